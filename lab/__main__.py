@@ -1,0 +1,141 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line of the lab: python -m lab up|down|status|kubeconfig|logs|binaries.
+
+Errors are printed without a traceback; an interrupted `up` ends what it has started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+from lab import binaries, scenario
+from lab.cluster import Cluster, up
+from lab.errors import LabError
+from lab.kwok_request import FLAVOURS
+from lab.layout import DEFAULT_NAME, default_folder
+
+EXIT_ERROR = 1
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code: int = options.run(options)
+    except LabError as error:
+        print(f"lab: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return code
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lab", description="Simulated Kubernetes clusters with a real control plane.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    bring_up = _command(commands, "up", _up, "start a cluster, or repair the one that is there")
+    bring_up.add_argument(
+        "--scenario",
+        default=None,
+        metavar="FILE|NAME",
+        help=f"nodes to create; shipped: {', '.join(scenario.shipped())}",
+    )
+    bring_up.add_argument("--flavour", default="standard", choices=sorted(FLAVOURS), help="treatment of API load")
+    bring_up.add_argument("--prometheus", action="store_true", help="start a Prometheus that scrapes the components")
+    _command(commands, "down", _down, "end a cluster and remove its files")
+    _command(commands, "status", _status, "show the components; exit code 1 unless all are healthy")
+    _command(commands, "kubeconfig", _kubeconfig, "print the path of the kubeconfig")
+    logs = _command(commands, "logs", _logs, "print a component's log")
+    logs.add_argument("component", nargs="?", default="kube-apiserver")
+    _command(commands, "binaries", _binaries, "build the programs if needed and print their folder", named=False)
+    return parser
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    text: str,
+    *,
+    named: bool = True,
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text)
+    command.set_defaults(run=run)
+    if named:
+        command.add_argument("--name", default=DEFAULT_NAME, help="which cluster (default: %(default)s)")
+    return command
+
+
+def _handle(options: argparse.Namespace) -> Cluster:
+    return Cluster.at(default_folder(options.name), options.name)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+def _up(options: argparse.Namespace) -> int:
+    cluster = up(
+        default_folder(options.name),
+        options.name,
+        scenario=options.scenario,
+        flavour=options.flavour,
+        prometheus=options.prometheus,
+        log=_say,
+    )
+    _say(f"export KUBECONFIG={cluster.kubeconfig}")
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    _handle(options).down(log=_say)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    cluster = _handle(options)
+    rows = cluster.status()
+    if not rows:
+        _say(f"cluster {cluster.name} is not up")
+        return EXIT_ERROR
+    for row in rows:
+        _say(f"{row.component:<24} {'running' if row.alive else 'ended':<8} {row.pid or ''}")
+    if not all(row.alive for row in rows):
+        return EXIT_ERROR
+    cluster.wait_ready(timeout_s=5)
+    _say(f"all healthy, {cluster.server}, {cluster.kubeconfig}")
+    return 0
+
+
+def _kubeconfig(options: argparse.Namespace) -> int:
+    cluster = _handle(options)
+    if not cluster.exists():
+        raise LabError(f"cluster {cluster.name} is not up: python -m lab up --name {cluster.name}")
+    _say(str(cluster.kubeconfig))
+    return 0
+
+
+def _logs(options: argparse.Namespace) -> int:
+    print(_handle(options).logs(options.component), end="")
+    return 0
+
+
+def _binaries(_options: argparse.Namespace) -> int:
+    folder = binaries.ensure(lambda line: print(line, file=sys.stderr, flush=True))
+    _say(str(folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A simulated cluster: bring it up, adopt it, talk to it, break single components, take it down.
+
+This is what tests and the demo use; the command line is a thin layer over it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lab import binaries, control_plane, credentials, nodes
+from lab.api import ApiClient
+from lab.audit import AuditLog
+from lab.components import Component, ComponentStatus, components
+from lab.errors import LabError
+from lab.kwok_request import flavour_named
+from lab.layout import Layout, cache_dir
+from lab.locks import locked
+from lab.progress import silent
+from lab.scenario import Scenario, load
+
+Log = Callable[[str], None]
+PROMETHEUS_REMEDY = "install it (Debian: apt-get install prometheus), or put the program `prometheus` on PATH"
+
+
+def up(
+    folder: Path | str,
+    name: str,
+    *,
+    scenario: Scenario | Path | str | None = None,
+    flavour: str = "standard",
+    prometheus: bool = False,
+    log: Log = print,
+) -> Cluster:
+    """Bring a cluster up, or adopt the one that runs in `folder`; returns when its control plane is ready.
+
+    A running cluster whose components died is repaired; one that cannot be repaired is made anew, and says so.
+    Nodes of the scenario that exist are left alone. Raises LabError, with nothing left running.
+    """
+    layout = Layout.of(folder, name)
+    wanted = {"name": name, "flavour": flavour_named(flavour).name, "prometheus": prometheus}
+    plan = load(scenario) if isinstance(scenario, str | Path) else scenario
+    with locked(_lock_file(layout), why=f"which works on cluster {name}", log=log):
+        if _adopt(layout, wanted, log):
+            _add_nodes(layout, plan, log)
+        else:
+            _create(layout, wanted, plan, log)
+    return Cluster(layout)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Handle of one cluster. It holds no process: everything is read from the cluster's folder."""
+
+    layout: Layout
+
+    @classmethod
+    def up(
+        cls,
+        folder: Path | str,
+        name: str,
+        *,
+        scenario: Scenario | Path | str | None = None,
+        flavour: str = "standard",
+        prometheus: bool = False,
+        log: Log = print,
+    ) -> Cluster:
+        """The function `up`, for those who have the class at hand."""
+        return up(folder, name, scenario=scenario, flavour=flavour, prometheus=prometheus, log=log)
+
+    @classmethod
+    def at(cls, folder: Path | str, name: str) -> Cluster:
+        """Handle of a cluster that may or may not run."""
+        return cls(Layout.of(folder, name))
+
+    @property
+    def name(self) -> str:
+        return self.layout.name
+
+    @property
+    def folder(self) -> Path:
+        return self.layout.folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.layout.kubeconfig
+
+    @property
+    def scheduler_kubeconfig(self) -> Path:
+        """For further schedulers; the administrator's, because the scheduler's own role knows one lease only."""
+        return self.layout.kubeconfig
+
+    @property
+    def server(self) -> str:
+        return control_plane.server_of(self.layout)
+
+    @property
+    def api(self) -> ApiClient:
+        """A client of its own; keep it where many requests are sent."""
+        return ApiClient(self.layout, self.server)
+
+    def exists(self) -> bool:
+        """Whether the cluster was brought up and not taken down since."""
+        return self.layout.state.exists()
+
+    def down(self, *, log: Log = silent) -> None:
+        """End all processes of the cluster and remove its files; a cluster that is not there is fine."""
+        with locked(_lock_file(self.layout), why=f"which works on cluster {self.name}", log=log):
+            count = control_plane.destroy(self.layout)
+        log(f"cluster {self.name} is down: {count} processes ended, none is left")
+
+    def status(self) -> list[ComponentStatus]:
+        """Component, process id and whether it lives, in starting order."""
+        return [component.status() for component in components(self.layout)]
+
+    def wait_ready(self, timeout_s: float = control_plane.READY_TIMEOUT_S) -> None:
+        """Wait until all components are healthy and namespaces get their default service account."""
+        control_plane.wait_healthy(self.layout, timeout_s=timeout_s, log=silent)
+        self.wait_namespace("default", timeout_s=timeout_s)
+
+    def wait_namespace(self, name: str, *, timeout_s: float = 30.0) -> None:
+        """Wait until pods can be created in a namespace, i.e. until its default service account is there."""
+        deadline = time.monotonic() + timeout_s
+        api = self.api
+        while api.request("GET", f"/api/v1/namespaces/{name}/serviceaccounts/default").status != http.client.OK:
+            if time.monotonic() > deadline:
+                raise LabError(f"Namespace {name}: no default service account after {timeout_s:.0f} s")
+            time.sleep(0.02)
+
+    def kill(self, component: str, *, signal: signal.Signals = signal.SIGKILL) -> None:
+        """End one component and wait until it is gone."""
+        self._component(component).end(signal)
+
+    def start(self, component: str, *, timeout_s: float = control_plane.READY_TIMEOUT_S) -> None:
+        """Start a component again with the command line it had, and wait until it is healthy."""
+        found = self._component(component)
+        found.start()
+        found.wait_healthy(timeout_s=timeout_s)
+
+    def pause(self, component: str) -> None:
+        """Freeze a component: its port stays open but nothing answers."""
+        self._component(component).send(signal.SIGSTOP)
+
+    def resume(self, component: str) -> None:
+        self._component(component).send(signal.SIGCONT)
+
+    def logs(self, component: str) -> str:
+        """What a component has written so far."""
+        return self._component(component).log_file.read_text(errors="replace")
+
+    def audit(self) -> AuditLog:
+        return AuditLog(self.layout.audit_log)
+
+    def binary(self, name: str) -> Path:
+        """Path of a program of the lab. Processes started by this path end with the cluster."""
+        path = self.layout.bin / name
+        if not path.exists():
+            known = ", ".join(program.name for program in binaries.PROGRAMS)
+            raise LabError(f"cluster {self.name} has no program {name!r}; known are {known}")
+        return path
+
+    def kubectl(self, *args: str, input: str | None = None) -> str:
+        """Run kubectl as administrator and return what it prints; a failure raises with its message."""
+        command = [str(self.binary("kubectl")), "--kubeconfig", str(self.kubeconfig)]
+        command += ["--cache-dir", str(self.layout.kubectl_cache), *args]
+        result = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise LabError(f"kubectl {' '.join(args)}: {result.stderr.strip()}")
+        return result.stdout
+
+    def apply(self, manifest: dict[str, Any] | list[dict[str, Any]] | str) -> None:
+        """Server-side apply of one object, several, or YAML text."""
+        text = manifest if isinstance(manifest, str) else json.dumps(_as_list(manifest))
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Decoded object at an API path such as /api/v1/namespaces/default/pods."""
+        return self.api.get(path)
+
+    def service_account(
+        self, name: str, *, namespace: str = "default", cluster_role: str | None = "cluster-admin"
+    ) -> Path:
+        """kubeconfig of a service account, made if needed.
+
+        Unlike the administrator it is subject to priority-and-fairness, and to RBAC when `cluster_role` is None.
+        """
+        return credentials.write_service_account(
+            self.layout, self.server, self.api, name=name, namespace=namespace, cluster_role=cluster_role
+        )
+
+    def add_nodes(self, scenario: Scenario | Path | str, *, log: Log = silent) -> None:
+        """Create a scenario's missing nodes and wait until they are Ready."""
+        plan = scenario if isinstance(scenario, Scenario) else load(scenario)
+        nodes.create(self.api, plan, log)
+
+    def _component(self, name: str) -> Component:
+        known = components(self.layout)
+        for component in known:
+            if component.name == name:
+                return component
+        names = ", ".join(component.name for component in known) or "none, it is not up"
+        raise LabError(f"cluster {self.name} has no component {name!r}; it has: {names}")
+
+
+def _adopt(layout: Layout, wanted: dict[str, Any], log: Log) -> bool:
+    """Take over the cluster that is there; False when there is none, or none that can be saved."""
+    if not layout.state.exists():
+        return False
+    state = json.loads(layout.state.read_text())
+    if state != wanted:
+        raise LabError(
+            f"cluster {layout.name} in {layout.folder} was brought up as {state}, not as {wanted}: take it down first"
+        )
+    known = components(layout)
+    if known and all(component.healthy() for component in known):
+        log(f"cluster {layout.name} is up already")
+        return True
+    try:
+        control_plane.repair(layout, log)
+    except LabError as error:
+        log(f"cluster {layout.name} could not be repaired, making it anew: {error}")
+        return False
+    return True
+
+
+def _add_nodes(layout: Layout, plan: Scenario | None, log: Log) -> None:
+    if plan:
+        Cluster(layout).add_nodes(plan, log=log)
+
+
+def _create(layout: Layout, wanted: dict[str, Any], plan: Scenario | None, log: Log) -> None:
+    started = time.monotonic()
+    prometheus = _prometheus() if wanted["prometheus"] else None
+    flavour = flavour_named(wanted["flavour"])
+    folder = binaries.ensure(log)
+    log(f"cluster {layout.name}: starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
+    control_plane.create(layout, binaries=folder, flavour=flavour, prometheus=prometheus, log=log)
+    try:
+        Cluster(layout).wait_ready()
+        log(f"cluster {layout.name} is ready after {time.monotonic() - started:.1f} s: {layout.kubeconfig}")
+        for manifest in flavour.manifests():
+            Cluster(layout).apply(manifest)
+        _add_nodes(layout, plan, log)
+        layout.state.write_text(json.dumps(wanted))
+    except BaseException:
+        control_plane.abandon(layout, log)
+        raise
+
+
+def _prometheus() -> Path:
+    found = shutil.which("prometheus")
+    if not found:
+        raise LabError(f"prometheus is not on PATH: {PROMETHEUS_REMEDY}")
+    return Path(found)
+
+
+def _lock_file(layout: Layout) -> Path:
+    return cache_dir() / "locks" / str(layout.folder).strip(os.sep).replace(os.sep, "%")
+
+
+def _as_list(manifest: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
+    items = manifest if isinstance(manifest, list) else [manifest]
+    return {"apiVersion": "v1", "kind": "List", "items": items}

@@ -1,0 +1,130 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What kwokctl is asked to create: one file with options, command line patches and our Stages.
+
+Flavours differ only here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.binaries import KUBERNETES_VERSION
+from lab.errors import LabError
+from lab.layout import SOURCES, Layout
+
+# Leases are renewed every quarter of their 40 s, times this: 5,000 nodes then cost some 17 requests a second.
+HEARTBEAT_FACTOR = 30
+AUDIT_LOG_MEGABYTES = 2000
+
+# In the order in which kwokctl calls them.
+PORT_OPTIONS = (
+    "etcdPeerPort",
+    "etcdPort",
+    "kubeApiserverPort",
+    "kubeControllerManagerPort",
+    "kubeSchedulerPort",
+    "kwokControllerPort",
+)
+PROMETHEUS_PORT_OPTION = "prometheusPort"
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """How the API server treats load. Switching the limits off also switches priority-and-fairness off."""
+
+    name: str
+    disable_limits: bool
+    api_server_args: tuple[tuple[str, str], ...] = ()
+
+    def manifests(self) -> list[str]:
+        """Objects that belong to the flavour, as YAML."""
+        path = SOURCES / "flavours" / f"{self.name}.yaml"
+        return [path.read_text()] if path.exists() else []
+
+
+FLAVOURS = {
+    flavour.name: flavour
+    for flavour in (
+        Flavour("standard", disable_limits=True),
+        # The sum of both is shared out between the priority levels, see flavours/overload.yaml.
+        Flavour(
+            "overload",
+            disable_limits=False,
+            api_server_args=(("max-requests-inflight", "8"), ("max-mutating-requests-inflight", "4")),
+        ),
+    )
+}
+
+
+def flavour_named(name: str) -> Flavour:
+    if name not in FLAVOURS:
+        raise LabError(f"flavour {name!r} is unknown: use one of {', '.join(sorted(FLAVOURS))}")
+    return FLAVOURS[name]
+
+
+def write(layout: Layout, *, binaries: Path, flavour: Flavour, ports: list[int], prometheus: Path | None) -> None:
+    """Write kwokctl's configuration file for one cluster."""
+    documents: list[dict[str, Any]] = [
+        {
+            "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+            "kind": "KwokctlConfiguration",
+            "options": _options(binaries, flavour, ports, prometheus),
+            "componentsPatches": _patches(layout, flavour, prometheus=prometheus is not None),
+        }
+    ]
+    for path in sorted((SOURCES / "stages").glob("*.yaml")):
+        documents.extend(document for document in yaml.safe_load_all(path.read_text()) if document)
+    layout.kwok_request.write_text(yaml.safe_dump_all(documents, sort_keys=False))
+
+
+def port_count(*, prometheus: bool) -> int:
+    return len(PORT_OPTIONS) + int(prometheus)
+
+
+def _options(binaries: Path, flavour: Flavour, ports: list[int], prometheus: Path | None) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "runtime": "binary",
+        "kubeVersion": f"v{KUBERNETES_VERSION}",
+        "bindAddress": "127.0.0.1",
+        "etcdBinary": str(binaries / "etcd"),
+        "kubeApiserverBinary": str(binaries / "kube-apiserver"),
+        "kubeControllerManagerBinary": str(binaries / "kube-controller-manager"),
+        "kubeSchedulerBinary": str(binaries / "kube-scheduler"),
+        "kwokControllerBinary": str(binaries / "kwok"),
+        "kubectlBinary": str(binaries / "kubectl"),
+        "kubeAuditPolicy": str(SOURCES / "audit-policy.yaml"),
+        "disableQPSLimits": flavour.disable_limits,
+        "heartbeatFactor": HEARTBEAT_FACTOR,
+    }
+    options.update(zip(PORT_OPTIONS, ports, strict=False))
+    if prometheus:
+        options |= {"prometheusBinary": str(prometheus), "enable": ["prometheus"], PROMETHEUS_PORT_OPTION: ports[-1]}
+    return options
+
+
+def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict[str, Any]]:
+    patches = [
+        # A lab's data need not survive a power cut, and syncing every write costs more than all else.
+        _patch("etcd", ("unsafe-no-fsync", "true")),
+        _patch("kube-apiserver", ("audit-log-maxsize", str(AUDIT_LOG_MEGABYTES)), *flavour.api_server_args),
+        # Only nodes that carry the annotation are simulated; others stay as their creator leaves them.
+        _patch("kwok-controller", ("manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake")),
+    ]
+    override = {"key": "manage-all-nodes", "value": "false", "override": True}
+    patches[-1]["extraArgs"].append(override)
+    if not flavour.disable_limits:
+        # The limits are for the cluster's users: its own controllers shall not throttle themselves on top.
+        unthrottled = (("kube-api-qps", "5000"), ("kube-api-burst", "10000"))
+        patches += [_patch("kube-controller-manager", *unthrottled), _patch("kube-scheduler", *unthrottled)]
+    if prometheus:
+        patches.append(_patch("prometheus", ("storage.tsdb.path", str(layout.kwok / "prometheus"))))
+    return patches
+
+
+def _patch(component: str, *arguments: tuple[str, str]) -> dict[str, Any]:
+    return {"name": component, "extraArgs": [{"key": key, "value": value} for key, value in arguments]}

@@ -1,0 +1,79 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which processes belong to a cluster, and how to end them.
+
+A process is a cluster's own when it was started from the cluster's `bin` folder, or when a pid file names it and its
+arguments point into the cluster's folder (programs behind a wrapper script). Nothing else is ever signalled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from lab.errors import LabError
+
+PROC = Path("/proc")
+
+
+def arguments(pid: int) -> list[str]:
+    """Command line of a process; empty for one that is gone or a zombie."""
+    try:
+        text = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return []
+    return text.split("\0")[:-1]
+
+
+def pid_in(pid_file: Path, kwok: Path) -> int | None:
+    """The living process that a pid file of the cluster in `kwok` names; None for a stale file."""
+    try:
+        pid = int(pid_file.read_text())
+    except (OSError, ValueError):
+        return None
+    return pid if any(f"{kwok}/" in argument for argument in arguments(pid)) else None
+
+
+def own_pids(kwok: Path) -> set[int]:
+    """All living processes of the cluster in `kwok`, also those whose pid file was never written."""
+    named = {pid_in(path, kwok) for path in (kwok / "pids").glob("*.pid")}
+    running = (int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit())
+    started_here = {pid for pid in running if "".join(arguments(pid)[:1]).startswith(f"{kwok}/bin/")}
+    return started_here | {pid for pid in named if pid is not None}
+
+
+def send_signal(pid: int, number: signal.Signals) -> None:
+    """Signal a process; one that has just ended is fine."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def kill_all(kwok: Path, *, timeout_s: float = 10.0) -> int:
+    """End every process of a cluster and return how many there were; raise when one survives.
+
+    SIGKILL at once: the cluster's data goes with it, and a paused process would not see a gentler signal.
+    """
+    killed: set[int] = set()
+    deadline = time.monotonic() + timeout_s
+    while left := own_pids(kwok):
+        if time.monotonic() > deadline:
+            numbers = " ".join(map(str, sorted(left)))
+            raise LabError(f"processes {numbers} of {kwok} did not end: end them with kill -9 {numbers}")
+        for pid in left:
+            send_signal(pid, signal.SIGKILL)
+        killed.update(left)
+        time.sleep(0.02)
+    return len(killed)
+
+
+def started_at(pid: int) -> str:
+    """When the process started, in clock ticks; with the pid it names a process for good. Empty when it is gone."""
+    try:
+        # The second field is the program's name, which may contain blanks and brackets.
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return ""

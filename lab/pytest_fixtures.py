@@ -1,0 +1,136 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""pytest fixtures: one shared cluster with own namespaces for each test module, and fresh clusters on request.
+
+A conftest.py imports them by name. LAB_KEEP=1 keeps the shared cluster for the next run.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from lab.api import ApiClient
+from lab.cluster import Cluster, up
+from lab.layout import cache_dir
+from lab.processes import started_at
+from lab.scenario import Scenario
+
+BASE_SCENARIO = "base"
+
+
+class NamespaceFactory(Protocol):
+    def __call__(
+        self, prefix: str, *, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None
+    ) -> str: ...
+
+
+class ClusterFactory(Protocol):
+    def __call__(
+        self,
+        scenario: Scenario | Path | str | None = BASE_SCENARIO,
+        *,
+        flavour: str = "standard",
+        prometheus: bool = False,
+    ) -> Cluster: ...
+
+
+@pytest.fixture(scope="session")
+def lab_folder() -> Iterator[Path]:
+    """Folder for the clusters of this test run; what a killed run has left there is taken down first."""
+    base = Path(tempfile.gettempdir()) / f"onprem-lab-{os.getuid()}"
+    base.mkdir(mode=0o700, exist_ok=True)
+    _reap(base)
+    folder = base / f"{os.getpid()}-{started_at(os.getpid())}"
+    folder.mkdir()
+    yield folder
+    _take_down(folder)
+
+
+@pytest.fixture(scope="session")
+def lab_cluster(lab_folder: Path) -> Iterator[Cluster]:
+    """The shared cluster: six workers in two zones and three racks, one tainted control-plane node."""
+    keep = os.environ.get("LAB_KEEP") == "1"
+    folder = cache_dir() / "kept" / "shared" if keep else lab_folder / "shared"
+    cluster = up(folder, "shared", scenario=BASE_SCENARIO)
+    yield cluster
+    if not keep:
+        cluster.down()
+
+
+@pytest.fixture(scope="module")
+def namespaces(lab_cluster: Cluster) -> Iterator[NamespaceFactory]:
+    """Makes namespaces with unique names on the shared cluster, and deletes them after the module."""
+    api = lab_cluster.api
+    created: list[str] = []
+
+    def create(prefix: str, *, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None) -> str:
+        name = f"{prefix}-{secrets.token_hex(3)}"
+        metadata = {"name": name, "annotations": annotations or {}, "labels": labels or {}}
+        api.post("/api/v1/namespaces", {"metadata": metadata})
+        created.append(name)
+        lab_cluster.wait_namespace(name)
+        return name
+
+    yield create
+    for name in created:
+        _delete_namespace(api, name)
+
+
+@pytest.fixture
+def fresh_cluster(lab_folder: Path) -> Iterator[ClusterFactory]:
+    """Brings up a cluster of one's own, taken down after the test."""
+    yield from _clusters(lab_folder)
+
+
+@pytest.fixture(scope="module")
+def fresh_module_cluster(lab_folder: Path) -> Iterator[ClusterFactory]:
+    """As fresh_cluster, taken down after the module."""
+    yield from _clusters(lab_folder)
+
+
+_NUMBERS = itertools.count(1)
+
+
+def _clusters(folder: Path) -> Iterator[ClusterFactory]:
+    clusters: list[Cluster] = []
+
+    def create(
+        scenario: Scenario | Path | str | None = BASE_SCENARIO, *, flavour: str = "standard", prometheus: bool = False
+    ) -> Cluster:
+        name = f"fresh-{next(_NUMBERS)}"
+        cluster = up(folder / name, name, scenario=scenario, flavour=flavour, prometheus=prometheus)
+        clusters.append(cluster)
+        return cluster
+
+    yield create
+    for cluster in clusters:
+        cluster.down()
+
+
+def _delete_namespace(api: ApiClient, name: str) -> None:
+    # Pods go at once, so that their grace periods do not hold room on the nodes for the next module.
+    options: dict[str, Any] = {"gracePeriodSeconds": 0}
+    api.request("DELETE", f"/api/v1/namespaces/{name}")
+    api.request("DELETE", f"/api/v1/namespaces/{name}/pods", options)
+
+
+def _reap(base: Path) -> None:
+    for folder in base.iterdir():
+        pid, _, start = folder.name.partition("-")
+        if not (pid.isdigit() and started_at(int(pid)) == start):
+            _take_down(folder)
+
+
+def _take_down(folder: Path) -> None:
+    for child in folder.iterdir():
+        Cluster.at(child, child.name).down()
+    shutil.rmtree(folder, ignore_errors=True)

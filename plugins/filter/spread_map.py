@@ -1,0 +1,94 @@
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: spread_map
+short_description: Show where the replicas of workloads are, as text
+version_added: 0.1.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Writes the result of M(onprem.kube_scheduling.k8s_spread_check) as a table of workloads by nodes, grouped by zone, followed by the
+    reasons and the advice.
+  - With a second look it shows each number before and after.
+  - Where the nodes do not fit into O(width), zones take their place, and where these do not fit either, the busiest ones and one column
+    for all others.
+options:
+  _input:
+    description: The registered result of M(onprem.kube_scheduling.k8s_spread_check), best with O(ignore:include_healthy=true) and
+      O(ignore:include_nodes=true).
+    type: dict
+    required: true
+  after:
+    description: The result of a second check after the restarts.
+    type: dict
+  restart:
+    description: The result of M(onprem.kube_scheduling.k8s_rollout_restart).
+    type: dict
+  plan:
+    description: Whether O(restart) comes from check mode and tells what would be done.
+    type: bool
+    default: false
+  cluster:
+    description: What to call the cluster.
+    type: str
+    default: ""
+  error:
+    description: What went wrong, if anything did.
+    type: str
+    default: ""
+  width:
+    description: The longest line in characters, at least 60.
+    type: int
+    default: 120
+  max_rows:
+    description: How many workloads to list. Those that something is the matter with come first, the rest is counted.
+    type: int
+    default: 60
+seealso:
+  - plugin: onprem.kube_scheduling.spread_report
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Look where the replicas are
+  onprem.kube_scheduling.k8s_spread_check:
+    include_healthy: true
+    include_nodes: true
+  register: spread
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ spread | onprem.kube_scheduling.spread_map(cluster=inventory_hostname) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The map, in lines.
+  type: str
+"""
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import render_text
+
+
+def spread_map(before, after=None, restart=None, plan=False, cluster="", error="", width=120, max_rows=60):
+    """The map of a rebalance run as text."""
+    try:
+        report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
+    except ReportError as problem:
+        raise AnsibleFilterError(f"spread_map: {problem}") from problem
+    return render_text(report, width=width, max_rows=max_rows)
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self):
+        """Its name."""
+        return {"spread_map": spread_map}

@@ -1,0 +1,86 @@
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: spread_report
+short_description: Prepare the data of a rebalance report
+version_added: 0.1.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Puts the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart) together into what
+    a report needs; the numbers in C(totals), and a table of bounded width with its cells.
+  - Texts that come from the cluster are returned as they are. A template must escape them.
+options:
+  _input:
+    description: The registered result of M(onprem.kube_scheduling.k8s_spread_check), best with O(ignore:include_healthy=true) and
+      O(ignore:include_nodes=true).
+    type: dict
+    required: true
+  after:
+    description: The result of a second check after the restarts.
+    type: dict
+  restart:
+    description: The result of M(onprem.kube_scheduling.k8s_rollout_restart).
+    type: dict
+  plan:
+    description: Whether O(restart) comes from check mode and tells what would be done.
+    type: bool
+    default: false
+  cluster:
+    description: What to call the cluster.
+    type: str
+    default: ""
+  error:
+    description: What went wrong, if anything did.
+    type: str
+    default: ""
+  max_columns:
+    description: The most columns for nodes. With more nodes, zones take their place.
+    type: int
+    default: 32
+seealso:
+  - plugin: onprem.kube_scheduling.spread_map
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Publish the numbers of a check
+  ansible.builtin.set_stats:
+    data:
+      spread: "{{ (spread | onprem.kube_scheduling.spread_report).totals }}"
+"""
+
+RETURN = r"""
+_value:
+  description: >-
+    C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after), C(restartable),
+    C(restarted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(error)), and the table; C(groups), C(columns), C(sections)
+    of rows, C(sums) and C(busiest).
+  type: dict
+"""
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.page import MAX_COLUMNS, build_page
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
+
+
+def spread_report(before, after=None, restart=None, plan=False, cluster="", error="", max_columns=MAX_COLUMNS):
+    """The data of a rebalance report."""
+    try:
+        report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
+    except ReportError as problem:
+        raise AnsibleFilterError(f"spread_report: {problem}") from problem
+    return build_page(report, max_columns=max_columns)
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self):
+        """Its name."""
+        return {"spread_report": spread_report}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""From the options of k8s_rollout_restart to targets and RestartOptions, and from results back to plain values."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ..spread.options import check_at_least, check_topology_keys
+from ..spread.restart_plan import RestartOptions
+from .rollout_restart import FAILED_ACTION, REFUSED, RestartResult, Target
+
+
+def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
+    """The named workload, or the listed ones."""
+    if params.get("name") is not None:
+        return [Target(params["kind"], params["namespace"], params["name"])]
+    return [Target(entry["kind"], entry["namespace"], entry["name"]) for entry in params["workloads"]]
+
+
+def restart_options(params: Mapping[str, t.Any], *, dry_run: bool) -> RestartOptions:
+    """RestartOptions from the module's options; raises OptionError that names the option."""
+    minima = {"cooldown": 0, "max_attempts": 1, "max_parallel": 1, "wait_timeout": 1, "wait_sleep": 1, "max_skew": 1}
+    for name, minimum in minima.items():
+        check_at_least(name, params.get(name), minimum)
+    only_if_helps = params.get("only_if_helps")
+    return RestartOptions(
+        only_if_helps=params.get("name") is None if only_if_helps is None else only_if_helps,
+        allow_downtime=params["allow_downtime"],
+        cooldown_s=params["cooldown"],
+        max_attempts=params["max_attempts"],
+        max_parallel=params["max_parallel"],
+        wait=params["wait"],
+        wait_timeout_s=params["wait_timeout"],
+        wait_sleep_s=params["wait_sleep"],
+        verify_spread=params["verify_spread"],
+        dry_run=dry_run,
+        topology_keys=check_topology_keys(params["topology_keys"]),
+        max_skew=params.get("max_skew"),
+    )
+
+
+def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.Any]:
+    """``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in one shape whatever their number.
+
+    Anything that failed fails the task; what was refused or has vanished fails it only if it was ``named``.
+    """
+    bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
+    return {
+        "changed": any(result.changed for result in results),
+        "failed": bool(bad),
+        "msg": "; ".join(f"{result.target}: {result.action}, {result.reason}" for result in bad),
+        "warnings": [warning for result in results for warning in result.warnings],
+        "workloads": [
+            {
+                **result.target._asdict(),
+                "action": result.action,
+                "reason": result.reason,
+                "before": result.before,
+                "after": result.after,
+                "verdict": result.verdict,
+                "duration": round(result.duration_s),
+            }
+            for result in results
+        ],
+    }
+
+
+def _not_done(result: RestartResult) -> bool:
+    return result.action == REFUSED or result.reason.startswith("vanished")

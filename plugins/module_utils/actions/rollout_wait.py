@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Waits for the end of a rollout by a watch, and by looking again every few seconds only where watching is forbidden."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..kube.api import KubeApi
+from ..kube.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
+from ..kube.resources import WORKLOADS, Resource
+from ..model.objects import Workload
+from ..model.wire import decode_json, force_setattr
+from ..spread.rollout_status import WAITING, Progress, rollout_progress
+
+_WATCH_S = 60.0
+
+
+def read_workload(api: KubeApi, kind: str, namespace: str, name: str) -> Workload:
+    """The workload as it is now; raises NotFoundError."""
+    workload: Workload = api.get(WORKLOADS[kind], namespace, name)
+    force_setattr(workload, "kind", kind)
+    return workload
+
+
+def wait_for_rollout(
+    api: KubeApi, workload: Workload, *, timeout_s: float, poll_s: float, clock: t.Callable[[], float] = time.monotonic
+) -> tuple[Workload, Progress]:
+    """Wait until kubectl's rollout rules say done or failed, or until ``timeout_s`` has passed (then the state is ``waiting``).
+
+    Looks before it waits. A broken or expired watch starts from a fresh read. Raises NotFoundError if the workload is deleted,
+    and UnreachableError if the API server stays away.
+    """
+    deadline = clock() + timeout_s
+    resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    may_watch = True
+    while True:
+        workload = read_workload(api, workload.kind, metadata.namespace, metadata.name)
+        progress = rollout_progress(workload)
+        left_s = deadline - clock()
+        if progress.state != WAITING or left_s <= 0:
+            return workload, progress
+        if may_watch:
+            may_watch = _watch_once(api, resource, workload, min(left_s, _WATCH_S))
+        else:
+            time.sleep(min(poll_s, left_s))
+
+
+def _watch_once(api: KubeApi, resource: Resource, workload: Workload, timeout_s: float) -> bool:
+    """Return when the rollout has ended or the watch has; False where watching is forbidden."""
+    metadata = workload.metadata
+    try:
+        events = api.watch(
+            resource, metadata.namespace, metadata.name, resource_version=metadata.resource_version, timeout_s=timeout_s
+        )
+        for event in events:
+            if event.type != "MODIFIED":
+                return True  # deleted, or an error such as an expired version: the next read tells
+            changed = decode_json(Workload, bytes(event.object))
+            force_setattr(changed, "kind", workload.kind)
+            if rollout_progress(changed).state != WAITING:
+                return True
+    except ForbiddenError:
+        return False
+    except (ExpiredError, UnreachableError):
+        return True
+    except ApiError as error:
+        if error.status < 500 and error.status != 429:
+            raise
+        time.sleep(error.retry_after_s or 1.0)
+    return True

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Read the cluster and judge it: what k8s_spread_check and the rebalancer do first."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ..kube.api import KubeApi
+from ..kube.reading import read_snapshot
+from ..model.snapshot import ClusterSnapshot
+from ..spread.check import CheckOptions, SpreadReport, check_spread
+from ..spread.options import (
+    KINDS,
+    check_at_least,
+    check_missing_namespaces,
+    check_namespaces,
+    check_topology_keys,
+    parse_annotation_selector,
+)
+
+
+def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
+    """CheckOptions from the module's options; raises OptionError that names the option."""
+    check_at_least("max_skew", params.get("max_skew"), 1)
+    check_at_least("min_ready_nodes", params["min_ready_nodes"], 1)
+    return CheckOptions(
+        namespaces=check_namespaces(params.get("namespaces")),
+        namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
+        kinds=tuple(params.get("kinds") or KINDS),
+        topology_keys=check_topology_keys(params["topology_keys"]),
+        max_skew=params.get("max_skew"),
+        min_ready_nodes=params["min_ready_nodes"],
+        predict=params["predict"],
+    )
+
+
+def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str = "") -> tuple[ClusterSnapshot, SpreadReport]:
+    """Read one snapshot and judge it. Raises OptionError (a namespace that does not exist) and KubeError."""
+    snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector)
+    unreadable = {entry.namespace for entry in snapshot.skipped}
+    check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
+    return snapshot, check_spread(snapshot, options)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Reads in pages, guarded writes and watches, with one policy for what is worth a second try.
+
+Reads are repeated on 429, on server errors and on broken connections, for as long as ``retry_for_s`` allows; writes only where
+the server surely did nothing or the caller's guard (a resource version) makes a repetition harmless.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Iterator
+
+from ..model.wire import WatchEvent, decode_json, decode_list
+from .errors import ApiError, ExpiredError, OverloadedError, UnreachableError
+from .resources import EVENTS, Resource
+from .transport import Query, Transport
+
+T = t.TypeVar("T")
+
+PAGE_SIZE = 1000
+LIST_RESTARTS = 3
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0
+MERGE_PATCH = "application/merge-patch+json"
+
+
+class KubeApi:
+    """What this collection asks of an API server.
+
+    ``retry_for_s`` bounds the time spent on repetitions of one call; ``sleep`` and ``clock`` are for tests.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        retry_for_s: float = 60.0,
+        page_size: int = PAGE_SIZE,
+        sleep: t.Callable[[float], None] = time.sleep,
+        clock: t.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport = transport
+        self._retry_for_s = retry_for_s
+        self._page_size = page_size
+        self._sleep = sleep
+        self._clock = clock
+
+    @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return self._transport.server
+
+    def now_s(self) -> float:
+        """Seconds since the epoch by the API server's clock as of its last answer.
+
+        Everything that is remembered in the cluster uses it, because the machines that run this program may disagree.
+        """
+        return self._transport.server_time_s or time.time()
+
+    def list_all(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        each: t.Optional[t.Callable[[t.Any], t.Any]] = None,
+    ) -> list[t.Any]:
+        """All objects of a collection, as structs; an expired continue token starts the list again.
+
+        ``each`` is applied to every object as soon as its page is there, so that what it drops is not kept for the whole list.
+        Raises ForbiddenError, UnauthorizedError, NotFoundError, InvalidError (malformed selector), UnreachableError.
+        """
+        for attempt in range(LIST_RESTARTS):
+            try:
+                pages = self._pages(resource, namespace, label_selector)
+                return [each(item) if each is not None else item for page in pages for item in page]
+            except ExpiredError:
+                if attempt == LIST_RESTARTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _pages(self, resource: Resource, namespace: str, label_selector: str) -> Iterator[list[t.Any]]:
+        target = _target(resource, namespace)
+        token = ""
+        while True:
+            query = [("limit", str(self._page_size))]
+            if label_selector:
+                query.append(("labelSelector", label_selector))
+            if token:
+                query.append(("continue", token))
+            data = self._read(resource.path(namespace), query, verb="list", target=target)
+            items, token = decode_list(resource.type, data)
+            yield items
+            if not token:
+                return
+
+    def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
+        """One object as a struct; raises NotFoundError with its name."""
+        return decode_json(resource.type, self.get_bytes(resource, namespace, name))
+
+    def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
+        """One object as the server wrote it."""
+        return self._read(resource.path(namespace, name), (), verb="get", target=_target(resource, namespace, name))
+
+    def merge_patch(
+        self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False
+    ) -> t.Any:
+        """Apply an RFC 7386 merge patch and return the object as it is then.
+
+        The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError instead of
+        a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
+        """
+        query = [("dryRun", "All")] if dry_run else []
+        data = self._repeat(
+            lambda: self._transport.request(
+                "patch",
+                resource.path(namespace, name),
+                verb="patch",
+                target=_target(resource, namespace, name),
+                query=query,
+                body=patch,
+                content_type=MERGE_PATCH,
+            )
+        )
+        return decode_json(resource.type, data)
+
+    def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
+        """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
+        self._transport.request(
+            "post", EVENTS.path(namespace), verb="create", target=_target(EVENTS, namespace), body=event
+        )
+
+    def watch(
+        self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float
+    ) -> Iterator[WatchEvent]:
+        """Changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
+
+        Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
+        """
+        query: Query = [
+            ("watch", "true"),
+            ("fieldSelector", f"metadata.name={name}"),
+            ("resourceVersion", resource_version),
+            ("timeoutSeconds", str(max(1, int(timeout_s)))),
+        ]
+        lines = self._transport.lines(
+            resource.path(namespace),
+            verb="watch",
+            target=_target(resource, namespace, name),
+            query=query,
+            timeout_s=timeout_s + 5,
+        )
+        for line in lines:
+            yield decode_json(WatchEvent, line)
+
+    def _read(self, path: str, query: Query, *, verb: str, target: str) -> bytes:
+        return self._repeat(lambda: self._transport.request("get", path, verb=verb, target=target, query=query))
+
+    def _repeat(self, call: t.Callable[[], T]) -> T:
+        deadline = self._clock() + self._retry_for_s
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                return call()
+            except (ApiError, UnreachableError) as error:
+                wait_s = _wait_before_retry(error, pause_s)
+                if wait_s is None or self._clock() + wait_s > deadline:
+                    raise
+            self._sleep(wait_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.Optional[float]:
+    """Seconds to wait before the same call again, or None where it would not help."""
+    if isinstance(error, UnreachableError):
+        return pause_s
+    if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
+        return error.retry_after_s if error.retry_after_s is not None else pause_s
+    return None
+
+
+def _target(resource: Resource, namespace: str, name: str = "") -> str:
+    if name:
+        return f"{resource.plural} {namespace}/{name}"
+    return f"{resource.plural} in namespace {namespace}" if namespace else f"{resource.plural} in all namespaces"

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What can go wrong between this program and an API server, in words a person can act on."""
+
+from __future__ import annotations
+
+import typing as t
+
+
+class KubeError(Exception):
+    """Base of all errors of this room; its text names the object, what was wrong and what to do."""
+
+
+class UnreachableError(KubeError):
+    """No answer from the API server: refused, timed out, wrong certificate, broken off."""
+
+
+class ConfigurationError(KubeError):
+    """Kubeconfig, context or credentials cannot be used as given."""
+
+
+class ApiError(KubeError):
+    """The API server answered with an error status.
+
+    ``status`` is the HTTP code, ``reason`` the API's reason word, ``message`` its text, ``causes`` the words of
+    ``details.causes``, and ``retry_after_s`` what the server asked for, if it did.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        status: int,
+        reason: str = "",
+        message: str = "",
+        causes: tuple[str, ...] = (),
+        retry_after_s: t.Optional[float] = None,
+    ) -> None:
+        super().__init__(text)
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.causes = causes
+        self.retry_after_s = retry_after_s
+
+
+class UnauthorizedError(ApiError):
+    """401: the credentials are wrong or expired."""
+
+
+class ForbiddenError(ApiError):
+    """403: a role lacks a verb on a resource, or an admission plugin refused."""
+
+
+class NotFoundError(ApiError):
+    """404: no such object, namespace or kind."""
+
+
+class ConflictError(ApiError):
+    """409: the object changed since it was read."""
+
+
+class ExpiredError(ApiError):
+    """410: the continue token or the resource version is too old."""
+
+
+class InvalidError(ApiError):
+    """400 or 422: the server refused what was sent."""
+
+
+class OverloadedError(ApiError):
+    """429: too many requests at once, or a budget that allows no disruption now."""
+
+
+_BY_STATUS: dict[int, type[ApiError]] = {
+    400: InvalidError,
+    401: UnauthorizedError,
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: ExpiredError,
+    422: InvalidError,
+    429: OverloadedError,
+}
+
+
+def api_error(
+    *,
+    verb: str,
+    target: str,
+    status: int,
+    reason: str,
+    message: str,
+    causes: tuple[str, ...] = (),
+    retry_after_s: t.Optional[float] = None,
+) -> ApiError:
+    """The error for one answer; ``verb`` and ``target`` (such as ``list`` and ``pods in namespace app``) go into its text."""
+    return _BY_STATUS.get(status, ApiError)(
+        f"cannot {verb} {target}: {_advice(status, verb, target, message)}",
+        status=status,
+        reason=reason,
+        message=message,
+        causes=causes,
+        retry_after_s=retry_after_s,
+    )
+
+
+def _advice(status: int, verb: str, target: str, message: str) -> str:
+    said = message or f"HTTP status {status}"
+    if status == 401:
+        return f"{said} (HTTP 401). The credentials are missing, wrong or expired: renew the token or client certificate in use."
+    if status == 403:
+        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target} to this user, or leave it out of what is asked for."
+    if status == 404:
+        return f"{said} (HTTP 404). Check its name, namespace and kind."
+    if status == 429:
+        return f"{said} (HTTP 429). The API server is overloaded or a budget is used up: try again later."
+    return f"{said} (HTTP {status})"

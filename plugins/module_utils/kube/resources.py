@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Where each resource lies in the API, and the struct that it is read into."""
+
+from __future__ import annotations
+
+import typing as t
+from urllib.parse import quote
+
+from ..model import objects
+
+
+class Resource(t.NamedTuple):
+    """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles."""
+
+    prefix: str
+    plural: str
+    kind: str
+    type: type[t.Any]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The path of the collection, of the collection in one namespace, of an object, or of its subresource."""
+        parts = [self.prefix]
+        if namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+NODES = Resource("/api/v1", "nodes", "Node", objects.Node)
+PODS = Resource("/api/v1", "pods", "Pod", objects.Pod)
+NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", objects.Namespace)
+QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", objects.ResourceQuota)
+CLAIMS = Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim)
+DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment", objects.Workload)
+STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", objects.Workload)
+REPLICA_SETS = Resource("/apis/apps/v1", "replicasets", "ReplicaSet", objects.Workload)
+BUDGETS = Resource("/apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.PodDisruptionBudget)
+AUTOSCALERS = Resource(
+    "/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.HorizontalPodAutoscaler
+)
+EVENTS = Resource("/api/v1", "events", "Event", dict)
+
+WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One HTTP request to the API server as bytes, through the kubernetes client's authentication and TLS.
+
+The only file that imports the kubernetes client and urllib3. ``DynamicClient.request(serialize=False)`` behaves alike in
+client versions 24 to 37, while the calls below it changed.
+"""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from collections.abc import Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+
+from .errors import ApiError, ConfigurationError, KubeError, UnreachableError, api_error
+
+if t.TYPE_CHECKING:
+    KUBERNETES_IMPORT_ERROR: t.Optional[str] = None
+    ApiException: t.Any = None
+    urllib3: t.Any = None
+else:
+    import traceback
+
+    KUBERNETES_IMPORT_ERROR = None
+    try:
+        import urllib3
+        from kubernetes.client.exceptions import ApiException
+    except ImportError:
+        KUBERNETES_IMPORT_ERROR = traceback.format_exc()
+
+        class ApiException(Exception):
+            """Stand-in for the kubernetes client's error."""
+
+        class urllib3:
+            """Stand-in for the names used below."""
+
+            class exceptions:
+                """Stand-in for urllib3's errors."""
+
+                class HTTPError(Exception):
+                    """Stand-in for urllib3's base error."""
+
+
+CONNECT_TIMEOUT_S = 10
+READ_TIMEOUT_S = 60
+
+Query = Sequence[tuple[str, str]]
+
+
+class Transport:
+    """Requests as bytes over a ``kubernetes.dynamic.DynamicClient``.
+
+    ``user_agent`` is how this program appears in the server's audit log. Thread-safe as the client below is.
+    """
+
+    def __init__(self, dynamic_client: t.Any, *, user_agent: str) -> None:
+        self._dynamic = dynamic_client
+        api_client = dynamic_client.client
+        api_client.user_agent = user_agent
+        # urllib3 would repeat 429 and 503 answers itself, uncounted and without a deadline; api.py does it with one.
+        api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
+        self.server: str = api_client.configuration.host
+        self.server_time_s: t.Optional[float] = None
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        verb: str,
+        target: str,
+        query: Query = (),
+        body: t.Any = None,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
+        """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``target`` are for the error's text."""
+        with_errors = self._call(method, path, verb, target, query, body, content_type, accept, READ_TIMEOUT_S)
+        try:
+            data: bytes = with_errors.data
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unreachable(error) from error
+        return data
+
+    def lines(self, path: str, *, verb: str, target: str, query: Query, timeout_s: float) -> Iterator[bytes]:
+        """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off."""
+        response = self._call("get", path, verb, target, query, None, "application/json", "application/json", timeout_s)
+        rest = b""
+        try:
+            for chunk in response.stream(amt=None, decode_content=True):
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from (line for line in whole if line.strip())
+        except urllib3.exceptions.HTTPError as error:
+            raise self._unreachable(error) from error
+        finally:
+            response.close()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        verb: str,
+        target: str,
+        query: Query,
+        body: t.Any,
+        content_type: str,
+        accept: str,
+        read_timeout_s: float,
+    ) -> t.Any:
+        try:
+            response = self._dynamic.request(
+                method,
+                path,
+                body=body,
+                query_params=list(query),
+                header_params={"Accept": accept},
+                content_type=content_type,
+                serialize=False,
+                _request_timeout=(CONNECT_TIMEOUT_S, read_timeout_s),
+            )
+        except ApiException as error:
+            # meta_request wraps the client's error, and keeps status, body and headers.
+            raise _answer(verb, target, error) from error
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise self._unreachable(error) from error
+        self._note_time(response.headers)
+        return response
+
+    def _note_time(self, headers: Mapping[str, str]) -> None:
+        date = headers.get("Date")
+        if date:
+            self.server_time_s = parsedate_to_datetime(date).timestamp()
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(
+            f"no answer from the Kubernetes API server {self.server}: {_root_cause(error)}. "
+            "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
+        )
+
+
+def _root_cause(error: BaseException) -> str:
+    # urllib3 wraps the cause in "max retries exceeded" errors, one within the other.
+    cause: t.Any = error
+    while isinstance(getattr(cause, "reason", None), BaseException):
+        cause = cause.reason
+    return str(cause)
+
+
+def _answer(verb: str, target: str, error: t.Any) -> ApiError:
+    status = _status_of(error.body)
+    details = status.get("details") or {}
+    retry_after = (error.headers or {}).get("Retry-After") or details.get("retryAfterSeconds")
+    return api_error(
+        verb=verb,
+        target=target,
+        status=int(error.status or 0),
+        reason=str(status.get("reason") or error.reason or ""),
+        message=str(status.get("message") or ""),
+        causes=tuple(str(cause.get("reason", "")) for cause in details.get("causes") or ()),
+        retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
+    )
+
+
+def _status_of(body: t.Any) -> dict[str, t.Any]:
+    try:
+        status = json.loads(body)
+    except (TypeError, ValueError):
+        return {"message": str(body or "").strip()}
+    return status if isinstance(status, dict) else {}
+
+
+def explain_connection_failure(error: BaseException, *, server: str) -> KubeError:
+    """What to tell a person when the client could not even be made (configuration, discovery)."""
+    if isinstance(error, ApiException):
+        return _answer("reach", f"the Kubernetes API server {server}".rstrip(), error)
+    if isinstance(error, (urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
+        return UnreachableError(
+            f"no answer from the Kubernetes API server {server}: {_root_cause(error)}. "
+            "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
+        )
+    return ConfigurationError(f"cannot connect to Kubernetes: {error}. Check kubeconfig, context and the K8S_AUTH_* variables.")

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What came of the last restart of a workload, remembered on the workload itself, and when the next one may be tried.
+
+The annotation is a small JSON text. It is read by other processes and machines, so its times are those of the API server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ..model.wire import Struct, WireError, decode_json, encode_json
+from .timestamps import format_time, parse_time
+
+OUTCOME_ANNOTATION = "kube-scheduling.onprem/last-outcome"
+
+IMPROVED = "improved"
+UNCHANGED = "unchanged"
+WORSE = "worse"
+FAILED = "failed"
+PENDING = "pending"
+VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
+
+
+class Outcome(Struct, frozen=True):
+    """The content of the annotation.
+
+    ``time``: RFC 3339, of the restart while the verdict is pending and of the second look after it. ``attempts``: restarts in a row
+    that did not help. ``revision``: the revision that the verdict is about; while pending, the one before the restart.
+    ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
+    """
+
+    time: str
+    attempts: int
+    verdict: str
+    revision: str
+    eligible: str
+
+    def to_annotation(self) -> str:
+        """The annotation's text."""
+        return encode_json(self).decode()
+
+
+def make_outcome(*, now_s: float, attempts: int, verdict: str, revision: str, eligible: str) -> Outcome:
+    """An outcome as of ``now_s`` (seconds since the epoch, the API server's clock)."""
+    return Outcome(time=format_time(now_s), attempts=attempts, verdict=verdict, revision=revision, eligible=eligible)
+
+
+def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
+    """The remembered outcome; None where there is none or where it cannot be read (somebody edited it)."""
+    text = (annotations or {}).get(OUTCOME_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        outcome = decode_json(Outcome, text)
+        parse_time(outcome.time)
+    except (WireError, ValueError):
+        return None
+    return outcome if outcome.verdict in VERDICTS and outcome.attempts >= 0 else None
+
+
+def eligible_hash(node_names: Iterable[str]) -> str:
+    """A short hash of the sorted names, which changes when a node joins, leaves, or opens or closes to the workload."""
+    return hashlib.sha256("\n".join(sorted(node_names)).encode()).hexdigest()[:10]
+
+
+class Permission(t.NamedTuple):
+    """Whether a restart may be tried now: ``refusal`` is empty or the reason; ``attempts`` counts this one in."""
+
+    refusal: str
+    attempts: int
+
+
+def may_restart(
+    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int
+) -> Permission:
+    """Apply cooldown, exponential back-off and the limit of attempts.
+
+    An outcome of another revision counts as absent: somebody rolled the workload since. ``cooldown_s`` is kept after every
+    outcome; after n attempts in a row that did not help it is cooldown_s · 2^(n-1), and after ``max_attempts`` none is made
+    until the revision or the eligible nodes change.
+    """
+    if outcome is None or outcome.revision != revision:
+        return Permission("", 1)
+    same_nodes = outcome.eligible == eligible
+    attempts = outcome.attempts if same_nodes else 0
+    if attempts >= max_attempts:
+        return Permission(
+            f"attempts_used_up: {attempts} restarts in a row did not help; a changed workload or node set allows the next", attempts
+        )
+    wait_s = cooldown_s * 2 ** max(0, attempts - 1)
+    left_s = parse_time(outcome.time) + wait_s - now_s
+    if left_s > 0:
+        return Permission(
+            f"cooldown: {outcome.verdict} at {outcome.time}, attempts {attempts}; next restart in {int(left_s) + 1} s at the earliest",
+            attempts,
+        )
+    return Permission("", attempts + 1)

@@ -1,0 +1,559 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Kubernetes objects as typed structs that hold only the fields used here.
+
+Names are those of the API in snake case (k8s.io/api v1.36). Structs are frozen: what is equal may be shared between objects.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .wire import Struct, field
+
+Labels = dict[str, str]
+ResourceList = dict[str, str]
+IntOrString = t.Union[int, str]
+
+
+class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=False):
+    """Base of every API type: camelCase on the wire, no cycles (so no garbage collector work)."""
+
+
+# --- metadata ---------------------------------------------------------------------------------------------------------
+
+
+class OwnerReference(ApiStruct, frozen=True):
+    """Who owns an object; at most one owner is the controller."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: t.Optional[bool] = None
+
+
+class ObjectMeta(ApiStruct, frozen=True):
+    """The parts of metadata that decisions use; times stay RFC 3339 texts."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: t.Optional[Labels] = None
+    annotations: t.Optional[Labels] = None
+    owner_references: t.Optional[tuple[OwnerReference, ...]] = None
+    creation_timestamp: t.Optional[str] = None
+    deletion_timestamp: t.Optional[str] = None
+    finalizers: t.Optional[tuple[str, ...]] = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner whose ``controller`` is true, if any."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class LabelSelectorRequirement(ApiStruct, frozen=True):
+    """One ``matchExpressions`` entry of a label selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: t.Optional[tuple[str, ...]] = None
+
+
+class LabelSelector(ApiStruct, frozen=True):
+    """A label selector; absent selects nothing, empty selects everything."""
+
+    match_labels: t.Optional[Labels] = None
+    match_expressions: t.Optional[tuple[LabelSelectorRequirement, ...]] = None
+
+
+class Condition(ApiStruct, frozen=True):
+    """A condition of any object."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+class ResourceRequirements(ApiStruct, frozen=True):
+    """Requests and limits; ``claims`` only tells that there are some."""
+
+    requests: t.Optional[ResourceList] = None
+    limits: t.Optional[ResourceList] = None
+
+
+class ContainerPort(ApiStruct, frozen=True):
+    """A port; only ports with ``host_port`` matter for placement."""
+
+    host_port: int = 0
+    container_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class ContainerRestartRule(ApiStruct, frozen=True):
+    """What the kubelet does when a container exits; only RestartAllContainers needs a feature of the node."""
+
+    action: str = ""
+
+
+class Container(ApiStruct, frozen=True):
+    """A container's requests and ports; ``restart_policy`` Always marks a restartable init container."""
+
+    name: str = ""
+    resources: t.Optional[ResourceRequirements] = None
+    ports: t.Optional[tuple[ContainerPort, ...]] = None
+    restart_policy: t.Optional[str] = None
+    restart_policy_rules: t.Optional[tuple[ContainerRestartRule, ...]] = None
+
+
+class Toleration(ApiStruct, frozen=True):
+    """A toleration; an empty key with operator Exists tolerates every taint."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSelectorRequirement(ApiStruct, frozen=True):
+    """One expression over a node's labels or fields."""
+
+    key: str = ""
+    operator: str = ""
+    values: t.Optional[tuple[str, ...]] = None
+
+
+class NodeSelectorTerm(ApiStruct, frozen=True):
+    """Expressions that must all hold; a term without any selects no node."""
+
+    match_expressions: t.Optional[tuple[NodeSelectorRequirement, ...]] = None
+    match_fields: t.Optional[tuple[NodeSelectorRequirement, ...]] = None
+
+
+class NodeSelector(ApiStruct, frozen=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(ApiStruct, frozen=True):
+    """A soft node affinity term."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(ApiStruct, frozen=True):
+    """Hard and soft node affinity."""
+
+    required_during_scheduling_ignored_during_execution: t.Optional[NodeSelector] = None
+    preferred_during_scheduling_ignored_during_execution: t.Optional[tuple[PreferredSchedulingTerm, ...]] = None
+
+
+class PodAffinityTerm(ApiStruct, frozen=True):
+    """Pods to be near to, or away from, within a topology."""
+
+    label_selector: t.Optional[LabelSelector] = None
+    namespaces: t.Optional[tuple[str, ...]] = None
+    topology_key: str = ""
+    namespace_selector: t.Optional[LabelSelector] = None
+    match_label_keys: t.Optional[tuple[str, ...]] = None
+    mismatch_label_keys: t.Optional[tuple[str, ...]] = None
+
+
+class WeightedPodAffinityTerm(ApiStruct, frozen=True):
+    """A soft pod affinity term."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
+
+
+class PodAffinity(ApiStruct, frozen=True):
+    """Hard and soft terms of pod affinity or of pod anti-affinity."""
+
+    required_during_scheduling_ignored_during_execution: t.Optional[tuple[PodAffinityTerm, ...]] = None
+    preferred_during_scheduling_ignored_during_execution: t.Optional[tuple[WeightedPodAffinityTerm, ...]] = None
+
+
+class Affinity(ApiStruct, frozen=True):
+    """All affinity of a pod."""
+
+    node_affinity: t.Optional[NodeAffinity] = None
+    pod_affinity: t.Optional[PodAffinity] = None
+    pod_anti_affinity: t.Optional[PodAffinity] = None
+
+
+class TopologySpreadConstraint(ApiStruct, frozen=True):
+    """A declared spread constraint."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: t.Optional[LabelSelector] = None
+    min_domains: t.Optional[int] = None
+    node_affinity_policy: t.Optional[str] = None
+    node_taints_policy: t.Optional[str] = None
+    match_label_keys: t.Optional[tuple[str, ...]] = None
+
+
+class ClaimVolumeSource(ApiStruct, frozen=True):
+    """A volume that is a PersistentVolumeClaim of the pod's namespace."""
+
+    claim_name: str = ""
+
+
+class Volume(ApiStruct, frozen=True):
+    """A volume; the sources that bind a pod to nodes are named, the rest are left out."""
+
+    name: str = ""
+    persistent_volume_claim: t.Optional[ClaimVolumeSource] = None
+    ephemeral: t.Optional[dict[str, t.Any]] = None
+    csi: t.Optional[dict[str, t.Any]] = None
+    gce_persistent_disk: t.Optional[dict[str, t.Any]] = None
+    aws_elastic_block_store: t.Optional[dict[str, t.Any]] = None
+    azure_disk: t.Optional[dict[str, t.Any]] = None
+    cinder: t.Optional[dict[str, t.Any]] = None
+    rbd: t.Optional[dict[str, t.Any]] = None
+    iscsi: t.Optional[dict[str, t.Any]] = None
+
+
+class Named(ApiStruct, frozen=True):
+    """Anything of which only the name counts (scheduling gates, resource claims)."""
+
+    name: str = ""
+
+
+class PodOS(ApiStruct, frozen=True):
+    """The operating system that a pod says it is for."""
+
+    name: str = ""
+
+
+class PodSpec(ApiStruct, frozen=True):
+    """What decides where a pod may run."""
+
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    node_selector: t.Optional[Labels] = None
+    affinity: t.Optional[Affinity] = None
+    tolerations: t.Optional[tuple[Toleration, ...]] = None
+    topology_spread_constraints: t.Optional[tuple[TopologySpreadConstraint, ...]] = None
+    containers: tuple[Container, ...] = ()
+    init_containers: t.Optional[tuple[Container, ...]] = None
+    resources: t.Optional[ResourceRequirements] = None
+    overhead: t.Optional[ResourceList] = None
+    volumes: t.Optional[tuple[Volume, ...]] = None
+    host_network: bool = False
+    host_users: t.Optional[bool] = None
+    runtime_class_name: str = ""
+    priority: t.Optional[int] = None
+    priority_class_name: str = ""
+    preemption_policy: t.Optional[str] = None
+    scheduling_gates: t.Optional[tuple[Named, ...]] = None
+    resource_claims: t.Optional[tuple[Named, ...]] = None
+    scheduling_group: t.Optional[dict[str, t.Any]] = None
+    os: t.Optional[PodOS] = None
+    termination_grace_period_seconds: t.Optional[int] = None
+
+
+class ContainerStatus(ApiStruct, frozen=True):
+    """What the kubelet says a container really has, which counts while a pod is being resized."""
+
+    name: str = ""
+    resources: t.Optional[ResourceRequirements] = None
+    allocated_resources: t.Optional[ResourceList] = None
+
+
+class PodStatus(ApiStruct, frozen=True):
+    """Phase, conditions and actuated resources of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    conditions: t.Optional[tuple[Condition, ...]] = None
+    nominated_node_name: str = ""
+    container_statuses: t.Optional[tuple[ContainerStatus, ...]] = None
+    init_container_statuses: t.Optional[tuple[ContainerStatus, ...]] = None
+    resources: t.Optional[ResourceRequirements] = None
+    allocated_resources: t.Optional[ResourceList] = None
+    start_time: t.Optional[str] = None
+
+
+class Pod(ApiStruct, frozen=True):
+    """A pod, or a pod that a template would make."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+    @property
+    def terminal(self) -> bool:
+        """Succeeded or Failed: it no longer uses its node's resources."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def terminating(self) -> bool:
+        """Deletion has been asked for; it still uses its node's resources."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def ready(self) -> bool:
+        """Its Ready condition is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+class Taint(ApiStruct, frozen=True):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(ApiStruct, frozen=True):
+    """Cordon and taints."""
+
+    unschedulable: bool = False
+    taints: t.Optional[tuple[Taint, ...]] = None
+
+
+class NodeStatus(ApiStruct, frozen=True):
+    """Room and health of a node."""
+
+    allocatable: t.Optional[ResourceList] = None
+    capacity: t.Optional[ResourceList] = None
+    conditions: t.Optional[tuple[Condition, ...]] = None
+    declared_features: t.Optional[tuple[str, ...]] = None
+
+
+class Node(ApiStruct, frozen=True):
+    """A node."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+    @property
+    def name(self) -> str:
+        """The node's name, by which pods refer to it."""
+        return self.metadata.name
+
+    @property
+    def labels(self) -> Labels:
+        """The node's labels, empty where it has none."""
+        return self.metadata.labels or {}
+
+    @property
+    def ready(self) -> bool:
+        """Its Ready condition is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+# --- workloads --------------------------------------------------------------------------------------------------------
+
+
+class PodTemplate(ApiStruct, frozen=True):
+    """The pod template of a workload."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+
+
+class RollingUpdate(ApiStruct, frozen=True):
+    """Bounds of a rolling update; numbers or percentages. ``partition`` is a StatefulSet's."""
+
+    max_unavailable: t.Optional[IntOrString] = None
+    max_surge: t.Optional[IntOrString] = None
+    partition: t.Optional[int] = None
+
+
+class UpdateStrategy(ApiStruct, frozen=True):
+    """``strategy`` of a Deployment or ``updateStrategy`` of a StatefulSet."""
+
+    type: str = "RollingUpdate"
+    rolling_update: t.Optional[RollingUpdate] = None
+
+
+class VolumeClaimTemplate(ApiStruct, frozen=True):
+    """A claim that a StatefulSet makes for each of its pods."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+
+
+class WorkloadSpec(ApiStruct, frozen=True):
+    """The spec of a Deployment, StatefulSet or ReplicaSet."""
+
+    replicas: int = 1
+    selector: t.Optional[LabelSelector] = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+    paused: bool = False
+    strategy: t.Optional[UpdateStrategy] = None
+    update_strategy: t.Optional[UpdateStrategy] = None
+    min_ready_seconds: int = 0
+    progress_deadline_seconds: t.Optional[int] = None
+    volume_claim_templates: t.Optional[tuple[VolumeClaimTemplate, ...]] = None
+    pod_management_policy: str = "OrderedReady"
+
+
+class WorkloadStatus(ApiStruct, frozen=True):
+    """The status of a Deployment, StatefulSet or ReplicaSet."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    current_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    conditions: t.Optional[tuple[Condition, ...]] = None
+
+
+class Workload(ApiStruct, frozen=True):
+    """A Deployment, StatefulSet or ReplicaSet; ``kind`` is absent in lists and set by the reader."""
+
+    kind: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.metadata.namespace}/{self.metadata.name}"
+
+
+# --- what bounds a restart --------------------------------------------------------------------------------------------
+
+
+class Namespace(ApiStruct, frozen=True):
+    """A namespace; ``status.phase`` Terminating accepts no new pods."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
+    """Which pods a budget is for, and how many of them have to stay."""
+
+    selector: t.Optional[LabelSelector] = None
+    min_available: t.Optional[IntOrString] = None
+    max_unavailable: t.Optional[IntOrString] = None
+
+
+class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
+    """What the disruption controller worked out."""
+
+    desired_healthy: int = 0
+    current_healthy: int = 0
+    expected_pods: int = 0
+    disruptions_allowed: int = 0
+    observed_generation: int = 0
+
+
+class PodDisruptionBudget(ApiStruct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+
+
+class ScopeSelectorRequirement(ApiStruct, frozen=True):
+    """One scope of a quota."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: t.Optional[tuple[str, ...]] = None
+
+
+class ScopeSelector(ApiStruct, frozen=True):
+    """The scopes of a quota."""
+
+    match_expressions: t.Optional[tuple[ScopeSelectorRequirement, ...]] = None
+
+
+class ResourceQuotaSpec(ApiStruct, frozen=True):
+    """The bounds of a quota and the pods that they count."""
+
+    hard: t.Optional[ResourceList] = None
+    scopes: t.Optional[tuple[str, ...]] = None
+    scope_selector: t.Optional[ScopeSelector] = None
+
+
+class ResourceQuotaStatus(ApiStruct, frozen=True):
+    """What the quota counts now."""
+
+    hard: t.Optional[ResourceList] = None
+    used: t.Optional[ResourceList] = None
+
+
+class ResourceQuota(ApiStruct, frozen=True):
+    """A ResourceQuota."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ResourceQuotaSpec = field(default_factory=ResourceQuotaSpec)
+    status: ResourceQuotaStatus = field(default_factory=ResourceQuotaStatus)
+
+
+class CrossVersionObjectReference(ApiStruct, frozen=True):
+    """The workload that an autoscaler scales."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class HorizontalPodAutoscalerSpec(ApiStruct, frozen=True):
+    """Target and bounds of an autoscaler."""
+
+    scale_target_ref: CrossVersionObjectReference = field(default_factory=CrossVersionObjectReference)
+    min_replicas: t.Optional[int] = None
+    max_replicas: int = 0
+
+
+class HorizontalPodAutoscalerStatus(ApiStruct, frozen=True):
+    """What the autoscaler wants and has."""
+
+    current_replicas: int = 0
+    desired_replicas: int = 0
+
+
+class HorizontalPodAutoscaler(ApiStruct, frozen=True):
+    """A HorizontalPodAutoscaler."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: HorizontalPodAutoscalerSpec = field(default_factory=HorizontalPodAutoscalerSpec)
+    status: HorizontalPodAutoscalerStatus = field(default_factory=HorizontalPodAutoscalerStatus)
+
+
+class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
+    """Access modes and the bound volume of a claim."""
+
+    access_modes: t.Optional[tuple[str, ...]] = None
+    volume_name: str = ""
+    storage_class_name: t.Optional[str] = None
+
+
+class PersistentVolumeClaim(ApiStruct, frozen=True):
+    """A PersistentVolumeClaim."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+
+def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") -> Pod:
+    """The pod that a workload's template would make in ``namespace``, as far as placement is concerned."""
+    metadata = ObjectMeta(
+        name=name,
+        namespace=namespace,
+        labels=template.metadata.labels,
+        annotations=template.metadata.annotations,
+    )
+    return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Kubernetes resource quantities as exact integers.
+
+Rules of apimachinery's ``pkg/api/resource/quantity.go``: decimal, binary and exponent suffixes, nano precision, rounding up.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from functools import lru_cache
+
+NANO = 10**9
+_NANO_PER_MILLI = 10**6
+
+_SUFFIXES: dict[str, Decimal] = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "": Decimal(1),
+    "k": Decimal("1e3"),
+    "M": Decimal("1e6"),
+    "G": Decimal("1e9"),
+    "T": Decimal("1e12"),
+    "P": Decimal("1e15"),
+    "E": Decimal("1e18"),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}
+_QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|(n|u|m|k|[MGTPE]i?|Ki|))")
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity."""
+
+
+@lru_cache(maxsize=65536)
+def parse_quantity(text: str) -> int:
+    """Nano-units (10^-9) of a quantity such as ``250m``, ``1.5Gi`` or ``2e3``, rounded up as the API server does.
+
+    Raises QuantityError for anything that the API server would refuse.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"{text!r} is not a Kubernetes quantity: write a number with at most one suffix, such as 250m or 1.5Gi")
+    number, exponent, suffix = match.groups()
+    value = Decimal(number + (exponent or "")) * _SUFFIXES[suffix or ""] * NANO
+    floor = int(value // 1)
+    # Decimal's // truncates towards zero, so only a positive rest still has to be rounded up.
+    return floor + 1 if value > floor else floor
+
+
+def milli_value(nano_units: int) -> int:
+    """Thousandths, rounded up (``Quantity.MilliValue``); the scheduler's unit for cpu."""
+    return -(-nano_units // _NANO_PER_MILLI)
+
+
+def value(nano_units: int) -> int:
+    """Whole units, rounded up (``Quantity.Value``); the scheduler's unit for everything but cpu."""
+    return -(-nano_units // NANO)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The cluster as it was read at one time, indexed for decisions.
+
+Owners are resolved by UID only: Pod → ReplicaSet → Deployment (its current revision), Pod → StatefulSet.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from .objects import (
+    HorizontalPodAutoscaler,
+    Namespace,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    ResourceQuota,
+    Workload,
+)
+
+POD_TEMPLATE_HASH = "pod-template-hash"
+CONTROLLER_REVISION_HASH = "controller-revision-hash"
+REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
+
+
+class Skipped(t.NamedTuple):
+    """Something that could not be read, and why; ``namespace`` is empty for the whole cluster."""
+
+    resource: str
+    namespace: str
+    reason: str
+
+
+class ClusterSnapshot:
+    """Nodes, pods, workloads and what bounds them. Read only.
+
+    ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
+    ``skipped`` says what is missing.
+    """
+
+    def __init__(
+        self,
+        *,
+        nodes: Iterable[Node] = (),
+        pods: Iterable[Pod] = (),
+        namespaces: Iterable[Namespace] = (),
+        deployments: Iterable[Workload] = (),
+        stateful_sets: Iterable[Workload] = (),
+        replica_sets: Iterable[Workload] = (),
+        budgets: Iterable[PodDisruptionBudget] = (),
+        quotas: Iterable[ResourceQuota] = (),
+        autoscalers: Iterable[HorizontalPodAutoscaler] = (),
+        claims: Iterable[PersistentVolumeClaim] = (),
+        skipped: Iterable[Skipped] = (),
+        complete_pods: bool = True,
+    ) -> None:
+        self.nodes: dict[str, Node] = {node.name: node for node in nodes}
+        self.pods: tuple[Pod, ...] = tuple(pods)
+        self.namespaces: dict[str, Namespace] = {namespace.metadata.name: namespace for namespace in namespaces}
+        self.deployments: tuple[Workload, ...] = tuple(deployments)
+        self.stateful_sets: tuple[Workload, ...] = tuple(stateful_sets)
+        self.skipped: tuple[Skipped, ...] = tuple(skipped)
+        self.complete_pods = complete_pods
+
+        self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)
+        self.pods_by_owner = _group(self.pods, _controller_uid)
+        self.pods_by_namespace = _group(self.pods, lambda pod: pod.metadata.namespace)
+        self.replica_sets_by_owner = _group(replica_sets, _controller_uid)
+        self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
+        self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
+        self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
+        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {
+            (claim.metadata.namespace, claim.metadata.name): claim for claim in claims
+        }
+
+    def workloads(self, kinds: Iterable[str] = ("Deployment", "StatefulSet")) -> list[Workload]:
+        """The workloads of the given kinds, sorted by kind, namespace and name."""
+        wanted = set(kinds)
+        found = [workload for workload in (*self.deployments, *self.stateful_sets) if workload.kind in wanted]
+        return sorted(found, key=lambda workload: (workload.kind, workload.metadata.namespace, workload.metadata.name))
+
+    def replica_sets(self, deployment: Workload) -> list[Workload]:
+        """The ReplicaSets that the Deployment controls, of all revisions."""
+        return self.replica_sets_by_owner.get(deployment.metadata.uid, [])
+
+    def current_replica_set(self, deployment: Workload) -> Workload | None:
+        """The ReplicaSet of the Deployment's current revision.
+
+        It is the one with the highest ``deployment.kubernetes.io/revision``, as ``kubectl rollout`` takes it; None before the
+        controller has made any.
+        """
+        candidates = self.replica_sets(deployment)
+        return max(candidates, key=_revision_number, default=None)
+
+    def owned_pods(self, workload: Workload) -> list[Pod]:
+        """Every pod that the workload controls, of any revision, phase and node."""
+        if workload.kind != "Deployment":
+            return list(self.pods_by_owner.get(workload.metadata.uid, ()))
+        pods: list[Pod] = []
+        for replica_set in self.replica_sets(workload):
+            pods.extend(self.pods_by_owner.get(replica_set.metadata.uid, ()))
+        return pods
+
+    def revision(self, workload: Workload) -> str:
+        """The workload's current revision: pod-template-hash of a Deployment, updateRevision of a StatefulSet.
+
+        Empty before the controller has seen the workload.
+        """
+        if workload.kind == "StatefulSet":
+            return workload.status.update_revision
+        replica_set = self.current_replica_set(workload)
+        if replica_set is None:
+            return ""
+        return (replica_set.metadata.labels or {}).get(POD_TEMPLATE_HASH, "")
+
+    def current_pods(self, workload: Workload) -> list[Pod]:
+        """The pods of the workload's current revision."""
+        if workload.kind == "Deployment":
+            replica_set = self.current_replica_set(workload)
+            return list(self.pods_by_owner.get(replica_set.metadata.uid, ())) if replica_set is not None else []
+        revision = workload.status.update_revision
+        return [
+            pod
+            for pod in self.owned_pods(workload)
+            if (pod.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, revision) == revision or _kept_by_partition(pod, workload)
+        ]
+
+    def older_pods(self, workload: Workload) -> list[Pod]:
+        """Unfinished pods of an earlier revision, which a rollout still has to replace."""
+        current = {pod.metadata.uid for pod in self.current_pods(workload)}
+        return [pod for pod in self.owned_pods(workload) if pod.metadata.uid not in current and not pod.terminal]
+
+    def returned_to(self, workload: Workload) -> bool:
+        """The Deployment's current revision was current before and has come back (``kubectl rollout undo``)."""
+        replica_set = self.current_replica_set(workload) if workload.kind == "Deployment" else None
+        return replica_set is not None and bool((replica_set.metadata.annotations or {}).get(REVISION_HISTORY_ANNOTATION))
+
+    def placed_pods(self, workload: Workload) -> list[Pod]:
+        """The current revision's pods that count as spread: bound, not terminating, not finished."""
+        return [pod for pod in self.current_pods(workload) if pod.spec.node_name and not pod.terminating and not pod.terminal]
+
+
+T = t.TypeVar("T")
+
+
+def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, list[T]]:
+    groups: dict[str, list[T]] = {}
+    for item in items:
+        name = key(item)
+        if name is not None:
+            groups.setdefault(name, []).append(item)
+    return groups
+
+
+def _controller_uid(item: Pod | Workload) -> str | None:
+    controller = item.metadata.controller
+    return controller.uid if controller is not None else None
+
+
+def ordinal(pod: Pod) -> int:
+    """A StatefulSet pod's ordinal, from its name; -1 where the name has none."""
+    text = pod.metadata.name.rpartition("-")[2]
+    return int(text) if text.isdigit() else -1
+
+
+def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
+    """The update leaves pods below the partition at their old revision on purpose."""
+    strategy = stateful_set.spec.update_strategy
+    rolling = strategy.rolling_update if strategy is not None else None
+    return ordinal(pod) < ((rolling.partition if rolling is not None else None) or 0)
+
+
+def _revision_number(replica_set: Workload) -> int:
+    text = (replica_set.metadata.annotations or {}).get(REVISION_ANNOTATION, "0")
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Bytes from the API server to typed structs, once.
+
+The only file that imports msgspec. Where msgspec is missing (documentation builds, sanity tests on old interpreters)
+stand-ins keep the structs importable, and a module reports ``MSGSPEC_IMPORT_ERROR`` before it uses them.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+if t.TYPE_CHECKING:
+    from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, field
+    from msgspec import DecodeError as MsgspecDecodeError
+    from msgspec.structs import force_setattr, replace
+
+    MSGSPEC_IMPORT_ERROR: t.Optional[str] = None
+else:
+    import traceback
+
+    MSGSPEC_IMPORT_ERROR = None
+    try:
+        from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, field
+        from msgspec import DecodeError as MsgspecDecodeError
+        from msgspec.structs import force_setattr, replace
+    except ImportError:
+        MSGSPEC_IMPORT_ERROR = traceback.format_exc()
+
+        class Struct:
+            """Stand-in that swallows msgspec's class options."""
+
+            def __init_subclass__(cls, **options):
+                super().__init_subclass__()
+
+        class Raw(bytes):
+            """Stand-in for an undecoded part of a message."""
+
+        class ValidationError(ValueError):
+            """Stand-in for msgspec's error."""
+
+        class MsgspecDecodeError(ValueError):
+            """Stand-in for msgspec's error."""
+
+        UNSET = None
+        UnsetType = type(None)
+
+        def field(**options):
+            """Stand-in for msgspec's field declaration."""
+            return None
+
+        def force_setattr(struct, name, value):
+            """Stand-in for msgspec's write to a frozen struct."""
+            setattr(struct, name, value)
+
+        def replace(struct, **changes):
+            """Stand-in for msgspec's copy with changes."""
+            raise RuntimeError("the Python library msgspec is missing")
+
+
+__all__ = [
+    "MSGSPEC_IMPORT_ERROR",
+    "UNSET",
+    "Raw",
+    "Struct",
+    "UnsetType",
+    "WatchEvent",
+    "WireError",
+    "decode_json",
+    "decode_list",
+    "encode_json",
+    "field",
+    "force_setattr",
+    "replace",
+]
+
+T = t.TypeVar("T")
+
+class WatchEvent(Struct, frozen=True):
+    """One line of a watch; ``object`` stays bytes for whoever knows its kind."""
+
+    type: str
+    object: Raw
+
+
+class ListMeta(Struct, rename={"continue_": "continue"}, frozen=True):
+    """How a paged list goes on: empty at its end."""
+
+    continue_: str = ""
+
+
+_decoders: dict[t.Any, t.Any] = {}
+_list_types: dict[t.Any, t.Any] = {}
+_encoder: t.Any = None
+
+
+class WireError(ValueError):
+    """The bytes are not what the type says; the text names the type and the place in the message."""
+
+
+def decode_json(kind: type[T], data: bytes | str) -> T:
+    """Decode one JSON message into ``kind``; raises WireError that says what did not fit and where."""
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        # Made on first use, because msgspec may be absent when this file is imported.
+        import msgspec
+
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    try:
+        return t.cast(T, decoder.decode(data))
+    except (ValidationError, MsgspecDecodeError) as error:
+        name = getattr(kind, "__name__", str(kind))
+        raise WireError(f"cannot read the answer as {name}: {error}") from error
+
+
+def decode_list(item: type[T], data: bytes) -> tuple[list[T], str]:
+    """The items of one page of a JSON list, and the continue token of the next page (empty at the end)."""
+    page_type = _list_types.get(item)
+    if page_type is None:
+        import msgspec
+
+        fields = [("metadata", ListMeta, ListMeta()), ("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
+        page_type = _list_types[item] = msgspec.defstruct(f"{item.__name__}List", fields, frozen=True)
+    page: t.Any = decode_json(page_type, data)
+    return page.items or [], page.metadata.continue_
+
+
+def encode_json(value: t.Any) -> bytes:
+    """JSON bytes of structs and plain values; equal values give equal bytes."""
+    global _encoder
+    if _encoder is None:
+        import msgspec
+
+        _encoder = msgspec.json.Encoder(order="deterministic")
+    return t.cast(bytes, _encoder.encode(value))

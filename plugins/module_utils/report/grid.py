@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Which columns a map has: nodes grouped by zone while they fit, then zones, then the busiest ones and one for all others."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .rows import HOSTNAME, Counts, NodeInfo, Report, natural
+
+NODES = "nodes"
+ZONES = "zones"
+DOMAINS = "domains"
+
+NO_ZONE = "no zone"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: what it is called, its zone (empty without one), and the domains that are added up in it."""
+
+    label: str
+    group: str
+    domains: tuple[str, ...]
+    note: str = ""
+
+
+class Grid:
+    """Columns and how counts fall into them. ``unit`` is nodes, zones or domains; ``others`` counts what the last column adds up."""
+
+    def __init__(self, unit: str, columns: Sequence[Column], *, others: int = 0) -> None:
+        self.unit = unit
+        self.columns = tuple(columns)
+        self.others = others
+        self._place = {domain: number for number, column in enumerate(self.columns) for domain in column.domains}
+
+    @property
+    def shows_every_node(self) -> bool:
+        """No column adds several nodes up."""
+        return self.unit == NODES and not self.others
+
+    def counts(self, counts: Counts) -> list[t.Optional[int]]:
+        """Replicas by column; None where no domain of the column is open to the workload."""
+        cells: list[t.Optional[int]] = [None] * len(self.columns)
+        for domain, count in counts.items():
+            place = self._place.get(domain)
+            if place is not None:
+                cells[place] = (cells[place] or 0) + count
+        return cells
+
+    def groups(self) -> list[tuple[str, int]]:
+        """Neighbouring columns of one zone: its name and how many they are; empty where columns have no zones."""
+        found: list[tuple[str, int]] = []
+        for column in self.columns:
+            if found and found[-1][0] == column.group:
+                found[-1] = (column.group, found[-1][1] + 1)
+            else:
+                found.append((column.group, 1))
+        return [(name or NO_ZONE, size) for name, size in found] if any(name for name, _size in found) else []
+
+
+def grids(report: Report) -> list[Grid]:
+    """All grids that show everything, from the finest to the coarsest."""
+    nodes = _shown_nodes(report)
+    if report.topology_key != HOSTNAME:
+        return [Grid(DOMAINS, [Column(node.name, "", (node.name,)) for node in nodes])]
+    by_node = Grid(NODES, [_node_column(node) for node in nodes])
+    zones: dict[str, list[str]] = {}
+    for node in nodes:
+        zones.setdefault(node.zone, []).append(node.name)
+    by_zone = Grid(ZONES, [Column(zone or NO_ZONE, "", tuple(names)) for zone, names in zones.items()])
+    return [by_node, by_zone] if len(zones) > 1 else [by_node]
+
+
+def busiest_of(grid: Grid, report: Report, *, max_columns: int) -> Grid:
+    """The grid's columns with most replicas, in their order, and a last one for all others; at most ``max_columns``, at least 2."""
+    if len(grid.columns) <= max_columns:
+        return grid
+    before, after = report.replicas
+    load = [sum(max(before[name], after[name]) for name in column.domains) for column in grid.columns]
+    kept = set(sorted(range(len(load)), key=lambda place: -load[place])[: max(1, max_columns - 1)])
+    shown = [Column(column.label, "", column.domains, column.note) for place, column in enumerate(grid.columns) if place in kept]
+    rest = tuple(name for place, column in enumerate(grid.columns) if place not in kept for name in column.domains)
+    others = len(grid.columns) - len(shown)
+    return Grid(grid.unit, [*shown, Column(f"{others} others", "", rest)], others=others)
+
+
+def choose_grid(report: Report, *, max_columns: int) -> Grid:
+    """The finest grid of at most ``max_columns`` columns, at least 2."""
+    candidates = grids(report)
+    fitting = [grid for grid in candidates if len(grid.columns) <= max_columns]
+    return fitting[0] if fitting else busiest_of(candidates[-1], report, max_columns=max_columns)
+
+
+def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]:
+    """Name and replicas before and after of the domains that held most of these workloads' replicas."""
+    before, after = report.replicas
+    names = [name for name in before.keys() | after.keys() if before[name] or after[name]]
+    names.sort(key=lambda name: (-max(before[name], after[name]), natural(name)))
+    return [(name, before[name], after[name]) for name in names[:limit]]
+
+
+def _shown_nodes(report: Report) -> list[NodeInfo]:
+    """The domains that hold or may hold replicas of the listed workloads, by zone and name; those without a zone last."""
+    known = {node.name: node for node in report.nodes} if report.topology_key == HOSTNAME else {}
+    before, after = report.replicas
+    nodes = [known.get(name, NodeInfo(name)) for name in before.keys() | after.keys()]
+    return sorted(nodes, key=lambda node: (not node.zone, natural(node.zone), natural(node.name)))
+
+
+def _node_column(node: NodeInfo) -> Column:
+    note = "not ready" if not node.ready else "" if node.schedulable else "cordoned"
+    return Column(node.name, node.zone, (node.name,), note)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a person wants to know of a rebalance run: one row for each workload, from the results of the modules. Pure.
+
+The results of k8s_spread_check (before, after) and k8s_rollout_restart come in as plain values and become typed here, once.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ..memory.outcome import IMPROVED
+from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
+
+HOSTNAME = "kubernetes.io/hostname"
+
+RESTARTED = "restarted"
+REFUSED = "refused"
+FAILED = "failed"
+# What the report adds to the actions of k8s_rollout_restart:
+TO_RESTART = "to restart"
+STAYS = "stays"
+
+_RANK = {FAILED: 0, RESTARTED: 1, TO_RESTART: 1, REFUSED: 2, STAYS: 3}
+_RANK_OF_VERDICT = {COLLAPSED: 4, SKEWED: 4, SKIPPED: 6, HEALTHY: 7}
+_RANK_OTHERS = 5
+
+Counts = dict[str, int]
+Key = tuple[str, str, str]
+
+
+class ReportError(ValueError):
+    """What was given is not a result of the modules."""
+
+
+@dataclass(frozen=True)
+class NodeInfo:
+    """One entry of ``node_list``; ``zone`` is empty where the node has none."""
+
+    name: str
+    zone: str = ""
+    ready: bool = True
+    schedulable: bool = True
+
+
+@dataclass(frozen=True)
+class Look:
+    """A workload at one time. ``counts``: replicas by domain, where 0 means open to it and absent means closed."""
+
+    counts: Counts
+    verdict: str = ""
+    reason: str = ""
+
+    @property
+    def fullest(self) -> int:
+        """Replicas in the domain that holds most of them."""
+        return max(self.counts.values(), default=0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A workload before and after; ``after`` is None without a second look.
+
+    ``deed`` is restarted, to restart, skipped, refused, failed, stays, or empty where nothing is the matter. ``why`` explains it.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int
+    before: Look
+    after: t.Optional[Look]
+    deed: str = ""
+    outcome: str = ""
+    why: str = ""
+    duration_s: int = 0
+    advice: tuple[str, ...] = ()
+
+    @property
+    def last(self) -> Look:
+        """The newer look."""
+        return self.before if self.after is None else self.after
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is the matter with it and nothing was done."""
+        return not self.deed and {self.before.verdict, self.last.verdict} <= {HEALTHY, SKIPPED}
+
+    @property
+    def order(self) -> tuple[int, str, str, str]:
+        """What a reader looks for comes first."""
+        verdicts = (self.before.verdict, self.last.verdict)
+        rank = _RANK.get(self.deed, min(_RANK_OF_VERDICT.get(verdict, _RANK_OTHERS) for verdict in verdicts))
+        return (rank, self.namespace, self.name, self.kind)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole run. ``topology_key`` is the key of the counts; ``error`` and ``reason`` are empty if all went well."""
+
+    cluster: str
+    plan: bool
+    topology_key: str
+    rows: tuple[Row, ...]
+    nodes: tuple[NodeInfo, ...]
+    node_counts: Counts
+    summary: Counts
+    totals: dict[str, t.Any]
+    reason: str = ""
+    error: str = ""
+    skipped_namespaces: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def seen_twice(self) -> bool:
+        """Whether there is an after."""
+        return any(row.after is not None for row in self.rows)
+
+    @cached_property
+    def replicas(self) -> tuple[Counter[str], Counter[str]]:
+        """Replicas of all listed workloads by domain, before and after; 0 where a domain is open to one of them."""
+        before: Counter[str] = Counter()
+        after: Counter[str] = Counter()
+        for row in self.rows:
+            before.update(row.before.counts)
+            after.update(row.last.counts)
+        return before, after
+
+
+def build_report(
+    before: t.Any, *, after: t.Any = None, restart: t.Any = None, plan: bool = False, cluster: str = "", error: str = ""
+) -> Report:
+    """Put the results of the modules together.
+
+    ``before`` and ``after``: of k8s_spread_check. ``restart``: of k8s_rollout_restart. Any of them may be empty, missing, or the
+    result of a skipped or failed task. Raises ReportError where one of them is no mapping.
+    """
+    first, second, done = (_result(value, name) for value, name in ((before, "before"), (after, "after"), (restart, "restart")))
+    second = second if "workloads" in second else {}
+    key = _topology_key(first)
+    actions = {_key(entry): entry for entry in done.get("workloads") or ()}
+    later = {_key(entry): entry for entry in second.get("workloads") or ()}
+    restartable = {_key(entry) for entry in first.get("restartable") or ()}
+    reader = _RowReader(key, plan=plan, looked_again=bool(second))
+    rows = [
+        reader.read(entry, later.pop(_key(entry), None), actions.get(_key(entry)), restartable=_key(entry) in restartable)
+        for entry in first.get("workloads") or ()
+    ]
+    rows.extend(reader.read_new(entry) for entry in later.values())
+    return Report(
+        cluster=cluster,
+        plan=plan,
+        topology_key=key,
+        rows=tuple(sorted(rows, key=lambda row: row.order)),
+        nodes=tuple(_nodes(first)),
+        node_counts=dict(first.get("nodes") or {}),
+        summary=dict(first.get("summary") or {}),
+        totals=_totals(first, second, actions.values(), plan=plan, error=error),
+        reason=str(first.get("reason") or ""),
+        error=error,
+        skipped_namespaces={entry["namespace"]: entry["reason"] for entry in first.get("skipped_namespaces") or ()},
+    )
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """A sort key by which worker-2 comes before worker-10."""
+    return tuple((int(digits or 0), text) for text, digits in re.findall(r"(\D+)|(\d+)", name))
+
+
+def _result(value: t.Any, name: str) -> Mapping[str, t.Any]:
+    if value is None or value == "":
+        return {}
+    if not isinstance(value, Mapping):
+        raise ReportError(f"{name} must be the registered result of a module, not {type(value).__name__}")
+    return value
+
+
+def _key(entry: Mapping[str, t.Any]) -> Key:
+    return entry["kind"], entry["namespace"], entry["name"]
+
+
+def _topology_key(result: Mapping[str, t.Any]) -> str:
+    """Nodes tell most; where they were not asked for, the key listed first."""
+    for entry in result.get("workloads") or ():
+        keys = list(entry["domains"])
+        if keys:
+            return HOSTNAME if HOSTNAME in keys else str(keys[0])
+    return HOSTNAME
+
+
+def _nodes(result: Mapping[str, t.Any]) -> list[NodeInfo]:
+    found = [
+        NodeInfo(entry["name"], entry.get("zone") or "", entry.get("ready", True), entry.get("schedulable", True))
+        for entry in result.get("node_list") or ()
+    ]
+    return sorted(found, key=lambda node: (natural(node.zone), natural(node.name)))
+
+
+class _RowReader:
+    """Makes rows from entries of the results."""
+
+    def __init__(self, topology_key: str, *, plan: bool, looked_again: bool) -> None:
+        self._topology_key = topology_key
+        self._plan = plan
+        self._looked_again = looked_again
+
+    def read(
+        self,
+        entry: Mapping[str, t.Any],
+        later: t.Optional[Mapping[str, t.Any]],
+        action: t.Optional[Mapping[str, t.Any]],
+        *,
+        restartable: bool,
+    ) -> Row:
+        """A row of the first look, with what followed."""
+        before, after = self._look(entry), None
+        if later is not None:
+            after = self._look(later)
+        elif self._looked_again:
+            after = Look({}, verdict="gone", reason="gone: not there any more")
+        elif action and action.get("after"):
+            after = Look(dict(action["after"].get(self._topology_key) or {}))
+        deed, why = self._deed(entry, before, action, restartable=restartable)
+        return Row(
+            *_key(entry),
+            replicas=entry["replicas"],
+            before=before,
+            after=after,
+            deed=deed,
+            outcome=(action or {}).get("verdict") or "" if not self._plan else "",
+            why=why,
+            duration_s=int((action or {}).get("duration") or 0),
+            advice=tuple(entry.get("advice") or ()),
+        )
+
+    def read_new(self, entry: Mapping[str, t.Any]) -> Row:
+        """A row that only the second look has."""
+        return Row(*_key(entry), replicas=entry["replicas"], before=Look({}, verdict="new"), after=self._look(entry))
+
+    def _look(self, entry: Mapping[str, t.Any]) -> Look:
+        counts = dict(entry["domains"].get(self._topology_key) or {})
+        return Look(counts, str(entry["verdict"]), str(entry["reason"]))
+
+    def _deed(
+        self, entry: Mapping[str, t.Any], before: Look, action: t.Optional[Mapping[str, t.Any]], *, restartable: bool
+    ) -> tuple[str, str]:
+        if action is not None:
+            deed = str(action["action"])
+            return (TO_RESTART if self._plan and deed == RESTARTED else deed), str(action["reason"])
+        if restartable:
+            return TO_RESTART, before.reason
+        if before.verdict in (COLLAPSED, SKEWED):
+            return STAYS, _obstacles(entry)
+        return "", "" if before.verdict == HEALTHY else before.reason
+
+
+def _obstacles(entry: Mapping[str, t.Any]) -> str:
+    """Why a collapsed or skewed workload is not restarted."""
+    texts = []
+    for blocker in entry.get("blockers") or ():
+        text, nodes = blocker.get("text") or blocker["reason"], blocker.get("nodes") or 0
+        texts.append(f"{text} ({nodes} node{'s' if nodes > 1 else ''})" if nodes else text)
+    known = "; ".join(texts)
+    if entry.get("restart_helps") is True or entry.get("restart_helps") is False:
+        return known or "a restart would not spread it better"
+    return f"not known whether a restart would help: {known}" if known else "not known whether a restart would help"
+
+
+def _totals(
+    first: Mapping[str, t.Any],
+    second: Mapping[str, t.Any],
+    actions: t.Iterable[Mapping[str, t.Any]],
+    *,
+    plan: bool,
+    error: str,
+) -> dict[str, t.Any]:
+    """The few numbers that job schedulers and people ask for first. Without a second look the after is as before."""
+    summary = first.get("summary") or {}
+    later = second.get("summary") or summary
+    done: Sequence[Mapping[str, t.Any]] = list(actions)
+    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED)}
+    return {
+        "ok": not error and not by_action[FAILED],
+        "plan": plan,
+        "checked": summary.get("checked", 0),
+        "collapsed_before": summary.get(COLLAPSED, 0),
+        "collapsed_after": later.get(COLLAPSED, 0),
+        "skewed_before": summary.get(SKEWED, 0),
+        "skewed_after": later.get(SKEWED, 0),
+        "restartable": summary.get("restartable", 0),
+        **by_action,
+        "improved": sum(entry.get("verdict") == IMPROVED for entry in done) if not plan else 0,
+        "reason": str(first.get("reason") or ""),
+        "error": error,
+    }

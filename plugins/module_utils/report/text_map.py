@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The map as text for terminals and job logs: workloads by nodes, before → after, then the reasons."""
+
+from __future__ import annotations
+
+import textwrap
+import typing as t
+from collections.abc import Iterable, Sequence
+
+from ..spread.distribution import COLLAPSED, SKEWED
+from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
+from .rows import FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
+
+KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
+ARROW = "→"
+OPEN = "·"
+GAP = 2
+MIN_WIDTH = 60
+MAX_TITLE = 44
+MAX_LABEL = 24
+NAMES_PER_REASON = 12
+BUSIEST = 5
+
+
+def render_text(report: Report, *, width: int = 120, max_rows: int = 60) -> str:
+    """The map in lines of at most ``width`` columns.
+
+    At most ``max_rows`` workloads are listed, those that something is the matter with first; the rest is counted.
+    """
+    width = max(width, MIN_WIDTH)
+    rows = report.rows[:max_rows]
+    blocks = [_head(report, width)]
+    if rows:
+        blocks.append(_table(report, rows, width) + _not_listed(report.rows[max_rows:]))
+    blocks.extend(_explanations(report, width))
+    return "\n".join(_printable(line) for block in blocks if block for line in (*block, "")).rstrip("\n")
+
+
+# --- head -------------------------------------------------------------------------------------------------------------
+
+
+def _head(report: Report, width: int) -> list[str]:
+    nodes, summary = report.node_counts, report.summary
+    lines = [f"{report.cluster}: error: {report.error}" if report.cluster else f"error: {report.error}"] if report.error else []
+    if nodes:
+        name = f"{report.cluster}: " if report.cluster else ""
+        lines.append(
+            f"{name}{_number(summary.get('checked', 0), 'workload')} in {_number(summary.get('namespaces', 0), 'namespace')}, "
+            f"{_number(nodes.get('total', 0), 'node')}, {nodes.get('eligible', 0)} of them open to these workloads"
+        )
+        lines.append(_counts(report))
+    if report.reason:
+        lines.append(f"Nothing was judged and nothing is done. {report.reason}")
+    return [part for line in lines for part in textwrap.wrap(line, width)]
+
+
+def _counts(report: Report) -> str:
+    totals = report.totals
+    texts = [f"{verdict} {_change(totals[f'{verdict}_before'], totals[f'{verdict}_after'])}" for verdict in (COLLAPSED, SKEWED)]
+    if report.plan:
+        texts.append(f"plan: {totals[RESTARTED]} to restart")
+    else:
+        texts.append(f"restarted {totals[RESTARTED]}" + (f" (improved {totals['improved']})" if totals[RESTARTED] else ""))
+    texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED))
+    return "   ".join(texts)
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _change(before: int, after: int) -> str:
+    return f"{before}" if before == after else f"{before}{ARROW}{after}"
+
+
+# --- table ------------------------------------------------------------------------------------------------------------
+
+
+def _table(report: Report, rows: Sequence[Row], width: int) -> list[str]:
+    titles = [_title(row) for row in rows]
+    states = [_state(row) for row in rows]
+    title_width, state_width = max(map(len, titles)), max(map(len, states))
+    room = width - title_width - state_width - 2 * GAP
+    table = _fitting(report, rows, room)
+    lines = [" " * (title_width + GAP) + line for line in table.heading]
+    for title, cells, state in zip(titles, table.lines, states):
+        lines.append(f"{title:<{title_width}}{' ' * GAP}{cells}{' ' * GAP}{state}")
+    lines.append(f"{'all':<{title_width}}{' ' * GAP}{table.sums}")
+    legend = [part for text in table.legend for part in textwrap.wrap(text, width, break_on_hyphens=False)]
+    return [line.rstrip() for line in lines] + legend
+
+
+class _Cells(t.NamedTuple):
+    """The middle of the table: equally wide lines, and what explains them."""
+
+    heading: list[str]
+    lines: list[str]
+    sums: str
+    legend: list[str]
+
+
+def _fitting(report: Report, rows: Sequence[Row], room: int) -> _Cells:
+    """The finest grid that fits into ``room`` characters; failing that the coarsest, with as many columns as fit."""
+    most = max(2, room // (GAP + 1))
+    candidates = grids(report)
+    for grid in candidates:
+        for short in (False, True):
+            if len(grid.columns) <= most:
+                cells = _cells(report, rows, grid, short=short)
+                if len(cells.sums) <= room:
+                    return cells
+    columns = min(most, len(candidates[-1].columns))
+    while True:
+        cells = _cells(report, rows, busiest_of(candidates[-1], report, max_columns=columns), short=True)
+        excess = len(cells.sums) - room
+        if excess <= 0 or columns == 2:
+            return cells
+        columns = max(2, columns - max(1, excess // (len(cells.sums) // columns + 1)))
+
+
+def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool) -> _Cells:
+    labels, left_out = [column.label for column in grid.columns], ""
+    if short:
+        labels, left_out = _shortened(labels, others=bool(grid.others))
+    marks = [_clip(label, MAX_LABEL) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
+    table = [_row_cells(grid, row.before, row.after) for row in rows]
+    before, after = report.replicas
+    sums = _row_cells(grid, Look(before), Look(after) if report.seen_twice else None)
+    if not grid.shows_every_node:
+        marks.append("fullest")
+        sums.append("")
+        for line, row in zip(table, rows):
+            line.append(_change(row.before.fullest, row.last.fullest) if row.last.counts else "")
+    widths = [max(len(cell) for cell in column) for column in zip(marks, sums, *table)]
+    heading = [*_group_line(grid, widths), _join(marks, widths)]
+    return _Cells(heading, [_join(line, widths) for line in table], _join(sums, widths), _legend(report, grid, left_out))
+
+
+def _row_cells(grid: Grid, before: Look, after: t.Optional[Look]) -> list[str]:
+    first = grid.counts(before.counts)
+    if after is None:
+        return [_cell(count) for count in first]
+    return [
+        _cell(now) if (then or 0) == (now or 0) else f"{_cell(then) or OPEN}{ARROW}{_cell(now) or OPEN}"
+        for then, now in zip(first, grid.counts(after.counts))
+    ]
+
+
+def _cell(count: t.Optional[int]) -> str:
+    return "" if count is None else str(count) if count else OPEN
+
+
+def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return (" " * GAP).join(f"{cell:>{size}}" for cell, size in zip(cells, widths))
+
+
+def _group_line(grid: Grid, widths: Sequence[int]) -> list[str]:
+    groups, texts, start = grid.groups(), [], 0
+    for name, size in groups:
+        room = sum(widths[start : start + size]) + GAP * (size - 1)
+        texts.append(f"{_clip(name, room)} ".ljust(room, "-")[:room])
+        start += size
+    return [(" " * GAP).join(texts)] if groups else []
+
+
+def _shortened(labels: Sequence[str], *, others: bool) -> tuple[list[str], str]:
+    """Labels without their common beginning and without the domain name of the machines, and what was left out."""
+    names = list(labels[:-1] if others else labels)
+    rest = list(labels[-1:] if others else [])
+    end = names[0][names[0].find(".") :] if "." in names[0] else ""
+    if not end or any(not name.endswith(end) or name == end for name in names):
+        end = ""
+    bare = [name[: len(name) - len(end)] for name in names]
+    first, last = min(bare), max(bare)
+    common = next((i for i, letter in enumerate(first) if last[i : i + 1] != letter), len(first))
+    start = first[:common]
+    start = start[: max(start.rfind(mark) for mark in "-._") + 1] if len(bare) > 1 else ""
+    return [name[len(start) :] for name in bare] + rest, f"{start}…{end}" if start or end else ""
+
+
+def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
+    unit = {NODES: "node", ZONES: "zone"}.get(grid.unit, report.topology_key)
+    texts = [f"replicas by {unit}", f"{OPEN} none, but open to it"]
+    if report.seen_twice:
+        texts.append(f"before{ARROW}after")
+    if left_out:
+        texts.append(f"names are short for {left_out}")
+    if not grid.shows_every_node:
+        texts.append("fullest: replicas in the fullest " + ("domain" if grid.unit == DOMAINS else "single node"))
+    notes = sorted({column.note for column in grid.columns if column.note})
+    if notes:
+        texts.append(f"* {' or '.join(notes)}")
+    text = f"({'; '.join(texts)})"
+    if grid.shows_every_node or grid.unit == DOMAINS:
+        return [text]
+    busiest = ", ".join(f"{name} {_change(before, after)}" for name, before, after in busiest_domains(report, limit=BUSIEST))
+    return [text, f"Nodes with most replicas of these workloads: {busiest}"]
+
+
+def _title(row: Row) -> str:
+    kind = KINDS.get(row.kind, row.kind)
+    return f"{kind:<6} {_clip(f'{row.namespace}/{row.name}', MAX_TITLE)}"
+
+
+def _state(row: Row) -> str:
+    verdict = row.before.verdict
+    if row.after is not None and row.after.verdict and row.after.verdict != verdict:
+        verdict = f"{verdict} {ARROW} {row.after.verdict}"
+    if row.deed == RESTARTED:
+        return f"{verdict}, {row.outcome or RESTARTED}"
+    return f"{verdict}, {row.deed}" if row.deed else verdict
+
+
+def _clip(text: str, size: int) -> str:
+    if len(text) <= size:
+        return text
+    head = max(0, (size - 1) // 2)
+    return text[:head] + "…" + text[len(text) - (size - head - 1) :] if size > 1 else text[:size]
+
+
+def _not_listed(rows: Sequence[Row]) -> list[str]:
+    if not rows:
+        return []
+    quiet = sum(row.quiet for row in rows)
+    return [f"{len(rows)} more are not listed, {quiet} of them healthy or skipped"]
+
+
+# --- reasons ----------------------------------------------------------------------------------------------------------
+
+
+def _explanations(report: Report, width: int) -> Iterable[list[str]]:
+    titles = {
+        FAILED: "Failed:",
+        REFUSED: "Refused:",
+        "skipped": "Not restarted after all:",
+        STAYS: "Stay where they are, because a restart would not help or is not allowed:",
+    }
+    for deed, title in titles.items():
+        yield _by_text(title, [(row.why, row) for row in report.rows if row.deed == deed], width)
+    waiting = sum(row.deed == TO_RESTART for row in report.rows)
+    if waiting and not report.plan:
+        yield [f"{_number(waiting, 'workload')} can be restarted; this run was not asked to."]
+    yield _by_text("Advice:", [(advice, row) for row in report.rows for advice in row.advice], width)
+    skipped = [f"{name}: {reason}" for name, reason in sorted(report.skipped_namespaces.items())]
+    if skipped:
+        yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]
+
+
+def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int) -> list[str]:
+    """Each text once, with the workloads that it is about."""
+    names: dict[str, list[str]] = {}
+    for text, row in pairs:
+        names.setdefault(text, []).append(f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}")
+    lines = []
+    for text, found in names.items():
+        more = f" and {len(found) - NAMES_PER_REASON} more" if len(found) > NAMES_PER_REASON else ""
+        lines.extend(_indented(f"{', '.join(found[:NAMES_PER_REASON])}{more}: {text}", width))
+    return [title, *lines] if lines else []
+
+
+def _indented(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
+
+
+def _printable(line: str) -> str:
+    """Texts come from the cluster: control characters must not reach a terminal."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)

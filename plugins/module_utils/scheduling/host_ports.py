@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Host ports that pods take, and when two of them clash (kube-scheduler ``framework/types.go``, HostPortInfo)."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ..model.objects import Container, Pod
+from .resources import is_sidecar
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, never bound
+
+Port = tuple[str, int]
+"""Protocol and number."""
+
+UsedPorts = dict[Port, tuple[str, ...]]
+"""The addresses on which a port of the host is taken."""
+
+
+class HostPort(t.NamedTuple):
+    """A port of the host that a pod wants."""
+
+    port: Port
+    address: str
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """The host ports of containers that run as long as the pod; with ``hostNetwork`` every container port is one.
+
+    Source: kubernetes ``pkg/scheduler/util/utils.go`` (GetHostPorts) and ``core/v1/defaults.go`` (defaultHostNetworkPorts).
+    """
+    found: list[HostPort] = []
+    for container in (*pod.spec.containers, *filter(is_sidecar, pod.spec.init_containers or ())):
+        found.extend(_ports_of(container, host_network=pod.spec.host_network))
+    return tuple(found)
+
+
+def _ports_of(container: Container, *, host_network: bool) -> Iterable[HostPort]:
+    for port in container.ports or ():
+        number = port.host_port or (port.container_port if host_network else 0)
+        if number > 0:
+            yield HostPort((port.protocol or "TCP", number), port.host_ip or ANY_ADDRESS)
+
+
+def clashes(wanted: HostPort, used: Mapping[Port, tuple[str, ...]]) -> bool:
+    """The port is taken on the same address, or one of the two is for all addresses."""
+    addresses = used.get(wanted.port)
+    if not addresses:
+        return False
+    return wanted.address == ANY_ADDRESS or ANY_ADDRESS in addresses or wanted.address in addresses

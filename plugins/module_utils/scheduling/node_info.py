@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One node with what runs on it: the scheduler's NodeInfo (kubernetes ``pkg/scheduler/framework/types.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ..model.objects import Node, Pod
+from .host_ports import HostPort, UsedPorts, host_ports
+from .resources import PODS, pod_requests
+
+
+class PodLoad(t.NamedTuple):
+    """What a pod takes on its node; ``requests`` in scheduler units."""
+
+    requests: dict[str, int]
+    ports: tuple[HostPort, ...]
+
+    @classmethod
+    def of(cls, pod: Pod) -> PodLoad:
+        """The load of a pod that has a node."""
+        return cls(pod_requests(pod), host_ports(pod))
+
+
+class NodeInfo:
+    """A node and the pods on it. Read only: ``with_pod`` and ``without_pod`` give a new one.
+
+    ``allocatable`` and ``requested`` are in scheduler units (``resources.pod_requests``), ``pods`` are by key (``placement.pod_key``).
+    """
+
+    __slots__ = ("allocatable", "allowed_pods", "node", "pods", "requested", "used_ports")
+
+    def __init__(
+        self,
+        node: Node,
+        allocatable: dict[str, int],
+        requested: dict[str, int],
+        used_ports: UsedPorts,
+        pods: dict[str, tuple[Pod, PodLoad]],
+    ) -> None:
+        self.node = node
+        self.allocatable = allocatable
+        self.allowed_pods = allocatable.get(PODS, 0)
+        self.requested = requested
+        self.used_ports = used_ports
+        self.pods = pods
+
+    @classmethod
+    def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:
+        """The node with all pods that use it."""
+        requested: dict[str, int] = {}
+        for _pod, load in pods.values():
+            for name, amount in load.requests.items():
+                requested[name] = requested.get(name, 0) + amount
+        return cls(node, allocatable, requested, _used_ports(load for _pod, load in pods.values()), pods)
+
+    def with_pod(self, key: str, pod: Pod, load: PodLoad) -> NodeInfo:
+        """As it would be with one more pod."""
+        pods = {**self.pods, key: (pod, load)}
+        requested = dict(self.requested)
+        for name, amount in load.requests.items():
+            requested[name] = requested.get(name, 0) + amount
+        return NodeInfo(self.node, self.allocatable, requested, self._ports_for(pods, load), pods)
+
+    def without_pod(self, key: str) -> NodeInfo:
+        """As it would be without that pod; itself where the pod is not on it."""
+        if key not in self.pods:
+            return self
+        pods = dict(self.pods)
+        _pod, load = pods.pop(key)
+        requested = dict(self.requested)
+        for name, amount in load.requests.items():
+            requested[name] -= amount
+        return NodeInfo(self.node, self.allocatable, requested, self._ports_for(pods, load), pods)
+
+    def _ports_for(self, pods: dict[str, tuple[Pod, PodLoad]], changed: PodLoad) -> UsedPorts:
+        return _used_ports(load for _pod, load in pods.values()) if changed.ports else self.used_ports
+
+
+def _used_ports(loads: Iterable[PodLoad]) -> UsedPorts:
+    used: UsedPorts = {}
+    for load in loads:
+        for port, address in load.ports:
+            used[port] = (*used.get(port, ()), address)
+    return used

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What runs where: a snapshot's pods by node, with changes on top that leave the snapshot as it is."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Iterator
+
+from ..model.objects import Node, Pod, PodAffinityTerm
+from ..model.snapshot import ClusterSnapshot
+from .node_info import NodeInfo, PodLoad
+from .resources import allocatable
+
+
+class Placement:
+    """The pods of every node, as the scheduler counts them: all bound pods that have not finished.
+
+    Made by ``of``; ``fork`` gives one that changes on its own. Nodes are worked out when first asked for, and once for all forks.
+    """
+
+    def __init__(self, read: _SnapshotPlacement) -> None:
+        self._read = read
+        self._changed: dict[str, NodeInfo] = {}
+        # Pods that are not where the snapshot has them: with their new node, or None where they have left.
+        self._moved: dict[str, tuple[Pod, str] | None] = {}
+
+    @classmethod
+    def of(cls, snapshot: ClusterSnapshot) -> Placement:
+        """The pods where the snapshot has them."""
+        return cls(_SnapshotPlacement(snapshot))
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """What was read; changes do not show in it."""
+        return self._read.snapshot
+
+    def fork(self) -> Placement:
+        """A placement that starts equal to this one; neither sees what happens to the other afterwards."""
+        other = Placement(self._read)
+        other._changed = dict(self._changed)
+        other._moved = dict(self._moved)
+        return other
+
+    def in_order(self, node_names: Iterable[str] | None) -> list[str]:
+        """Those of the nodes that the snapshot has, in its order; all of them for None."""
+        if node_names is None:
+            return list(self.snapshot.nodes)
+        positions = self._read.positions
+        return sorted({name for name in node_names if name in positions}, key=positions.__getitem__)
+
+    def info(self, node_name: str) -> NodeInfo:
+        """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
+        return self._changed.get(node_name) or self._read.info(node_name)
+
+    def pods_on(self, node_name: str) -> list[Pod]:
+        """The pods that use the node now; none for a node that the snapshot does not have."""
+        if node_name not in self.snapshot.nodes:
+            return []
+        return [pod for pod, _load in self.info(node_name).pods.values()]
+
+    def remove(self, pod: Pod) -> None:
+        """The pod has left its node, or its nomination for one. Nothing happens if it is gone already."""
+        key = pod_key(pod)
+        node_name = self._home(key, pod)
+        self._moved[key] = None
+        if node_name in self.snapshot.nodes:
+            self._changed[node_name] = self.info(node_name).without_pod(key)
+
+    def assign(self, pod: Pod, node_name: str) -> None:
+        """The pod now runs on the node, and no longer where it was before.
+
+        Simulated pods need a uid of their own. Raises KeyError for a node that the snapshot does not have.
+        """
+        self.remove(pod)
+        key = pod_key(pod)
+        self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))
+        self._moved[key] = (pod, node_name)
+
+    def nominations(self) -> dict[str, list[Pod]]:
+        """Node name to the pending pods that the scheduler has promised it to."""
+        nominated: dict[str, list[Pod]] = {}
+        for pod in self._read.nominated():
+            if pod_key(pod) not in self._moved:
+                nominated.setdefault(pod.status.nominated_node_name, []).append(pod)
+        return nominated
+
+    def pods_with_anti_affinity(self) -> Iterator[tuple[Pod, Node]]:
+        """The pods with required anti-affinity, and the node of each."""
+        for pod, node in self._read.with_anti_affinity():
+            if pod_key(pod) not in self._moved:
+                yield pod, node
+        for home in self._moved.values():
+            if home is not None and required_anti_affinity(home[0]):
+                yield home[0], self.snapshot.nodes[home[1]]
+
+    def _home(self, key: str, pod: Pod) -> str:
+        if key in self._moved:
+            home = self._moved[key]
+            return home[1] if home is not None else ""
+        return pod.spec.node_name
+
+
+class _SnapshotPlacement:
+    """The placement as it was read, worked out piece by piece and shared by all forks."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.snapshot = snapshot
+        self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
+        self._infos: dict[str, NodeInfo] = {}
+        self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
+        self._allocatable: dict[int, dict[str, int]] = {}
+        self._nominated: list[Pod] | None = None
+        self._with_anti_affinity: list[tuple[Pod, Node]] | None = None
+
+    def info(self, node_name: str) -> NodeInfo:
+        info = self._infos.get(node_name)
+        if info is None:
+            node = self.snapshot.nodes[node_name]
+            pods = (pod for pod in self.snapshot.pods_by_node.get(node_name, ()) if not pod.terminal)
+            info = NodeInfo.build(node, self._offer(node), {pod_key(pod): (pod, self._load(pod)) for pod in pods})
+            self._infos[node_name] = info
+        return info
+
+    def nominated(self) -> list[Pod]:
+        if self._nominated is None:
+            pending = (pod for pod in self.snapshot.pods if pod.status.nominated_node_name and not pod.spec.node_name)
+            self._nominated = [pod for pod in pending if not pod.terminal]
+        return self._nominated
+
+    def with_anti_affinity(self) -> list[tuple[Pod, Node]]:
+        if self._with_anti_affinity is None:
+            nodes = self.snapshot.nodes
+            self._with_anti_affinity = [
+                (pod, nodes[pod.spec.node_name])
+                for pod in self.snapshot.pods
+                if required_anti_affinity(pod) and pod.spec.node_name in nodes and not pod.terminal
+            ]
+        return self._with_anti_affinity
+
+    def _load(self, pod: Pod) -> PodLoad:
+        # Siblings share their parts (model/sharing.py), so their load is worked out once. The pod is kept with it: what it
+        # holds must live for as long as its ids are keys.
+        spec, status = pod.spec, pod.status
+        key = (
+            spec.host_network,
+            id(spec.containers),
+            id(spec.init_containers),
+            id(spec.resources),
+            id(spec.overhead),
+            id(status.container_statuses),
+            id(status.init_container_statuses),
+            id(status.resources),
+            id(status.allocated_resources),
+            id(status.conditions),
+        )
+        known = self._loads.get(key)
+        if known is None:
+            known = self._loads[key] = (pod, PodLoad.of(pod))
+        return known[1]
+
+    def _offer(self, node: Node) -> dict[str, int]:
+        # Equal nodes share their allocatable as well, and the snapshot keeps it alive.
+        key = id(node.status.allocatable)
+        offer = self._allocatable.get(key)
+        if offer is None:
+            offer = self._allocatable[key] = allocatable(node)
+        return offer
+
+
+def pod_key(pod: Pod) -> str:
+    """What tells pods apart: the uid, or namespace and name where a pod has none yet. Raises ValueError where it has neither."""
+    metadata = pod.metadata
+    if not metadata.uid and not metadata.name:
+        raise ValueError("a pod without uid and name cannot be placed: give simulated pods a uid of their own")
+    return metadata.uid or f"{metadata.namespace}/{metadata.name}"
+
+
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """The terms of required pod anti-affinity."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return ()
+    return affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution or ()

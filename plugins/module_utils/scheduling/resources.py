@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a pod takes and a node offers, in the scheduler's units: thousandths of a cpu, whole units of everything else.
+
+Rules of component-helpers ``resource/helpers.go`` (PodRequests) and kubernetes ``pkg/scheduler/framework/types.go`` (Resource).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from functools import lru_cache
+
+from ..model.objects import Container, ContainerStatus, Node, Pod, ResourceList
+from ..model.quantity import QuantityError, milli_value, parse_quantity, value
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+HUGE_PAGES_PREFIX = "hugepages-"
+ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
+
+Amounts = dict[str, int]
+"""Resource name to nano-units; exact, so that rounding happens once, on the sum."""
+
+
+def pod_requests(pod: Pod, *, from_status: bool = True) -> dict[str, int]:
+    """What the pod takes on its node: cpu in thousandths, the rest in whole units, rounded up.
+
+    Containers, init containers, restartable init containers, pod-level requests and overhead count. Requests that a template leaves
+    to the API server (limits without requests) are filled in as it would. With ``from_status`` a pod in the middle of a resize
+    counts with the larger of what it asks for, was promised and has; the scheduler takes a pod that has no node yet without it.
+    Raises QuantityError, which names the pod.
+    """
+    try:
+        total = _requests(pod, _Resize.of(pod) if from_status else None)
+    except QuantityError as error:
+        raise QuantityError(f"Pod {pod.metadata.namespace}/{pod.metadata.name or '(of a template)'}: {error}") from error
+    return {name: _in_scheduler_units(name, amount) for name, amount in total.items() if _is_compared(name)}
+
+
+def allocatable(node: Node) -> dict[str, int]:
+    """What the node offers to pods, in the units of ``pod_requests``; ``pods`` is the number of pods it may hold.
+
+    Raises QuantityError, which names the node.
+    """
+    try:
+        amounts = _parse(node.status.allocatable)
+    except QuantityError as error:
+        raise QuantityError(f"Node {node.name}: {error}") from error
+    return {name: _in_scheduler_units(name, amount) for name, amount in amounts.items() if name == PODS or _is_compared(name)}
+
+
+def _in_scheduler_units(name: str, amount: int) -> int:
+    return milli_value(amount) if name == CPU else value(amount)
+
+
+@lru_cache(maxsize=4096)
+def _is_compared(name: str) -> bool:
+    """The scheduler compares the resource: a basic, extended, huge page or attachable volume one."""
+    if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or "kubernetes.io/" in name:
+        return True
+    if name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)):
+        return True
+    return "/" in name and not name.startswith("requests.")
+
+
+def _parse(resources: ResourceList | None) -> Amounts:
+    return {name: parse_quantity(text) for name, text in resources.items()} if resources else {}
+
+
+# --- the sum over a pod -----------------------------------------------------------------------------------------------
+
+
+def _requests(pod: Pod, resize: _Resize | None) -> Amounts:
+    total = _aggregate(pod, _container_requests if resize is None else resize.container_requests)
+    wanted = _pod_level_requests(pod)
+    if wanted:
+        effective = resize.pod_requests(wanted) if resize is not None else wanted
+        total.update({name: effective.get(name, 0) for name in wanted})
+    _add(total, _parse(pod.spec.overhead))
+    return total
+
+
+def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], Amounts]) -> Amounts:
+    """The most that containers hold at one time: all that keep running, or an init container beside the sidecars before it."""
+    running: Amounts = {}
+    for container in pod.spec.containers:
+        _add(running, amounts_of(container))
+    sidecars: Amounts = {}
+    starting: Amounts = {}
+    for container in pod.spec.init_containers or ():
+        amounts = amounts_of(container)
+        if is_sidecar(container):
+            _add(running, amounts)
+            _add(sidecars, amounts)
+            _raise_to(starting, sidecars)
+        else:
+            together = dict(sidecars)
+            _add(together, amounts)
+            _raise_to(starting, together)
+    _raise_to(running, starting)
+    return running
+
+
+def is_sidecar(container: Container) -> bool:
+    """An init container that runs for as long as the pod does."""
+    return container.restart_policy == "Always"
+
+
+def _container_requests(container: Container) -> Amounts:
+    """Requests of the spec; where only a limit is given it counts as the request (kubernetes ``core/v1/defaults.go``)."""
+    resources = container.resources
+    if resources is None:
+        return {}
+    return _parse({**resources.limits, **(resources.requests or {})} if resources.limits else resources.requests)
+
+
+def _container_limits(container: Container) -> Amounts:
+    return _parse(container.resources.limits) if container.resources is not None else {}
+
+
+def _pod_level_requests(pod: Pod) -> Amounts:
+    """Pod-level requests as the API server completes them: from the containers' requests, then from the pod's limits."""
+    resources = pod.spec.resources
+    if resources is None or not (resources.requests or resources.limits):
+        return {}
+    requests, limits = _parse(resources.requests), _parse(resources.limits)
+    for name, amount in _aggregate(pod, _container_limits).items():
+        if name.startswith(HUGE_PAGES_PREFIX) and name not in requests:
+            limits.setdefault(name, amount)
+    if limits:
+        for name, amount in _aggregate(pod, _container_requests).items():
+            if name in (CPU, MEMORY):
+                requests.setdefault(name, amount)
+        for name, amount in limits.items():
+            requests.setdefault(name, amount)
+    return {name: amount for name, amount in requests.items() if name in (CPU, MEMORY) or name.startswith(HUGE_PAGES_PREFIX)}
+
+
+# --- resized pods -----------------------------------------------------------------------------------------------------
+
+
+class _Resize(t.NamedTuple):
+    """What the kubelet says of a pod's resources, by container; ``infeasible`` means that the wanted ones will never be granted."""
+
+    pod: Pod
+    infeasible: bool
+    statuses: dict[str, ContainerStatus]
+
+    @classmethod
+    def of(cls, pod: Pod) -> _Resize | None:
+        """None where the status says nothing about resources."""
+        status = pod.status
+        reported = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        # An init container that ends cannot be resized, so its status does not count.
+        ending = {container.name for container in pod.spec.init_containers or () if not is_sidecar(container)}
+        statuses = {container.name: container for container in reported if container.resources is not None and container.name not in ending}
+        if not statuses and status.resources is None:
+            return None
+        pending = next((condition for condition in status.conditions or () if condition.type == "PodResizePending"), None)
+        return cls(pod, pending is not None and pending.reason == "Infeasible", statuses)
+
+    def container_requests(self, container: Container) -> Amounts:
+        """The container's requests while it may be in a resize, in nano-units."""
+        wanted = _container_requests(container)
+        status = self.statuses.get(container.name)
+        if status is None or status.resources is None:
+            return wanted
+        return self._effective(wanted, status.resources.requests, status.allocated_resources)
+
+    def pod_requests(self, wanted: Amounts) -> Amounts:
+        """The pod-level requests while they may be in a resize, in nano-units."""
+        status = self.pod.status
+        if status.resources is None:
+            return wanted
+        return self._effective(wanted, status.resources.requests, status.allocated_resources)
+
+    def _effective(self, wanted: Amounts, actuated: ResourceList | None, allocated: ResourceList | None) -> Amounts:
+        largest = {} if self.infeasible else dict(wanted)
+        _raise_to(largest, _parse(actuated))
+        _raise_to(largest, _parse(allocated))
+        return largest
+
+
+def _add(total: Amounts, amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Amounts, amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        if name not in total or amount > total[name]:
+            total[name] = amount

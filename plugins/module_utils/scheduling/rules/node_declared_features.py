@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Kubelet features that a pod needs (kubernetes ``plugins/nodedeclaredfeatures``, component-helpers ``nodedeclaredfeatures/features``)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.objects import Node, Pod
+from ..reasons import PASSED, Reason, Reasons
+
+UNDECLARED: Reasons = (Reason("NodeDeclaredFeatures", "node_declared_features", "node(s) didn't match Pod's required features"),)
+RESTART_ALL = "RestartAllContainersOnContainerExits"
+HOST_NETWORK_USER_NAMESPACES = "UserNamespacesHostNetworkSupport"
+
+
+def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+    """Rejects nodes whose kubelet does not declare a feature that the pod's spec needs."""
+    needed = required_features(pod)
+    if not needed:
+        return None
+    return lambda node: PASSED if needed.issubset(node.status.declared_features or ()) else UNDECLARED
+
+
+def required_features(pod: Pod) -> frozenset[str]:
+    """The features that 1.36 looks for."""
+    needed = set()
+    if pod.spec.host_network and pod.spec.host_users is False:
+        needed.add(HOST_NETWORK_USER_NAMESPACES)
+    for container in (*pod.spec.containers, *(pod.spec.init_containers or ())):
+        if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
+            needed.add(RESTART_ALL)
+    return frozenset(needed)

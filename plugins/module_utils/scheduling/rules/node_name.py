@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Pods that name their node (kubernetes ``plugins/nodename/node_name.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.objects import Node, Pod
+from ..reasons import PASSED, Reason, Reasons
+
+OTHER_NODE: Reasons = (Reason("NodeName", "node_name", "node(s) didn't match the requested node name"),)
+
+
+def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+    """Rejects every other node than the one that the pod names."""
+    name = pod.spec.node_name
+    if not name:
+        return None
+    return lambda node: PASSED if node.name == name else OTHER_NODE

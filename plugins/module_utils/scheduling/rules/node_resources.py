@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Room on the node (kubernetes ``plugins/noderesources/fit.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.objects import Pod
+from ..node_info import NodeInfo
+from ..reasons import PASSED, Reason, Reasons
+from ..resources import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
+
+PLUGIN = "NodeResourcesFit"
+TOO_MANY_PODS = Reason(PLUGIN, "too_many_pods", "Too many pods")
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+_BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+def prepare(pod: Pod) -> t.Callable[[NodeInfo], Reasons]:
+    """Rejects nodes that hold as many pods as they may, or have too little left of something the pod asks for; says all of it.
+
+    An extended resource that no device plugin offers counts as missing, although a DeviceClass might provide it (dynamic resource
+    allocation): device classes are not read.
+    """
+    wanted = [(name, amount, insufficient(name)) for name, amount in _in_order(pod_requests(pod, from_status=False)) if amount > 0]
+
+    def check(info: NodeInfo) -> Reasons:
+        allocatable, requested = info.allocatable, info.requested
+        missing = [reason for name, amount, reason in wanted if amount > allocatable.get(name, 0) - requested.get(name, 0)]
+        if len(info.pods) >= info.allowed_pods:
+            return (TOO_MANY_PODS, *missing)
+        return tuple(missing) if missing else PASSED
+
+    return check
+
+
+def insufficient(resource: str) -> Reason:
+    """Too little of the resource is left; the code is for example ``insufficient_ephemeral_storage``."""
+    return Reason(PLUGIN, f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
+
+
+def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:
+    """cpu, memory and ephemeral storage first, then the others by name. What only a DeviceClass can offer is left out."""
+    basic = [(name, requests[name]) for name in _BASIC if name in requests]
+    others = sorted(item for item in requests.items() if item[0] not in _BASIC and not item[0].startswith(DEVICE_CLASS_PREFIX))
+    return basic + others

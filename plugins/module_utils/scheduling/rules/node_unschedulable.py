@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Cordoned nodes (kubernetes ``plugins/nodeunschedulable/node_unschedulable.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.objects import Node, Pod, Taint
+from ..reasons import PASSED, Reason, Reasons
+from .taint_toleration import tolerates
+
+CORDONED: Reasons = (Reason("NodeUnschedulable", "node_unschedulable", "node(s) were unschedulable"),)
+CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
+
+
+def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+    """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
+    if tolerates(pod.spec.tolerations or (), Taint(key=CORDON_TAINT_KEY, effect="NoSchedule")):
+        return None
+    return lambda node: CORDONED if node.spec.unschedulable else PASSED

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Taints and tolerations (kubernetes ``plugins/tainttoleration/taint_toleration.go``, k8s.io/api ``core/v1/toleration.go``)."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Sequence
+
+from ...model.objects import Node, Pod, Taint, Toleration
+from ..reasons import PASSED, Reason, Reasons
+
+UNTOLERATED: Reasons = (Reason("TaintToleration", "untolerated_taint", "node(s) had untolerated taint(s)"),)
+CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
+
+_DECIMAL = re.compile(r"-?[1-9][0-9]*|0")
+_INT64 = range(-(2**63), 2**63)
+
+
+def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+    """Rejects nodes with a NoSchedule or NoExecute taint that no toleration of the pod is for."""
+    tolerations = pod.spec.tolerations or ()
+
+    def check(node: Node) -> Reasons:
+        taints = node.spec.taints
+        return UNTOLERATED if taints and untolerated(taints, tolerations) is not None else PASSED
+
+    return check
+
+
+def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
+    """The first taint that keeps pods with these tolerations off, if any."""
+    return next((taint for taint in taints if taint.effect in CLOSING_EFFECTS and not tolerates(tolerations, taint)), None)
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Whether one of the tolerations is for the taint.
+
+    Lt and Gt compare numbers and need the feature gate TaintTolerationComparisonOperators (off by default in 1.36); without it the
+    API server admits no pod that uses them.
+    """
+    return any(_is_for(toleration, taint) for toleration in tolerations)
+
+
+def _is_for(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    if toleration.operator == "Exists":
+        return True
+    bound, number = _number(toleration.value), _number(taint.value)
+    if bound is None or number is None:
+        return False
+    return (toleration.operator == "Lt" and number < bound) or (toleration.operator == "Gt" and number > bound)
+
+
+def _number(text: str) -> int | None:
+    """A 64-bit integer in canonical form: no plus sign, no leading zeros."""
+    number = int(text) if _DECIMAL.fullmatch(text) else None
+    return number if number in _INT64 else None

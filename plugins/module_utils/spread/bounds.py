@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""How far a rollout may go below and above the wanted replicas, as the workload controllers work it out."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import IntOrString, Workload
+
+
+class RolloutBounds(t.NamedTuple):
+    """Pods that may be missing and pods that may be too many while a rollout runs; whole pods."""
+
+    max_unavailable: int
+    max_surge: int
+
+
+def resolve(value: t.Optional[IntOrString], total: int, *, round_up: bool) -> int:
+    """An absolute number or a percentage of ``total`` as whole pods (``intstr.GetScaledValueFromIntOrPercent``)."""
+    if value is None:
+        return 0
+    if isinstance(value, int):
+        return value
+    scaled = int(value.rstrip("%")) * total
+    return -(-scaled // 100) if round_up else scaled // 100
+
+
+def rollout_bounds(workload: Workload) -> RolloutBounds:
+    """The bounds of a RollingUpdate (deployment ``ResolveFenceposts``; a StatefulSet has no surge); Recreate takes all away."""
+    replicas = workload.spec.replicas
+    if workload.kind == "StatefulSet":
+        rolling = workload.spec.update_strategy.rolling_update if workload.spec.update_strategy else None
+        wanted = rolling.max_unavailable if rolling is not None else None
+        return RolloutBounds(max(1, resolve(wanted, replicas, round_up=True)), 0)
+    strategy = workload.spec.strategy
+    if strategy is not None and strategy.type == "Recreate":
+        return RolloutBounds(replicas, 0)
+    rolling = strategy.rolling_update if strategy is not None else None
+    unavailable = resolve(rolling.max_unavailable if rolling else "25%", replicas, round_up=False)
+    surge = resolve(rolling.max_surge if rolling else "25%", replicas, round_up=True)
+    if unavailable == 0 and surge == 0:
+        unavailable = 1
+    return RolloutBounds(min(unavailable, replicas), surge)
+
+
+def update_strategy_type(workload: Workload) -> str:
+    """RollingUpdate, Recreate or OnDelete."""
+    strategy = workload.spec.strategy if workload.kind == "Deployment" else workload.spec.update_strategy
+    return strategy.type if strategy is not None else "RollingUpdate"
+
+
+def partition(workload: Workload) -> int:
+    """The ordinal below which a StatefulSet's update leaves pods alone; 0 for everything else."""
+    strategy = workload.spec.update_strategy if workload.kind == "StatefulSet" else None
+    rolling = strategy.rolling_update if strategy is not None else None
+    return (rolling.partition if rolling is not None else None) or 0

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The spread check: every workload in scope with its verdict, what a restart would do, and advice. Pure: a snapshot in, a report out."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..model.objects import Namespace, Workload
+from ..model.snapshot import ClusterSnapshot
+from .advice import HOSTNAME, advise, outweighed_preference
+from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Verdict, distribute_pods, judge
+from .eligible import EligibleNodes
+from .guard import refusal
+from .prediction import Prediction, RestartPredictor
+from .rollout_status import is_rolling
+
+SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
+TOO_FEW_NODES = "too_few_ready_nodes"
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What to look at and how to judge it; the options of k8s_spread_check.
+
+    ``namespace_annotation`` is a (key, value) that a namespace must carry, or None for any namespace.
+    """
+
+    namespaces: t.Optional[Sequence[str]] = None
+    namespace_annotation: t.Optional[tuple[str, str]] = ("collectdeployments", "allow")
+    kinds: Sequence[str] = ("Deployment", "StatefulSet")
+    topology_keys: Sequence[str] = (HOSTNAME,)
+    max_skew: t.Optional[int] = None
+    min_ready_nodes: int = 2
+    predict: bool = True
+
+
+@dataclass(frozen=True)
+class WorkloadReport:
+    """One workload's line of the report."""
+
+    workload: Workload
+    verdict: Verdict
+    placed: int = 0
+    distributions: tuple[Distribution, ...] = ()
+    eligible: tuple[str, ...] = ()
+    prediction: t.Optional[Prediction] = None
+    advice: tuple[str, ...] = ()
+    refusal: str = ""
+
+    @property
+    def restartable(self) -> bool:
+        """A restart helps and would not be refused."""
+        return self.prediction is not None and self.prediction.restart_helps is True and not self.refusal
+
+
+@dataclass(frozen=True)
+class SpreadReport:
+    """The whole check. ``reason`` is empty, or why nothing was judged."""
+
+    nodes_total: int
+    nodes_ready: int
+    nodes_eligible: int
+    namespaces: int
+    reason: str = ""
+    workloads: tuple[WorkloadReport, ...] = ()
+    skipped_namespaces: dict[str, str] = field(default_factory=dict)
+
+    def count(self, verdict: str) -> int:
+        """How many workloads got this verdict."""
+        return sum(report.verdict.verdict == verdict for report in self.workloads)
+
+
+def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadReport:
+    """Judge every workload of the chosen namespaces and kinds."""
+    chosen, skipped = choose_namespaces(snapshot, options)
+    names = {namespace.metadata.name for namespace in chosen}
+    workloads = [workload for workload in snapshot.workloads(options.kinds) if workload.metadata.namespace in names]
+    eligible_nodes = EligibleNodes(snapshot)
+    eligible = eligible_nodes.open_to_any(workloads)
+    report = SpreadReport(
+        nodes_total=len(snapshot.nodes),
+        nodes_ready=sum(node.ready for node in snapshot.nodes.values()),
+        nodes_eligible=len(eligible),
+        namespaces=len(chosen),
+        skipped_namespaces=skipped,
+    )
+    if len(eligible) < options.min_ready_nodes:
+        text = f"{TOO_FEW_NODES}: {len(eligible)} nodes are ready and open to workloads, min_ready_nodes is {options.min_ready_nodes}"
+        return replace(report, reason=text)
+    checker = WorkloadChecker(snapshot, options, eligible_nodes)
+    return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
+
+
+def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, str]]:
+    """The namespaces to look at, and why others that were asked for by name are left out."""
+    unreadable = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
+    wanted = sorted(snapshot.namespaces) if options.namespaces is None else list(dict.fromkeys(options.namespaces))
+    chosen: list[Namespace] = []
+    skipped: dict[str, str] = {}
+    for name in wanted:
+        namespace = snapshot.namespaces.get(name)
+        if name in unreadable:
+            skipped[name] = unreadable[name]
+        elif namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
+            if options.namespaces is not None and options.namespace_annotation is not None:
+                skipped[name] = "not_annotated: namespace has no annotation {0}={1}".format(*options.namespace_annotation)
+        elif namespace is not None:
+            chosen.append(namespace)
+    return chosen, skipped
+
+
+def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:
+    return annotation is None or (namespace.metadata.annotations or {}).get(annotation[0]) == annotation[1]
+
+
+class WorkloadChecker:
+    """Judges single workloads on one snapshot."""
+
+    def __init__(self, snapshot: ClusterSnapshot, options: CheckOptions, eligible_nodes: t.Optional[EligibleNodes] = None) -> None:
+        self._snapshot = snapshot
+        self._options = options
+        self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
+        self._predictor = RestartPredictor(snapshot, topology_keys=options.topology_keys, max_skew=options.max_skew)
+
+    def check(self, workload: Workload) -> WorkloadReport:
+        """The workload's line: skipped and rolling ones are not judged, and only uneven ones are predicted."""
+        skipped = self._skip_reason(workload)
+        placed = self._snapshot.placed_pods(workload)
+        eligible = self._eligible_nodes.of(workload)
+        distributions = distribute_pods(self._options.topology_keys, placed, self._snapshot.nodes, eligible)
+        line = WorkloadReport(workload, Verdict(SKIPPED, skipped), len(placed), tuple(distributions), tuple(eligible))
+        if skipped:
+            return line
+        if is_rolling(workload, self._snapshot):
+            return replace(line, verdict=Verdict(ROLLING, "rolling: a rollout is in progress"))
+        if len(placed) < 2:
+            return replace(line, verdict=Verdict(UNKNOWN, f"not_placed: {len(placed)} of {workload.spec.replicas} replicas are on a node"))
+        verdict = judge(distributions, max_skew=self._options.max_skew)
+        if verdict.verdict == UNKNOWN and not eligible:
+            verdict = Verdict(HEALTHY, "single_domain: no node is eligible", verdict.topology_key)
+        return self._explain(replace(line, verdict=verdict))
+
+    def _skip_reason(self, workload: Workload) -> str:
+        namespace = self._snapshot.namespaces.get(workload.metadata.namespace)
+        for owner, metadata in (("workload", workload.metadata), ("namespace", namespace.metadata if namespace else None)):
+            if metadata is not None and (metadata.annotations or {}).get(SPREAD_ANNOTATION) == "ignore":
+                return f"ignored: the {owner} has the annotation {SPREAD_ANNOTATION}: ignore"
+        if namespace is not None and namespace.status.phase == "Terminating":
+            return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
+        if workload.spec.replicas < 2:
+            return f"too_few_replicas: {workload.spec.replicas} replicas cannot spread"
+        return ""
+
+    def _explain(self, line: WorkloadReport) -> WorkloadReport:
+        if line.verdict.verdict not in (COLLAPSED, SKEWED):
+            return line
+        homes = [pod.spec.node_name for pod in self._snapshot.placed_pods(line.workload)]
+        preference = outweighed_preference(line.workload, homes, line.eligible, self._snapshot.nodes)
+        prediction = None
+        if self._options.predict:
+            prediction = self._predictor.predict(line.workload, line.eligible, preference=preference)
+        return replace(
+            line,
+            prediction=prediction,
+            advice=tuple(advise(line.workload, topology_keys=self._options.topology_keys, preferred_home=preference)),
+            refusal=refusal(line.workload, self._snapshot, allow_downtime=False),
+        )

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Nodes that are open to a workload: the scheduler's static rules, and what the scheduler does not know but a pod would hit.
+
+An image is seldom built for every architecture, and a virtual kubelet takes almost any pod without being able to run it.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ..model.objects import Node, Pod, Workload, pod_of_template
+from ..model.snapshot import ClusterSnapshot
+from ..model.wire import encode_json
+from ..scheduling.eligibility import eligible_nodes
+
+PLATFORM_LABELS = ("kubernetes.io/os", "kubernetes.io/arch")
+VIRTUAL_KUBELET_TAINT = "virtual-kubelet.io/provider"
+
+
+class EligibleNodes:
+    """Finds the eligible nodes of workloads, once for all workloads that ask for the same."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._by_rules: dict[bytes, list[str]] = {}
+
+    def of(self, workload: Workload) -> list[str]:
+        """Names of the nodes that are open to the workload's next pods."""
+        pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+        names = self._by_static_rules(pod)
+        placed = self._snapshot.placed_pods(workload)
+        homes = [self._snapshot.nodes[p.spec.node_name] for p in placed if p.spec.node_name in self._snapshot.nodes]
+        platforms = {label: _only_value(label, homes) for label in PLATFORM_LABELS if not _selects_label(pod, label)}
+        return [name for name in names if _can_run(pod, self._snapshot.nodes[name], platforms)]
+
+    def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
+        """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
+        names = set(self._by_static_rules(Pod()))
+        for workload in workloads:
+            names.update(self.of(workload))
+        return names
+
+    def _by_static_rules(self, pod: Pod) -> list[str]:
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+        key = encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))
+        names = self._by_rules.get(key)
+        if names is None:
+            names = self._by_rules[key] = eligible_nodes(pod, self._snapshot.nodes.values())
+        return names
+
+
+def _only_value(label: str, nodes: list[Node]) -> t.Optional[str]:
+    values = {node.labels.get(label) for node in nodes}
+    return values.pop() if len(values) == 1 else None
+
+
+def _can_run(pod: Pod, node: Node, platforms: dict[str, t.Optional[str]]) -> bool:
+    for label, needed in platforms.items():
+        if needed is not None and node.labels.get(label, needed) != needed:
+            return False
+    return not _is_virtual_kubelet(node) or _accepts_virtual_kubelet(pod)
+
+
+def _is_virtual_kubelet(node: Node) -> bool:
+    if node.labels.get("type") == "virtual-kubelet":
+        return True
+    return any(taint.key == VIRTUAL_KUBELET_TAINT for taint in node.spec.taints or ())
+
+
+def _accepts_virtual_kubelet(pod: Pod) -> bool:
+    tolerated = any(toleration.key == VIRTUAL_KUBELET_TAINT for toleration in pod.spec.tolerations or ())
+    return tolerated or _selects_label(pod, "type")
+
+
+def _selects_label(pod: Pod, label: str) -> bool:
+    """The pod itself says which values of the label it wants."""
+    if label in (pod.spec.node_selector or {}) or (label == "kubernetes.io/os" and pod.spec.os is not None):
+        return True
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    return any(
+        expression.key == label
+        for term in (required.node_selector_terms if required is not None else ())
+        for expression in term.match_expressions or ()
+    )

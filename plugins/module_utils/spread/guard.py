@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What forbids a restart, whatever it would gain.
+
+A rollout bypasses PodDisruptionBudgets, so they are kept here.
+"""
+
+from __future__ import annotations
+
+from ..model.objects import PodDisruptionBudget, Workload
+from ..model.selectors import matches
+from ..model.snapshot import ClusterSnapshot
+from .bounds import partition, rollout_bounds, update_strategy_type
+from .rollout_status import is_rolling
+
+SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
+
+
+def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> str:
+    """Why the workload must not be restarted now, as ``code: text``; empty where nothing forbids it."""
+    namespace = snapshot.namespaces.get(workload.metadata.namespace)
+    if namespace is not None and namespace.status.phase == "Terminating":
+        return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
+    if workload.metadata.deletion_timestamp is not None:
+        return f"terminating: {workload} is being deleted"
+    if workload.spec.paused:
+        return f"paused: {workload} is paused; resume its rollout first"
+    strategy = update_strategy_type(workload)
+    if strategy == "OnDelete":
+        return f"on_delete: {workload} replaces its pods only when they are deleted; use strategy evict_surplus"
+    if is_rolling(workload, snapshot):
+        return f"rolling: a rollout of {workload} is in progress; wait for its end"
+    if workload.spec.replicas and partition(workload) >= workload.spec.replicas:
+        return f"partition: partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are"
+    claim = shared_single_writer_claim(workload, snapshot)
+    if claim:
+        return f"shared_rwo_volume: the replicas of {workload} share the claim {claim}, which only one node can mount"
+    return "" if allow_downtime else _downtime(workload, snapshot)
+
+
+def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """The claim that all replicas of a Deployment share although one node at a time can mount it; empty where there is none.
+
+    The scheduler does not know this: new pods on another node would wait for the volume of the old ones for ever.
+    """
+    if workload.kind != "Deployment":
+        return ""
+    for volume in workload.spec.template.spec.volumes or ():
+        if volume.persistent_volume_claim is None:
+            continue
+        name = volume.persistent_volume_claim.claim_name
+        claim = snapshot.claims.get((workload.metadata.namespace, name))
+        modes = (claim.spec.access_modes if claim is not None else None) or ()
+        if modes and all(mode in SINGLE_WRITER_MODES for mode in modes):
+            return name
+    return ""
+
+
+def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Whether the strategy may take more available pods away than one has to stay and the budgets allow."""
+    available = workload.status.available_replicas
+    lowest = lowest_available(workload)
+    loss = available - lowest
+    if loss <= 0:
+        return ""
+    advice = "set allow_downtime, or use strategy evict_surplus, which keeps budgets"
+    if lowest < 1:
+        return f"downtime: the {update_strategy_type(workload)} strategy of {workload} may leave no available pod; {advice}"
+    for budget in budgets_of(workload, snapshot):
+        status = budget.status
+        left = status.current_healthy - loss
+        if left < status.desired_healthy:
+            return (
+                f"budget: a rollout of {workload} may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} "
+                f"asks for {status.desired_healthy}; {advice}"
+            )
+    return ""
+
+
+def lowest_available(workload: Workload) -> int:
+    """The lowest number of available pods that the strategy lets a rollout come down to, from what is available now."""
+    available = workload.status.available_replicas
+    bounds = rollout_bounds(workload)
+    if workload.kind == "StatefulSet":
+        replaced = workload.spec.replicas - partition(workload)
+        return available - min(available, bounds.max_unavailable, max(0, replaced))
+    return min(available, max(0, workload.spec.replicas - bounds.max_unavailable))
+
+
+def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:
+    """The budgets whose selector takes in the pods of the workload's template."""
+    labels = workload.spec.template.metadata.labels
+    budgets = snapshot.budgets_by_namespace.get(workload.metadata.namespace, ())
+    return [budget for budget in budgets if matches(budget.spec.selector, labels)]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Checks of what users write into options, with errors that name the option, what was wrong and what to do."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Iterable, Sequence
+
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
+_LABEL_KEY = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
+_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+KINDS = ("Deployment", "StatefulSet")
+
+
+class OptionError(ValueError):
+    """An option has a value that cannot be used."""
+
+
+def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
+    """``key=value`` as a pair; an empty text means that no annotation is asked for."""
+    if not text:
+        return None
+    key, equals, value = text.partition("=")
+    if not equals or _LABEL_KEY.fullmatch(key) is None:
+        raise OptionError(f"namespace_annotation: {text!r} is not key=value with a valid annotation key, such as collectdeployments=allow")
+    return key, value
+
+
+def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
+    """The keys without repetitions; each must be a label key, and there must be one."""
+    if not keys:
+        raise OptionError("topology_keys: is empty; name at least one node label, such as kubernetes.io/hostname")
+    for key in keys:
+        if _LABEL_KEY.fullmatch(key) is None:
+            raise OptionError(f"topology_keys: {key!r} is not a label key, such as topology.kubernetes.io/zone")
+    return tuple(dict.fromkeys(keys))
+
+
+def check_namespaces(names: t.Optional[Sequence[str]]) -> t.Optional[tuple[str, ...]]:
+    """The namespaces without repetitions; None means all, an empty list is refused because it would look at none."""
+    if names is None:
+        return None
+    if not names:
+        raise OptionError("namespaces: is empty; name at least one namespace, or leave the option out to look at all of them")
+    for name in names:
+        if _NAMESPACE.fullmatch(name) is None:
+            raise OptionError(f"namespaces: {name!r} is not a namespace name (lower case letters, digits and '-', at most 63)")
+    return tuple(dict.fromkeys(names))
+
+
+def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterable[str], unreadable: Iterable[str]) -> None:
+    """Refuse namespaces that were asked for by name and do not exist."""
+    missing = sorted(set(wanted or ()) - set(existing) - set(unreadable))
+    if missing:
+        raise OptionError(f"namespaces: there is no namespace {', '.join(missing)}; check the spelling and the cluster (context)")
+
+
+def check_at_least(name: str, value: t.Optional[int], minimum: int) -> None:
+    """Refuse a number below ``minimum``; None (unset) passes."""
+    if value is not None and value < minimum:
+        raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Whether a restart would spread a workload better, and what stands in the way if not."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..model.objects import Workload, pod_of_template
+from ..model.snapshot import ClusterSnapshot
+from ..scheduling.domains import domain_of
+from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.placement import Placement
+from .bounds import rollout_bounds, update_strategy_type
+from .distribution import COLLAPSED, HEALTHY, SKEWED, distribute, judge
+from .guard import shared_single_writer_claim
+from .quota import autoscaling, surge_room
+from .simulation import RestartSimulation, SimulatedRestart
+
+HELPS_UNKNOWN = "unknown"
+RestartHelps = t.Union[bool, str]
+
+_RANK = {COLLAPSED: 2, SKEWED: 1, HEALTHY: 0}
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Something that stands in the way: ``reason`` its code, ``text`` in the scheduler's words, ``nodes`` how many nodes it closes."""
+
+    reason: str
+    text: str
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """``restart_helps`` is True, False or ``unknown``; ``feasible_domains`` by topology key."""
+
+    restart_helps: RestartHelps
+    feasible_domains: dict[str, list[str]] = field(default_factory=dict)
+    blockers: list[Blocker] = field(default_factory=list)
+
+
+class RestartPredictor:
+    """Predicts restarts on one snapshot; the load of the nodes is worked out once."""
+
+    def __init__(self, snapshot: ClusterSnapshot, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
+        self._snapshot = snapshot
+        self._placement = Placement.of(snapshot)
+        self._keys = list(topology_keys)
+        self._max_skew = max_skew
+
+    def predict(self, workload: Workload, eligible: Sequence[str], *, preference: str = "") -> Prediction:
+        """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``advice.outweighed_preference``."""
+        obstacle = self._obstacle(workload)
+        if obstacle is not None:
+            return Prediction(False, blockers=[obstacle])
+        surge = surge_room(workload, self._snapshot)
+        if update_strategy_type(workload) == "RollingUpdate" and workload.kind == "Deployment":
+            if surge.pods == 0 and rollout_bounds(workload).max_unavailable == 0:
+                return Prediction(False, blockers=[_obstacle(f"quota: ResourceQuota {surge.bounded_by} leaves no room for a surge pod")])
+        best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
+        domains = self._feasible_domains(best.first, eligible)
+        if not self._better(workload, best, eligible):
+            return Prediction(False, domains, self._blockers(workload, best))
+        doubts = self._doubts(best.first, preference)
+        sure = best if not doubts else self._simulate(workload, eligible, surge.pods, accept_unknown=False)
+        if not preference and self._better(workload, sure, eligible):
+            return Prediction(True, domains)
+        return Prediction(HELPS_UNKNOWN, domains, doubts)
+
+    def _obstacle(self, workload: Workload) -> t.Optional[Blocker]:
+        claim = shared_single_writer_claim(workload, self._snapshot)
+        if claim:
+            return _obstacle(f"shared_rwo_volume: the replicas share the claim {claim}, which only one node can mount")
+        scaling = autoscaling(workload, self._snapshot)
+        if scaling:
+            return _obstacle(scaling)
+        if update_strategy_type(workload) == "OnDelete":
+            return _obstacle("on_delete: the update strategy OnDelete replaces no pods")
+        return None
+
+    def _simulate(self, workload: Workload, eligible: Sequence[str], max_surge: int, *, accept_unknown: bool) -> SimulatedRestart:
+        return RestartSimulation(
+            workload,
+            self._snapshot,
+            self._placement,
+            eligible,
+            self._keys,
+            max_surge=max_surge,
+            accept_unknown=accept_unknown,
+        ).run()
+
+    def _better(self, workload: Workload, restart: SimulatedRestart, eligible: Sequence[str]) -> bool:
+        if restart.stuck is not None:
+            return False
+        before = [pod.spec.node_name for pod in self._snapshot.placed_pods(workload)]
+        return self._score(restart.nodes, eligible) < self._score(before, eligible)
+
+    def _score(self, homes: Sequence[str], eligible: Sequence[str]) -> tuple[int, ...]:
+        """Verdict, then skew by topology key: lower is better."""
+        distributions = [distribute(key, homes, self._snapshot.nodes, eligible) for key in self._keys]
+        verdict = judge(distributions, max_skew=self._max_skew).verdict
+        return (_RANK.get(verdict, 0), *(distribution.skew for distribution in distributions))
+
+    def _feasible_domains(self, feasibility: Feasibility, eligible: Sequence[str]) -> dict[str, list[str]]:
+        names = [name for name in (*feasibility.feasible, *feasibility.unknown_nodes) if name in set(eligible)]
+        found = {key: {domain_of(self._snapshot.nodes[name], key) for name in names} for key in self._keys}
+        return {key: sorted(domain for domain in domains if domain is not None) for key, domains in found.items()}
+
+    def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
+        """Every node's reason at the first step, or at the step where the restart would stick."""
+        counted = restart.stuck or restart.first
+        pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+        closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in counted.feasible]
+        static = find_feasible(pod, self._placement, node_names=closed)
+        merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
+        return [Blocker(reason.code, reason.text, nodes) for reason, nodes in merged.counts()]
+
+    def _doubts(self, feasibility: Feasibility, preference: str) -> list[Blocker]:
+        doubts = [Blocker(reason.code, reason.text, len(feasibility.feasible)) for reason in feasibility.unknown]
+        by_node: dict[tuple[str, str], int] = {}
+        for reasons in feasibility.unknown_nodes.values():
+            for reason in reasons:
+                by_node[reason.code, reason.text] = by_node.get((reason.code, reason.text), 0) + 1
+        doubts += [Blocker(code, text, nodes) for (code, text), nodes in by_node.items()]
+        if preference:
+            doubts.append(_obstacle(preference))
+        return doubts
+
+
+def _obstacle(text: str) -> Blocker:
+    code, _colon, words = text.partition(": ")
+    return Blocker(code, words, 0)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What ResourceQuotas and autoscalers leave of a rollout's surge (kubernetes ``pkg/quota/v1/evaluator/core/pods.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Container, Pod, ResourceList, ResourceQuota, Workload, pod_of_template
+from ..model.quantity import NANO, parse_quantity
+from ..model.snapshot import ClusterSnapshot
+from .bounds import rollout_bounds
+
+
+class SurgeRoom(t.NamedTuple):
+    """Surge pods that the namespace admits now, and the quota that bounds them (empty where none does)."""
+
+    pods: int
+    bounded_by: str
+
+
+def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
+    """How many pods above the wanted replicas a rollout may make, by the strategy and by the namespace's quotas."""
+    room = rollout_bounds(workload).max_surge
+    if room == 0:
+        return SurgeRoom(0, "")
+    pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+    bounded_by = ""
+    for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
+        if not _counts(quota, pod):
+            continue
+        left = _pods_left(quota, pod)
+        if left < room:
+            room, bounded_by = left, quota.metadata.name
+    return SurgeRoom(max(0, room), bounded_by)
+
+
+def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Why an autoscaler is about to change the number of replicas; empty where none is."""
+    for autoscaler in snapshot.autoscalers_by_namespace.get(workload.metadata.namespace, ()):
+        target = autoscaler.spec.scale_target_ref
+        if (target.kind, target.name) != (workload.kind, workload.metadata.name):
+            continue
+        replicas, name = workload.spec.replicas, autoscaler.metadata.name
+        low, high = autoscaler.spec.min_replicas or 1, autoscaler.spec.max_replicas
+        if not low <= replicas <= high:
+            return f"autoscaling: {replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}"
+        wanted = autoscaler.status.desired_replicas
+        if wanted and wanted != replicas:
+            return f"autoscaling: HorizontalPodAutoscaler {name} is going from {replicas} to {wanted} replicas"
+    return ""
+
+
+def _pods_left(quota: ResourceQuota, pod: Pod) -> int:
+    """Further pods like this one that the quota admits."""
+    used = quota.status.used or {}
+    left: t.Optional[int] = None
+    for name, hard in (quota.status.hard or quota.spec.hard or {}).items():
+        need = _usage(name, pod)
+        if need <= 0:
+            continue
+        room = max(0, parse_quantity(hard) - parse_quantity(used.get(name, "0"))) // need
+        left = room if left is None else min(left, room)
+    # A quota that bounds nothing of this pod leaves any number.
+    return 2**31 if left is None else left
+
+
+def _usage(name: str, pod: Pod) -> int:
+    """What one pod takes of a quota's resource, in nano-units."""
+    if name in ("pods", "count/pods"):
+        return NANO
+    if name.startswith("limits."):
+        return _pod_amount(pod, name[len("limits.") :], limits=True)
+    return _pod_amount(pod, name[len("requests.") :] if name.startswith("requests.") else name, limits=False)
+
+
+def _pod_amount(pod: Pod, resource: str, *, limits: bool) -> int:
+    running = sum(_amount(container, resource, limits=limits) for container in pod.spec.containers)
+    sidecars, start = 0, 0
+    for container in pod.spec.init_containers or ():
+        amount = _amount(container, resource, limits=limits)
+        if container.restart_policy == "Always":
+            running, sidecars = running + amount, sidecars + amount
+            start = max(start, sidecars)
+        else:
+            start = max(start, sidecars + amount)
+    total = max(running, start)
+    own = _listed(pod.spec.resources.limits if limits else pod.spec.resources.requests, resource) if pod.spec.resources else None
+    return (total if own is None else own) + (_listed(pod.spec.overhead, resource) or 0)
+
+
+def _amount(container: Container, resource: str, *, limits: bool) -> int:
+    if container.resources is None:
+        return 0
+    return _listed(container.resources.limits if limits else container.resources.requests, resource) or 0
+
+
+def _listed(resources: t.Optional[ResourceList], name: str) -> t.Optional[int]:
+    text = (resources or {}).get(name)
+    return None if text is None else parse_quantity(text)
+
+
+def _counts(quota: ResourceQuota, pod: Pod) -> bool:
+    """Whether the quota's scopes take in the pod; a scope that is not known here is taken to (the careful answer)."""
+    if not all(_in_scope(scope, pod) for scope in quota.spec.scopes or ()):
+        return False
+    selector = quota.spec.scope_selector
+    for requirement in (selector.match_expressions if selector is not None else None) or ():
+        if requirement.scope_name == "PriorityClass":
+            chosen = pod.spec.priority_class_name in (requirement.values or ())
+            held = {"In": chosen, "NotIn": not chosen, "Exists": bool(pod.spec.priority_class_name)}
+            if not held.get(requirement.operator, not pod.spec.priority_class_name):
+                return False
+        elif not _in_scope(requirement.scope_name, pod):
+            return False
+    return True
+
+
+def _in_scope(scope: str, pod: Pod) -> bool:
+    if scope in ("BestEffort", "NotBestEffort"):
+        return _best_effort(pod) == (scope == "BestEffort")
+    if scope == "Terminating":
+        return False  # pods of a workload have no deadline
+    return True
+
+
+def _best_effort(pod: Pod) -> bool:
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    parts = [container.resources for container in containers] + [pod.spec.resources]
+    return not any(part is not None and (part.requests or part.limits) for part in parts)

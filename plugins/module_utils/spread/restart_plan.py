@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Whether a workload is restarted, finished off after an interruption, skipped or refused. Pure: nothing is done here."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..memory.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, eligible_hash, may_restart, read_outcome
+from ..model.objects import Workload
+from ..model.snapshot import ClusterSnapshot
+from .advice import HOSTNAME
+from .check import WorkloadReport
+from .distribution import COLLAPSED, HEALTHY, SKEWED, Distribution, judge
+from .guard import refusal
+
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+
+RESTART = "restart"
+RESUME = "resume"
+SKIP = "skipped"
+REFUSE = "refused"
+
+
+@dataclass(frozen=True)
+class RestartOptions:
+    """How restarts are decided and carried out; the options of k8s_rollout_restart. Times in whole seconds."""
+
+    only_if_helps: bool = True
+    allow_downtime: bool = False
+    cooldown_s: int = 600
+    max_attempts: int = 3
+    max_parallel: int = 1
+    wait: bool = True
+    wait_timeout_s: int = 600
+    wait_sleep_s: int = 5
+    verify_spread: bool = True
+    dry_run: bool = False
+    topology_keys: Sequence[str] = (HOSTNAME,)
+    max_skew: t.Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """``action`` is restart, resume, skipped or refused; ``attempts`` counts a restart that is to be made in."""
+
+    action: str
+    reason: str
+    attempts: int = 0
+    revision: str = ""
+    eligible: str = ""
+    outcome: t.Optional[Outcome] = None
+
+
+def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> Decision:
+    """Decide on one workload, from its line of the spread check on ``snapshot``."""
+    workload = line.workload
+    outcome = read_outcome(workload.metadata.annotations)
+    revision, eligible = snapshot.revision(workload), eligible_hash(line.eligible)
+    if outcome is not None and made_current_revision(workload, outcome):
+        text = f"already_restarted: restarted at {outcome.time}, the second look is still to come"
+        return Decision(RESUME, text, outcome.attempts, revision, eligible, outcome)
+    forbidden = refusal(workload, snapshot, allow_downtime=options.allow_downtime)
+    if forbidden:
+        return Decision(REFUSE, forbidden)
+    if options.only_if_helps:
+        useless = _useless(line)
+        if useless is not None:
+            return useless
+    remembered = None if snapshot.returned_to(workload) else outcome
+    permission = may_restart(
+        remembered,
+        now_s=now_s,
+        revision=revision,
+        eligible=eligible,
+        cooldown_s=options.cooldown_s,
+        max_attempts=options.max_attempts,
+    )
+    if permission.refusal:
+        return Decision(REFUSE, permission.refusal)
+    return Decision(RESTART, line.verdict.reason, permission.attempts, revision, eligible, outcome)
+
+
+def made_current_revision(workload: Workload, outcome: Outcome) -> bool:
+    """The pending outcome belongs to the restart that made the template what it is: nobody changed it since."""
+    annotations = workload.spec.template.metadata.annotations or {}
+    return outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+
+
+def _useless(line: WorkloadReport) -> t.Optional[Decision]:
+    if line.workload.spec.replicas < 2:
+        return Decision(REFUSE, f"too_few_replicas: {line.workload.spec.replicas} replicas cannot spread")
+    if line.verdict.verdict not in (COLLAPSED, SKEWED):
+        return Decision(SKIP, line.verdict.reason)
+    if line.prediction is None or line.prediction.restart_helps is not True:
+        helps = "unknown" if line.prediction is None else str(line.prediction.restart_helps).lower()
+        texts = [f"{b.text} ({b.nodes} nodes)" if b.nodes else b.text for b in (line.prediction.blockers if line.prediction else ())]
+        return Decision(SKIP, f"no_gain: restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else ""))
+    return None
+
+
+def restart_patch(workload: Workload, outcome: Outcome, annotation: str) -> dict[str, t.Any]:
+    """The merge patch that starts the rollout and remembers it, valid only for the workload's present resource version."""
+    return {
+        "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {annotation: outcome.to_annotation()}},
+        "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}},
+    }
+
+
+def outcome_patch(workload: Workload, outcome: Outcome, annotation: str) -> dict[str, t.Any]:
+    """The merge patch that only replaces what is remembered."""
+    return {"metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {annotation: outcome.to_annotation()}}}
+
+
+def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribution], *, max_skew: t.Optional[int]) -> str:
+    """The outcome of a second look: improved, unchanged or worse.
+
+    Without ``before`` (the process that saw it was killed) a healthy spread counts as improved, anything else as unchanged.
+    """
+    now = _score(after, max_skew)
+    if before is None:
+        return IMPROVED if judge(after, max_skew=max_skew).verdict == HEALTHY else UNCHANGED
+    then = _score(before, max_skew)
+    if now == then:
+        return UNCHANGED
+    return IMPROVED if now < then else WORSE
+
+
+def _score(distributions: Sequence[Distribution], max_skew: t.Optional[int]) -> tuple[int, ...]:
+    verdict = judge(distributions, max_skew=max_skew).verdict
+    rank = {COLLAPSED: 2, SKEWED: 1}.get(verdict, 0)
+    return (rank, *(distribution.skew for distribution in distributions))

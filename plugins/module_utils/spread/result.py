@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The spread report as plain values, in the one shape that modules, services and reports return."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.snapshot import ClusterSnapshot
+from .check import SpreadReport, WorkloadReport
+from .distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
+from .prediction import HELPS_UNKNOWN
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
+    """``nodes``, ``summary``, ``workloads`` and ``restartable`` of k8s_spread_check."""
+    lines = [line for line in report.workloads if include_healthy or line.verdict.verdict != HEALTHY]
+    restartable = [line for line in report.workloads if line.restartable]
+    return {
+        "nodes": {"total": report.nodes_total, "ready": report.nodes_ready, "eligible": report.nodes_eligible},
+        "reason": report.reason,
+        "summary": {
+            "namespaces": report.namespaces,
+            "checked": len(report.workloads),
+            "healthy": report.count(HEALTHY),
+            "collapsed": report.count(COLLAPSED),
+            "skewed": report.count(SKEWED),
+            "skipped": report.count(SKIPPED),
+            "restartable": len(restartable),
+        },
+        "workloads": [workload_to_result(line) for line in lines],
+        "restartable": [identity(line) for line in restartable],
+        "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
+    }
+
+
+def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
+    """Name, zone (empty without one), readiness and cordon of every node, sorted by zone and name."""
+    nodes = [
+        {"name": node.name, "zone": node.labels.get(ZONE, ""), "ready": node.ready, "schedulable": not node.spec.unschedulable}
+        for node in snapshot.nodes.values()
+    ]
+    return sorted(nodes, key=lambda node: (node["zone"], node["name"]))
+
+
+def identity(line: WorkloadReport) -> dict[str, str]:
+    """Kind, namespace and name: what k8s_rollout_restart takes."""
+    metadata = line.workload.metadata
+    return {"kind": line.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
+
+
+def domains_of(line: WorkloadReport) -> dict[str, dict[str, int]]:
+    """Replicas by topology key and domain."""
+    return {distribution.topology_key: distribution.counts for distribution in line.distributions}
+
+
+def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
+    """One entry of ``workloads``."""
+    prediction = line.prediction
+    blockers = [{"reason": b.reason, "text": b.text, "nodes": b.nodes} for b in prediction.blockers] if prediction else []
+    if line.refusal:
+        code, _colon, text = line.refusal.partition(": ")
+        if not any(blocker["reason"] == code for blocker in blockers):
+            blockers.append({"reason": code, "text": text, "nodes": 0})
+    return {
+        **identity(line),
+        "uid": line.workload.metadata.uid,
+        "replicas": line.workload.spec.replicas,
+        "placed": line.placed,
+        "domains": domains_of(line),
+        "verdict": line.verdict.verdict,
+        "reason": line.verdict.reason,
+        "restart_helps": prediction.restart_helps if prediction else HELPS_UNKNOWN,
+        "feasible_domains": prediction.feasible_domains if prediction else {},
+        "blockers": blockers,
+        "advice": list(line.advice),
+    }

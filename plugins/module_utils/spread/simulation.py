@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Plays a restart through on a copy of the cluster: which pods leave when, and where the new ones would find room.
+
+The scheduler's scores are not simulated: of the feasible nodes the one in the emptiest domain is taken, so the result is the
+best that a restart can reach.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..model.objects import Pod, Workload, pod_of_template
+from ..model.snapshot import ClusterSnapshot, ordinal
+from ..model.wire import replace
+from ..scheduling.domains import domain_of
+from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.placement import Placement
+from .bounds import partition, rollout_bounds, update_strategy_type
+
+
+@dataclass(frozen=True)
+class SimulatedRestart:
+    """``nodes``: the node of every replica afterwards; ``stuck``: why it would not end, by node, or None; ``first``: where the
+    first new pod could go."""
+
+    nodes: tuple[str, ...]
+    stuck: t.Optional[Feasibility]
+    first: Feasibility
+
+
+class _NoRoom(Exception):
+    """A new pod finds no node."""
+
+    def __init__(self, feasibility: Feasibility) -> None:
+        super().__init__()
+        self.feasibility = feasibility
+
+
+class RestartSimulation:
+    """A restart of one workload.
+
+    ``candidates`` are the nodes that may take its pods, ``max_surge`` what quotas leave of the strategy's surge. With
+    ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        snapshot: ClusterSnapshot,
+        placement: Placement,
+        candidates: Sequence[str],
+        topology_keys: Sequence[str],
+        *,
+        max_surge: int,
+        accept_unknown: bool,
+    ) -> None:
+        self._workload = workload
+        self._snapshot = snapshot
+        self._placement = placement.fork()
+        self._candidates = list(candidates)
+        self._keys = list(topology_keys)
+        self._max_surge = max_surge
+        self._accept_unknown = accept_unknown
+        self._pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+        self._new: list[str] = []
+        self._per_node: Counter[str] = Counter()
+        self._per_domain: list[Counter[str]] = [Counter() for _ in topology_keys]
+        self._feasible: t.Optional[dict[str, bool]] = None
+        self._first: t.Optional[Feasibility] = None
+
+    def run(self) -> SimulatedRestart:
+        """Play the restart to its end, or to the point where a new pod finds no room."""
+        stuck: t.Optional[Feasibility] = None
+        try:
+            if self._workload.kind == "StatefulSet":
+                self._replace_by_ordinal()
+            elif update_strategy_type(self._workload) == "Recreate":
+                self._recreate()
+            else:
+                self._roll()
+        except _NoRoom as error:
+            stuck = error.feasibility
+        return SimulatedRestart(tuple(self._new), stuck, self._first or Feasibility((), {}, (), {}))
+
+    def _old_pods(self) -> list[Pod]:
+        return [pod for pod in self._snapshot.owned_pods(self._workload) if not pod.terminal and not pod.terminating]
+
+    def _roll(self) -> None:
+        replicas = self._workload.spec.replicas
+        bounds = rollout_bounds(self._workload)
+        # Pods that never became ready go first: the controller cleans them up before it counts on any other.
+        old = sorted(self._old_pods(), key=lambda pod: (pod.ready, bool(pod.spec.node_name)))
+        for pod in old:
+            self._per_node[pod.spec.node_name] += 1
+        while len(self._new) < replicas:
+            while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
+                self._take_away(old)
+            room_for = replicas + self._max_surge - len(old) - len(self._new)
+            for _ in range(max(1, min(room_for, replicas - len(self._new)))):
+                self._place()
+
+    def _take_away(self, old: list[Pod]) -> None:
+        # Of ready pods the controller takes one from the node with most of them (ReplicaSet's ranking when scaling down).
+        index = max(range(len(old)), key=lambda i: (not old[i].ready, self._per_node[old[i].spec.node_name]))
+        self._leave(old.pop(index))
+
+    def _recreate(self) -> None:
+        for pod in self._old_pods():
+            self._leave(pod)
+        for _ in range(self._workload.spec.replicas):
+            self._place()
+
+    def _replace_by_ordinal(self) -> None:
+        by_ordinal = {ordinal(pod): pod for pod in self._old_pods()}
+        kept_below = partition(self._workload)
+        for number in range(min(kept_below, self._workload.spec.replicas)):
+            if number in by_ordinal:
+                self._count(by_ordinal[number].spec.node_name)
+        for number in reversed(range(kept_below, self._workload.spec.replicas)):
+            if number in by_ordinal:
+                self._leave(by_ordinal[number])
+            self._place()
+
+    def _leave(self, pod: Pod) -> None:
+        self._placement.remove(pod)
+        self._per_node[pod.spec.node_name] -= 1
+        self._look_again_at(pod.spec.node_name)
+
+    def _place(self) -> None:
+        feasible = self._feasible_nodes()
+        if not feasible:
+            raise _NoRoom(self._judge(self._candidates))
+        node = min(feasible, key=self._fullness)
+        number = len(self._new)
+        metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
+        self._placement.assign(replace(self._pod, metadata=metadata), node)
+        self._count(node)
+        self._look_again_at(node)
+
+    def _count(self, node: str) -> None:
+        self._new.append(node)
+        self._per_node[node] += 1
+        for key, counter in zip(self._keys, self._per_domain):
+            domain = self._domain(node, key)
+            if domain is not None:
+                counter[domain] += 1
+
+    def _fullness(self, node: str) -> tuple[int, ...]:
+        """Fewest new replicas in the node's domains, in the order of the topology keys, then fewest pods of the workload."""
+        domains = [self._domain(node, key) for key in self._keys]
+        return (*(counter[domain] if domain else 0 for domain, counter in zip(domains, self._per_domain)), self._per_node[node])
+
+    def _domain(self, node: str, key: str) -> t.Optional[str]:
+        return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None
+
+    def _feasible_nodes(self) -> list[str]:
+        if self._feasible is None:
+            self._feasible = dict.fromkeys(self._candidates, False)
+            self._first = self._judge(self._candidates)
+            self._accept(self._first)
+        return [name for name, feasible in self._feasible.items() if feasible]
+
+    def _look_again_at(self, node: str) -> None:
+        # Only the nodes that a pod left or came to can change their answer: without this, each step would ask all of them.
+        if self._feasible is not None and node in self._feasible:
+            self._feasible[node] = False
+            self._accept(self._judge([node]))
+
+    def _accept(self, feasibility: Feasibility) -> None:
+        assert self._feasible is not None
+        if feasibility.unknown and not self._accept_unknown:
+            return
+        self._feasible.update(dict.fromkeys(feasibility.feasible, True))
+        self._feasible.update(dict.fromkeys(feasibility.unknown_nodes, self._accept_unknown))
+
+    def _judge(self, names: Sequence[str]) -> Feasibility:
+        return find_feasible(self._pod, self._placement, node_names=names)

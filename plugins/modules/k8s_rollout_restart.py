@@ -1,0 +1,261 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: k8s_rollout_restart
+short_description: Restart workloads so that their replicas spread, and look what came of it
+version_added: 0.1.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Restarts Deployments and StatefulSets as C(kubectl rollout restart) does, waits by the rules of C(kubectl rollout status), and looks
+    again whether the replicas lie better than before.
+  - Remembers the outcome in the annotation C(kube-scheduling.onprem/last-outcome) of the workload, so that the next run, also from
+    another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
+  - Keeps PodDisruptionBudgets, which rollouts bypass. It refuses a restart whose strategy may bring the available pods below what the
+    budgets ask for, and below one.
+  - Can be interrupted at any time. The next run takes the second look and does not restart again.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.topology
+options:
+  kind:
+    description: The kind of the workload O(name).
+    type: str
+    choices: [Deployment, StatefulSet]
+  namespace:
+    description: The namespace of the workload O(name).
+    type: str
+  name:
+    description:
+      - The workload to restart. Needs O(kind) and O(namespace).
+      - If a workload named here is refused, does not exist or fails, the task fails.
+    type: str
+  workloads:
+    description:
+      - The workloads to restart, such as RV(onprem.kube_scheduling.k8s_spread_check#module:restartable).
+      - Entries that are refused or that have vanished do not fail the task.
+    type: list
+    elements: dict
+    suboptions:
+      kind:
+        description: Its kind.
+        type: str
+        choices: [Deployment, StatefulSet]
+        required: true
+      namespace:
+        description: Its namespace.
+        type: str
+        required: true
+      name:
+        description: Its name.
+        type: str
+        required: true
+  strategy:
+    description:
+      - How the replicas are moved. V(rollout) restarts the whole workload by its own update strategy.
+    type: str
+    choices: [rollout]
+    default: rollout
+  only_if_helps:
+    description:
+      - Restart only what is collapsed or skewed, and only if a restart would spread it better.
+      - By default true with O(workloads) and false with O(name).
+    type: bool
+  allow_downtime:
+    description:
+      - Restart also where the strategy may bring the available pods below one or below what a PodDisruptionBudget asks for.
+    type: bool
+    default: false
+  cooldown:
+    description:
+      - Seconds between two restarts of one workload. After restarts in a row that did not help it doubles each time.
+      - Ten minutes, because that is the default progress deadline of a Deployment, so one restart has ended before the next.
+    type: int
+    default: 600
+  max_attempts:
+    description:
+      - Restarts in a row that did not help, after which no more are made until the workload or its eligible nodes change.
+    type: int
+    default: 3
+  max_parallel:
+    description: How many workloads are restarted at a time. One by one disturbs least.
+    type: int
+    default: 1
+  wait:
+    description:
+      - Whether to wait for the end of the rollout. Without it the outcome stays V(pending) until the next run looks.
+    type: bool
+    default: true
+  wait_timeout:
+    description: Seconds to wait for one rollout before it counts as failed. At least 1.
+    type: int
+    default: 600
+  wait_sleep:
+    description: Seconds between two looks, used only where the credentials do not allow to watch. At least 1.
+    type: int
+    default: 5
+  verify_spread:
+    description: Whether to take the second look after the rollout. Without it the outcome stays V(pending).
+    type: bool
+    default: true
+requirements:
+  - python >= 3.9
+  - kubernetes >= 24.2.0
+  - msgspec >= 0.18
+notes:
+  - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
+    create on events. Where events are forbidden the restart is made all the same, with a warning.
+  - Times are those of the API server's clock.
+seealso:
+  - module: onprem.kube_scheduling.k8s_spread_check
+"""
+
+EXAMPLES = r"""
+- name: Find piled-up workloads
+  onprem.kube_scheduling.k8s_spread_check:
+  register: spread
+
+- name: Restart what a restart would spread, two at a time
+  onprem.kube_scheduling.k8s_rollout_restart:
+    workloads: "{{ spread.restartable }}"
+    max_parallel: 2
+
+- name: Restart one Deployment whatever its spread is
+  onprem.kube_scheduling.k8s_rollout_restart:
+    kind: Deployment
+    namespace: shop
+    name: web
+
+- name: Restart a Deployment of strategy Recreate in its maintenance window
+  onprem.kube_scheduling.k8s_rollout_restart:
+    kind: Deployment
+    namespace: shop
+    name: legacy
+    allow_downtime: true
+    cooldown: 0
+"""
+
+RETURN = r"""
+workloads:
+  description: One entry for each workload, in the order given.
+  returned: always, also when the task fails
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Deployment or StatefulSet.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    action:
+      description: V(restarted), V(skipped), V(refused) or V(failed).
+      type: str
+    reason:
+      description: Why, as C(code) or C(code: text).
+      type: str
+    before:
+      description: Replicas by topology key and domain before the restart.
+      type: dict
+    after:
+      description: The same at the second look; empty without one.
+      type: dict
+    verdict:
+      description: >-
+        What came of it; V(improved), V(unchanged), V(worse), V(failed), V(pending) (no second look yet), or empty if nothing was done.
+      type: str
+    duration:
+      description: Seconds from the decision to the end of the rollout.
+      type: int
+  sample:
+    - kind: Deployment
+      namespace: shop
+      name: web
+      action: restarted
+      reason: "collapsed: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible"
+      before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
+      after: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
+      verdict: improved
+      duration: 8
+"""
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_request import (
+    restart_options,
+    restart_targets,
+    result_of,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
+    connect,
+    fail,
+    make_module,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
+
+
+def argument_spec():
+    """The module's own options."""
+    kind = {"type": "str", "choices": ["Deployment", "StatefulSet"]}
+    return {
+        "kind": kind,
+        "namespace": {"type": "str"},
+        "name": {"type": "str"},
+        "workloads": {
+            "type": "list",
+            "elements": "dict",
+            "options": {
+                "kind": {**kind, "required": True},
+                "namespace": {"type": "str", "required": True},
+                "name": {"type": "str", "required": True},
+            },
+        },
+        "strategy": {"type": "str", "choices": ["rollout"], "default": "rollout"},
+        "only_if_helps": {"type": "bool"},
+        "allow_downtime": {"type": "bool", "default": False},
+        "cooldown": {"type": "int", "default": 600},
+        "max_attempts": {"type": "int", "default": 3},
+        "max_parallel": {"type": "int", "default": 1},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "int", "default": 600},
+        "wait_sleep": {"type": "int", "default": 5},
+        "verify_spread": {"type": "bool", "default": True},
+        "topology_keys": {"type": "list", "elements": "str", "default": ["kubernetes.io/hostname"]},
+        "max_skew": {"type": "int"},
+    }
+
+
+def main():
+    """Decide, restart, wait, look again, return."""
+    module = make_module(
+        argument_spec(),
+        mutually_exclusive=[("name", "workloads")],
+        required_one_of=[("name", "workloads")],
+        required_together=[("kind", "namespace", "name")],
+    )
+    named = module.params["name"] is not None
+    try:
+        options = restart_options(module.params, dry_run=module.check_mode)
+        targets = restart_targets(module.params)
+        results = restart_workloads(connect(module, name="k8s_rollout_restart"), targets, options) if targets else []
+    except (KubeError, OptionError) as error:
+        fail(module, error, workloads=[])
+    result = result_of(results, named=named)
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    if result["failed"]:
+        module.fail_json(**result)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

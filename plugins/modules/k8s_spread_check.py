@@ -1,0 +1,260 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: k8s_spread_check
+short_description: Find workloads whose replicas piled up
+version_added: 0.1.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Judges how the replicas of Deployments and StatefulSets lie over nodes, zones or any other topology.
+  - Says for every collapsed or skewed workload whether a restart would spread it better, what stands in the way, and what in its
+    template would make the spread last.
+  - Never changes anything in the cluster.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.topology
+options:
+  namespaces:
+    description:
+      - The namespaces to look at. Each must exist.
+      - Left out, all namespaces that carry O(namespace_annotation) are looked at.
+    type: list
+    elements: str
+  namespace_annotation:
+    description:
+      - The annotation, as C(key=value), that a namespace must carry to be looked at. The value is compared exactly.
+      - Set it to an empty string to look at namespaces whatever their annotations are.
+    type: str
+    default: collectdeployments=allow
+  label_selector:
+    description:
+      - Only look at workloads with these labels, in the syntax of C(kubectl --selector).
+    type: str
+    default: ""
+  kinds:
+    description:
+      - The kinds of workload to look at.
+    type: list
+    elements: str
+    choices: [Deployment, StatefulSet]
+    default: [Deployment, StatefulSet]
+  min_ready_nodes:
+    description:
+      - With fewer nodes than this that are ready, schedulable and open to the workloads, nothing is judged, RV(reason) says so, and
+        the module succeeds. With one node replicas have nowhere to spread to.
+    type: int
+    default: 2
+  predict:
+    description:
+      - Whether to work out what a restart would do. Without it RV(workloads[].restart_helps) is V(unknown) and nothing is restartable.
+    type: bool
+    default: true
+  include_healthy:
+    description:
+      - Whether healthy workloads are listed in RV(workloads), too. They are always counted in RV(summary).
+    type: bool
+    default: false
+  include_nodes:
+    description:
+      - Whether to return RV(node_list), for maps and reports.
+    type: bool
+    default: false
+requirements:
+  - python >= 3.9
+  - kubernetes >= 24.2.0
+  - msgspec >= 0.18
+notes:
+  - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
+  - Needs the verbs get and list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, deployments, statefulsets,
+    replicasets, poddisruptionbudgets and horizontalpodautoscalers. A namespace where some of it is forbidden is reported in
+    RV(skipped_namespaces), with the missing verb.
+seealso:
+  - module: onprem.kube_scheduling.k8s_rollout_restart
+"""
+
+EXAMPLES = r"""
+- name: Find piled-up workloads in all namespaces annotated collectdeployments=allow
+  onprem.kube_scheduling.k8s_spread_check:
+  register: spread
+
+- name: Restart those that a restart would spread
+  onprem.kube_scheduling.k8s_rollout_restart:
+    workloads: "{{ spread.restartable }}"
+
+- name: Judge nodes and zones of one namespace, and allow one replica of difference
+  onprem.kube_scheduling.k8s_spread_check:
+    namespaces: [shop]
+    namespace_annotation: ""
+    topology_keys: [topology.kubernetes.io/zone, kubernetes.io/hostname]
+    max_skew: 1
+    include_healthy: true
+
+- name: Count without predicting, through a kubeconfig of another cluster
+  onprem.kube_scheduling.k8s_spread_check:
+    kubeconfig: ~/.kube/berlin
+    predict: false
+"""
+
+RETURN = r"""
+nodes:
+  description: How many nodes there are, how many are ready, and how many are open to at least one of the workloads.
+  returned: success
+  type: dict
+  sample: {total: 7, ready: 7, eligible: 6}
+reason:
+  description: Why nothing was judged; empty if it was. V(too_few_ready_nodes) stands before the colon.
+  returned: success
+  type: str
+  sample: ""
+summary:
+  description: Counts of namespaces looked at and of workloads by verdict.
+  returned: success
+  type: dict
+  sample: {namespaces: 3, checked: 12, healthy: 9, collapsed: 2, skewed: 0, skipped: 1, restartable: 2}
+workloads:
+  description: The workloads that are not healthy, or all with O(include_healthy).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Deployment or StatefulSet.
+      type: str
+    namespace:
+      description: Its namespace.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    uid:
+      description: Its UID.
+      type: str
+    replicas:
+      description: The replicas it wants.
+      type: int
+    placed:
+      description: Replicas of the current revision that are on a node, not terminating and not finished.
+      type: int
+    domains:
+      description: Placed replicas by topology key and domain; eligible domains without any are listed with 0.
+      type: dict
+    verdict:
+      description: >-
+        V(healthy), V(collapsed) (all in one domain while others are eligible), V(skewed) (uneven by more than O(max_skew)), V(rolling)
+        (a rollout is in progress), V(skipped) or V(unknown).
+      type: str
+    reason:
+      description: Why, as C(code) or C(code: text).
+      type: str
+    restart_helps:
+      description: Whether a restart would spread it better; true, false, or the string V(unknown).
+      type: raw
+    feasible_domains:
+      description: By topology key, the domains in which the first new pod of a restart would find room.
+      type: dict
+    blockers:
+      description: >-
+        What stands in the way or cannot be judged; C(reason) is a code, C(text) the scheduler's own words where it has any, and
+        C(nodes) the number of nodes that it closes.
+      type: list
+      elements: dict
+    advice:
+      description: What in the template would make the spread last, as C(code: text).
+      type: list
+      elements: str
+  sample:
+    - kind: Deployment
+      namespace: shop
+      name: web
+      uid: 1f0f5c6e-8f0e-4a57-9d3e-0d4f2f4f7a10
+      replicas: 3
+      placed: 3
+      domains: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
+      verdict: collapsed
+      reason: "collapsed: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible"
+      restart_helps: true
+      feasible_domains: {kubernetes.io/hostname: [worker-1, worker-2, worker-3]}
+      blockers: []
+      advice: ["no_spreading_rule: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ..."]
+restartable:
+  description: The workloads that a restart helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{kind: Deployment, namespace: shop, name: web}]
+node_list:
+  description: The nodes, sorted by zone and name.
+  returned: with O(include_nodes)
+  type: list
+  elements: dict
+  sample: [{name: worker-1, zone: a, ready: true, schedulable: true}]
+skipped_namespaces:
+  description: Namespaces that could not be read, or that were asked for by name and lack the annotation.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{namespace: vault, reason: "cannot list pods in namespace vault: ..."}]
+"""
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.spread_check import (
+    check_options,
+    run_spread_check,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
+    connect,
+    fail,
+    make_module,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import (
+    nodes_to_result,
+    report_to_result,
+)
+
+
+def argument_spec():
+    """The module's own options."""
+    return {
+        "namespaces": {"type": "list", "elements": "str"},
+        "namespace_annotation": {"type": "str", "default": "collectdeployments=allow"},
+        "label_selector": {"type": "str", "default": ""},
+        "kinds": {
+            "type": "list",
+            "elements": "str",
+            "choices": ["Deployment", "StatefulSet"],
+            "default": ["Deployment", "StatefulSet"],
+        },
+        "topology_keys": {"type": "list", "elements": "str", "default": ["kubernetes.io/hostname"]},
+        "max_skew": {"type": "int"},
+        "min_ready_nodes": {"type": "int", "default": 2},
+        "predict": {"type": "bool", "default": True},
+        "include_healthy": {"type": "bool", "default": False},
+        "include_nodes": {"type": "bool", "default": False},
+    }
+
+
+def main():
+    """Read, judge, return."""
+    module = make_module(argument_spec())
+    try:
+        options = check_options(module.params)
+        api = connect(module, name="k8s_spread_check")
+        snapshot, report = run_spread_check(api, options, label_selector=module.params["label_selector"])
+    except (KubeError, OptionError) as error:
+        fail(module, error)
+    result = report_to_result(report, include_healthy=module.params["include_healthy"])
+    if module.params["include_nodes"]:
+        result["node_list"] = nodes_to_result(snapshot)
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real admission webhook that a test steers: it may refuse a patch, or do something else while the patch is in flight."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import trustme
+
+from lab.cluster import Cluster
+
+Review = dict[str, Any]
+Verdict = str | None  # the reason of a refusal, or None to let the request pass
+
+
+@contextlib.contextmanager
+def deployment_webhook(cluster: Cluster, name: str, namespace: str, decide: Callable[[Review], Verdict]) -> Iterator[None]:
+    """While this block runs, ``decide`` sees every update of a Deployment in ``namespace``; it may take its time."""
+    authority = trustme.CA()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(decide))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    cluster.apply(_configuration(name, namespace, server.server_port, authority.cert_pem.bytes()))
+    try:
+        _wait_until_asked(cluster, namespace)
+        yield
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", name)
+        server.shutdown()
+        server.server_close()
+
+
+def _configuration(name: str, namespace: str, port: int, authority: bytes) -> dict[str, Any]:
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": f"{name}.tests.onprem.example",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "timeoutSeconds": 20,
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},
+                "rules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE", "CREATE"], "resources": ["deployments"]}],
+            }
+        ],
+    }
+
+
+PROBE = "webhook-probe"
+
+
+def _wait_until_asked(cluster: Cluster, namespace: str) -> None:
+    """The API server needs a moment to learn of a webhook: probe with a dry run until ours has answered."""
+    for _attempt in range(200):
+        try:
+            cluster.kubectl("create", "deployment", PROBE, "-n", namespace, "--image=x", "--dry-run=server")
+        except Exception as error:
+            if PROBE in str(error):
+                return
+            raise
+    raise AssertionError("the webhook was never asked")
+
+
+def _handler(decide: Callable[[Review], Verdict]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = review["request"]
+            refusal = PROBE if request.get("name") == PROBE else decide(request)
+            answer: dict[str, Any] = {"uid": request["uid"], "allowed": refusal is None}
+            if refusal is not None:
+                answer["status"] = {"message": refusal, "code": 403}
+            body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_args: Any) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,71 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs a module of this collection as its own process, as Ansible does, and gives back what it returned."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+COLLECTIONS = REPOSITORY / ".venv" / "collections"
+PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
+
+
+def start_module(name: str, params: dict[str, Any], *, check_mode: bool = False, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """The running module; its options have been handed over."""
+    arguments = {"ANSIBLE_MODULE_ARGS": {**params, "_ansible_check_mode": check_mode}}
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBECONFIG", "PYTHONPATH"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", f"{PACKAGE}.{name}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**clean, "PYTHONPATH": str(COLLECTIONS), **(env or {})},
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(arguments))
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def result_of(process: subprocess.Popen[str], *, timeout_s: float = 120) -> dict[str, Any]:
+    """What the module printed; fails with its standard error if that is no JSON."""
+    output, errors = process.communicate(timeout=timeout_s)
+    try:
+        result: dict[str, Any] = json.loads(output)
+    except json.JSONDecodeError:
+        raise AssertionError(f"the module returned no JSON: {output}\n{errors}") from None
+    return result
+
+
+@dataclass(frozen=True)
+class Modules:
+    """The modules, connected to one cluster."""
+
+    kubeconfig: Path
+
+    def run(self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any) -> dict[str, Any]:
+        """Run a module to its end."""
+        return result_of(self.start(module, check_mode=check_mode, env=env, **params))
+
+    def start(
+        self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any
+    ) -> subprocess.Popen[str]:
+        """Start a module and do not wait for it."""
+        return start_module(module, {"kubeconfig": str(self.kubeconfig), **params}, check_mode=check_mode, env=env)
+
+    def check(self, namespace: str, **params: Any) -> dict[str, Any]:
+        """k8s_spread_check over one namespace."""
+        return self.run("k8s_spread_check", namespaces=[namespace], **params)
+
+    def restart(self, **params: Any) -> dict[str, Any]:
+        """k8s_rollout_restart."""
+        return self.run("k8s_rollout_restart", **params)

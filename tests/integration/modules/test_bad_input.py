@@ -1,0 +1,204 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bad input gets an error that names what was wrong and what to do, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab.cluster import Cluster
+from lab.pytest_fixtures import ClusterFactory
+
+from tests.integration.modules.module_process import Modules, result_of, start_module
+from tests.integration.modules.workloads import deployment, identity, pile_up, wait_until
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"namespace_annotation": "collectdeployments"}, ["namespace_annotation", "'collectdeployments'", "key=value"]),
+        ({"namespace_annotation": "bad key=x"}, ["namespace_annotation", "'bad key=x'"]),
+        ({"label_selector": "app=("}, ["label", "app=(", "HTTP 400"]),
+        ({"topology_keys": ["not a key"]}, ["topology_keys", "'not a key'", "topology.kubernetes.io/zone"]),
+        ({"topology_keys": []}, ["topology_keys", "empty"]),
+        ({"namespaces": []}, ["namespaces", "empty"]),
+        ({"namespaces": ["No_Such"]}, ["namespaces", "'No_Such'"]),
+        ({"namespaces": ["no-such"]}, ["there is no namespace no-such", "check the spelling"]),
+        ({"max_skew": -1}, ["max_skew", "-1", "at least 1"]),
+        ({"min_ready_nodes": 0}, ["min_ready_nodes", "0", "at least 1"]),
+        ({"kinds": ["DaemonSet"]}, ["kinds", "DaemonSet", "Deployment"]),
+        ({"min_ready_nodes": "many"}, ["min_ready_nodes", "many"]),
+    ],
+)
+def test_options_of_the_check(modules: Modules, params: dict[str, Any], words: list[str]) -> None:
+    failed = modules.run("k8s_spread_check", **params)
+    assert failed["failed"], failed
+    for word in words:
+        assert word in failed["msg"], failed["msg"]
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"wait_timeout": 0}, ["wait_timeout", "0", "at least 1"]),
+        ({"wait_sleep": -5}, ["wait_sleep", "-5"]),
+        ({"cooldown": -1}, ["cooldown", "-1", "at least 0"]),
+        ({"max_attempts": 0}, ["max_attempts", "0"]),
+        ({"max_parallel": 0}, ["max_parallel", "0"]),
+        ({"strategy": "brutal"}, ["strategy", "brutal", "rollout"]),
+        ({"kind": "DaemonSet"}, ["kind", "DaemonSet", "StatefulSet"]),
+        ({"namespace": None}, ["namespace"]),
+        ({"workloads": []}, ["mutually exclusive"]),
+        ({"name": "no-such"}, ["Deployment default/no-such", "vanished"]),
+        ({"namespace": "no-such"}, ["Deployment no-such/web"]),
+    ],
+)
+def test_options_of_the_restart(modules: Modules, params: dict[str, Any], words: list[str]) -> None:
+    failed = modules.restart(**{"kind": "Deployment", "namespace": "default", "name": "web", **params})
+    assert failed["failed"], failed
+    for word in words:
+        assert word in failed["msg"], failed["msg"]
+
+
+def test_no_workloads_is_nothing_to_do(modules: Modules) -> None:
+    result = modules.restart(workloads=[])
+    assert not result.get("failed") and result["changed"] is False and result["workloads"] == []
+
+
+class TestConnection:
+    """Errors before anything could be read."""
+
+    def failure(self, **params: Any) -> str:
+        failed = result_of(start_module("k8s_spread_check", params))
+        assert failed["failed"], failed
+        message: str = failed["msg"]
+        return message
+
+    def test_nobody_listens(self) -> None:
+        message = self.failure(host="https://127.0.0.1:1", api_key="x", validate_certs=False)
+        assert "no answer from the Kubernetes API server https://127.0.0.1:1" in message and "refused" in message
+
+    def test_a_kubeconfig_that_does_not_exist(self, tmp_path: Path) -> None:
+        message = self.failure(kubeconfig=str(tmp_path / "nowhere"))
+        assert "cannot connect to Kubernetes" in message and "nowhere" in message
+
+    def test_a_kubeconfig_that_is_none(self, tmp_path: Path) -> None:
+        path = tmp_path / "config"
+        path.write_text("{ this is: [not a kubeconfig", encoding="utf-8")
+        assert "cannot connect to Kubernetes" in self.failure(kubeconfig=str(path))
+
+    def test_a_context_that_does_not_exist(self, modules: Modules) -> None:
+        message = self.failure(kubeconfig=str(modules.kubeconfig), context="nowhere")
+        assert "cannot connect to Kubernetes" in message and "nowhere" in message
+
+    def test_an_expired_token(self, cluster: Cluster) -> None:
+        message = self.failure(host=cluster.server, api_key="expired", validate_certs=False)
+        assert "HTTP 401" in message and "renew the token" in message
+
+    def test_a_certificate_that_is_not_trusted(self, cluster: Cluster) -> None:
+        message = self.failure(host=cluster.server, api_key="x", validate_certs=True)
+        assert "no answer from the Kubernetes API server" in message and "certificate" in message
+
+
+class TestPermissions:
+    """Credentials that may not see everything."""
+
+    def grant(self, cluster: Cluster, name: str, rules: list[dict[str, Any]], *, namespaces: list[str] | None = None) -> Modules:
+        kubeconfig = cluster.service_account(name, cluster_role=None)
+        api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        cluster.apply({**api, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
+        binding = {**api, "metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
+        if namespaces is None:
+            cluster.apply({**binding, "kind": "ClusterRoleBinding"})
+        for namespace in namespaces or ():
+            cluster.apply({**binding, "kind": "RoleBinding", "metadata": {"name": name, "namespace": namespace}})
+        return Modules(kubeconfig)
+
+    def test_no_rights_name_the_verb_and_the_resource(self, cluster: Cluster) -> None:
+        failed = self.grant(cluster, "nobody", []).run("k8s_spread_check")
+        assert failed["failed"] and "cannot list nodes" in failed["msg"] and "Grant the verb 'list' on nodes" in failed["msg"]
+
+    def test_a_namespace_that_may_not_be_read_is_skipped_and_the_rest_is_judged(
+        self, cluster: Cluster, modules: Modules, namespace: str
+    ) -> None:
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "vault", "annotations": {"collectdeployments": "allow"}}})
+        self.grant(cluster, "sees-nodes", [{"apiGroups": [""], "resources": ["nodes", "namespaces"], "verbs": ["list"]}])
+        rules = [{"apiGroups": ["", "apps", "policy", "autoscaling"], "resources": ["*"], "verbs": ["get", "list"]}]
+        self.grant(cluster, "sees-app", rules, namespaces=[namespace])
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sees-nodes"}
+        subject = {"kind": "ServiceAccount", "name": "sees-app", "namespace": "default"}
+        cluster.apply({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "sees-both"},
+            "roleRef": reference, "subjects": [subject],
+        })  # fmt: skip
+        pile_up(cluster, deployment(namespace, "web", 2))
+        result = Modules(cluster.service_account("sees-app", cluster_role=None)).run("k8s_spread_check")
+        assert not result.get("failed"), result
+        assert "vault" in {entry["namespace"] for entry in result["skipped_namespaces"]}
+        assert all("cannot list" in entry["reason"] for entry in result["skipped_namespaces"])
+        (web,) = result["workloads"]
+        assert (web["verdict"], web["restart_helps"]) == ("collapsed", "unknown")
+        assert [blocker["reason"] for blocker in web["blockers"]] == ["pods_not_readable"]
+
+
+class TestOddClusters:
+    """Things that are allowed and rare."""
+
+    def test_no_nodes(self, fresh_cluster: ClusterFactory) -> None:
+        result = Modules(fresh_cluster(None).kubeconfig).run("k8s_spread_check")
+        assert not result.get("failed") and result["nodes"] == {"total": 0, "ready": 0, "eligible": 0}
+        assert result["reason"].startswith("too_few_ready_nodes")
+
+    def test_nodes_without_labels_and_pods_without_owner(self, cluster: Cluster, modules: Modules, namespace: str) -> None:
+        pile_up(cluster, deployment(namespace, "web", 2))
+        metadata = {"name": "bare", "annotations": {"kwok.x-k8s.io/node": "fake"}}
+        cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        cluster.apply({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "alone", "namespace": namespace, "labels": {"app": "web"}},
+            "spec": {"nodeName": "bare", "containers": [{"name": "main", "image": "x"}]},
+        })  # fmt: skip
+        try:
+            wait_until(lambda: '"Ready","status":"True"' in json.dumps(_conditions(cluster, "bare"), separators=(",", ":")))
+            (web,) = modules.check(namespace)["workloads"]
+            assert web["verdict"] == "collapsed" and web["placed"] == 2
+        finally:
+            cluster.kubectl("delete", "node", "bare")
+
+    @pytest.mark.parametrize("length", [240, 253])
+    def test_very_long_names(self, cluster: Cluster, modules: Modules, namespace: str, length: int) -> None:
+        web = deployment(namespace, "web", 2)
+        web["metadata"]["name"] = "w" * length
+        if length < 250:
+            pile_up(cluster, web)
+            result = modules.restart(workloads=[identity(web)])
+            assert result["workloads"][0]["verdict"] == "improved" and not result.get("warnings"), result
+        else:
+            cluster.apply(web)  # its controller cannot make a ReplicaSet with a still longer name
+            result = modules.restart(workloads=[identity(web)])
+            assert result["workloads"][0]["action"] == "refused", result
+
+    def test_a_namespace_that_is_being_deleted(self, cluster: Cluster, modules: Modules) -> None:
+        metadata = {"name": "leaving", "annotations": {"collectdeployments": "allow"}}
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        cluster.wait_namespace("leaving")
+        web = deployment("leaving", "web", 2)
+        pile_up(cluster, web)
+        cluster.kubectl("patch", "deployment", "web", "-n", "leaving", "--type=merge", "-p", '{"metadata":{"finalizers":["tests.onprem/hold"]}}')
+        cluster.kubectl("delete", "namespace", "leaving", "--wait=false")
+        try:
+            wait_until(lambda: cluster.get("/api/v1/namespaces/leaving")["status"]["phase"] == "Terminating")
+            (line,) = modules.check("leaving")["workloads"]
+            assert (line["verdict"], line["reason"].partition(":")[0]) == ("skipped", "namespace_terminating")
+            assert modules.restart(**identity(web))["workloads"][0]["reason"].startswith("namespace_terminating")
+        finally:
+            cluster.kubectl("patch", "deployment", "web", "-n", "leaving", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
+def _conditions(cluster: Cluster, node: str) -> list[dict[str, str]]:
+    conditions = cluster.get(f"/api/v1/nodes/{node}").get("status", {}).get("conditions", [])
+    return [{"type": condition["type"], "status": condition["status"]} for condition in conditions]

@@ -1,0 +1,174 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens to a restart that is disturbed: killed, edited, refused, deleted, or cut off from its API server."""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+from lab.cluster import Cluster
+
+from tests.integration.modules.admission_webhook import Review, deployment_webhook
+from tests.integration.modules.module_process import Modules, result_of
+from tests.integration.modules.workloads import RESTARTED_AT, deployment, identity, outcome, pile_up, pod_uids, read, restarted_at, wait_until
+
+SLOW = {"lab.onprem/ready-delay": "3"}
+
+
+def slow_deployment(namespace: str, name: str = "web") -> dict[str, Any]:
+    """Its pods become ready three seconds after they start, so that a rollout can be disturbed in its middle."""
+    manifest = deployment(namespace, name, 2)
+    manifest["spec"]["template"]["metadata"]["annotations"] = dict(SLOW)
+    return manifest
+
+
+def is_restart(review: Review) -> bool:
+    old, new = (
+        (review[side] or {}).get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {}).get(RESTARTED_AT)
+        for side in ("oldObject", "object")
+    )
+    return old != new
+
+
+def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    web = slow_deployment(namespace)
+    pile_up(cluster, web)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
+    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    stamp = restarted_at(cluster, web)
+    assert outcome(cluster, web)["verdict"] == "pending"  # type: ignore[index]
+
+    line = modules.restart(workloads=[identity(web)])["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("skipped", "improved")
+    assert line["reason"].startswith("already_restarted")
+    assert restarted_at(cluster, web) == stamp
+    assert outcome(cluster, web)["verdict"] == "improved"  # type: ignore[index]
+
+
+def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    seen: list[str] = []
+    process = None
+
+    def kill_then_allow(review: Review) -> None:
+        if is_restart(review) and not seen:
+            seen.append(review["uid"])
+            assert process is not None
+            process.send_signal(signal.SIGKILL)
+
+    with deployment_webhook(cluster, "kill", namespace, kill_then_allow):
+        process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
+        process.wait(timeout=60)
+    assert seen
+    modules.restart(workloads=[identity(web)])
+    assert outcome(cluster, web)["verdict"] == "improved"  # type: ignore[index]
+    restarts = [rs for rs in cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]]
+    assert len(restarts) == 2, "the first revision and one restart"
+
+
+def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    conflicts: list[str] = []
+
+    def touch_first(review: Review) -> None:
+        if is_restart(review) and len(conflicts) < 3:
+            conflicts.append(review["uid"])
+            cluster.kubectl("label", "deployment/web", "-n", namespace, "--overwrite", f"touched={len(conflicts)}")
+
+    audit = cluster.audit()
+    mark = audit.mark()
+    with deployment_webhook(cluster, "touch", namespace, touch_first):
+        line = modules.restart(workloads=[identity(web)])["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("restarted", "improved")
+    codes = [event.code for event in audit.events(since=mark, user_agent="onprem.kube_scheduling", verb="patch", resource="deployments")]
+    assert codes.count(409) >= 1
+
+
+def test_an_edit_in_between_wins_and_the_restart_is_skipped(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    edited: list[str] = []
+
+    def edit_first(review: Review) -> None:
+        if is_restart(review) and not edited:
+            edited.append(review["uid"])
+            cluster.kubectl("set", "image", "deployment/web", "-n", namespace, "main=registry.k8s.io/pause:3.9")
+
+    with deployment_webhook(cluster, "edit", namespace, edit_first):
+        result = modules.restart(workloads=[identity(web)])
+    line = result["workloads"][0]
+    assert (line["action"], line["reason"].partition(":")[0]) == ("skipped", "changed_meanwhile")
+    assert not result.get("failed") and restarted_at(cluster, web) is None and outcome(cluster, web) is None
+
+
+def test_a_webhook_that_refuses_fails_the_task_with_its_words(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    pods = pod_uids(cluster, web)
+    with deployment_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
+        result = modules.restart(workloads=[identity(web)])
+    assert result["failed"] and "frozen until Monday" in result["workloads"][0]["reason"]
+    assert f"deployments {namespace}/web" in result["msg"]
+    assert pod_uids(cluster, web) == pods and outcome(cluster, web) is None
+
+
+def test_a_workload_deleted_between_check_and_restart_is_skipped(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    found = modules.check(namespace)
+    cluster.kubectl("delete", "deployment", "web", "-n", namespace)
+    result = modules.restart(workloads=found["restartable"])
+    assert not result.get("failed") and result["changed"] is False
+    assert (result["workloads"][0]["action"], result["workloads"][0]["reason"].partition(":")[0]) == ("skipped", "vanished")
+
+
+def test_a_workload_deleted_during_its_rollout_is_reported(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow_deployment(namespace)
+    pile_up(cluster, web)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
+    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
+    cluster.kubectl("delete", "deployment", "web", "-n", namespace)
+    result = result_of(process)
+    assert result["failed"] and result["workloads"][0]["action"] == "failed"
+    assert "web" in result["workloads"][0]["reason"]
+
+
+def test_an_api_server_that_comes_back_costs_time_only(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow_deployment(namespace)
+    pile_up(cluster, web)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
+    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
+    cluster.kill("kube-apiserver")
+    cluster.start("kube-apiserver")
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("restarted", "improved"), line
+    assert read(cluster, web)["status"]["readyReplicas"] == 2
+
+
+def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    rules = [
+        {"apiGroups": ["", "apps", "policy", "autoscaling"], "resources": ["*"], "verbs": ["get", "list"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},
+    ]
+    subject = {"kind": "ServiceAccount", "name": "no-watch", "namespace": namespace}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "no-watch"}
+    kubeconfig = cluster.service_account("no-watch", namespace=namespace, cluster_role=None)
+    api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    cluster.apply([
+        {**api, "kind": "ClusterRole", "metadata": {"name": "no-watch"}, "rules": rules},
+        {**api, "kind": "ClusterRoleBinding", "metadata": {"name": "no-watch"}, "roleRef": reference, "subjects": [subject]},
+    ])  # fmt: skip
+    web = slow_deployment(namespace)
+    pile_up(cluster, web)
+    result = Modules(kubeconfig).restart(workloads=[identity(web)], wait_sleep=1)
+    assert (result["workloads"][0]["action"], result["workloads"][0]["verdict"]) == ("restarted", "improved"), result
+    assert any("no event was written" in warning for warning in result["warnings"])

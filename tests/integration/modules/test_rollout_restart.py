@@ -1,0 +1,219 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Restarts on a real control plane: what is written, what comes of it, and what the next run makes of that."""
+
+from __future__ import annotations
+
+import re
+
+from lab.cluster import Cluster
+
+from tests.integration.modules.module_process import Modules
+from tests.integration.modules.workloads import (
+    RESTARTED_AT,
+    budget,
+    deployment,
+    identity,
+    outcome,
+    pile_up,
+    pod_uids,
+    read,
+    restarted_at,
+    stateful_set,
+    wait_rolled_out,
+    workers,
+)
+
+HOST = "kubernetes.io/hostname"
+
+
+def test_piled_up_replicas_are_found_restarted_and_spread(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 3)
+    db = stateful_set(namespace, "db", 2)
+    pile_up(cluster, web, db)
+    found = modules.check(namespace)
+    assert found["restartable"] == [identity(web), identity(db)], found
+    assert found["changed"] is False
+
+    done = modules.restart(workloads=found["restartable"])
+    assert [(w["name"], w["action"], w["verdict"]) for w in done["workloads"]] == [
+        ("web", "restarted", "improved"),
+        ("db", "restarted", "improved"),
+    ]
+    assert done["changed"] is True
+    assert list(done["workloads"][0]["before"][HOST].values()).count(3) == 1
+    assert sorted(done["workloads"][0]["after"][HOST].values()) == [0, 0, 0, 1, 1, 1]
+
+    again = modules.check(namespace)
+    assert again["summary"]["healthy"] == 2 and again["restartable"] == []
+
+
+def test_the_patch_is_one_and_writes_the_restart_and_the_memory_only(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    before = read(cluster, web)
+    audit = cluster.audit()
+    mark = audit.mark()
+    modules.restart(workloads=[identity(web)], wait=False)
+    after = read(cluster, web)
+    patches = [
+        event for event in audit.events(since=mark, user_agent="onprem.kube_scheduling/k8s_rollout_restart", verb="patch")
+    ]
+    assert len(patches) == 1
+    template = dict(after["spec"]["template"]["metadata"])
+    stamp = template.pop("annotations")
+    assert list(stamp) == [RESTARTED_AT]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", stamp[RESTARTED_AT])
+    assert {**before["spec"]["template"]["metadata"], "annotations": stamp} == after["spec"]["template"]["metadata"]
+    assert before["spec"]["template"]["spec"] == after["spec"]["template"]["spec"]
+    remembered = outcome(cluster, web)
+    assert remembered is not None
+    assert set(remembered) == {"time", "attempts", "verdict", "revision", "eligible"}
+    assert (remembered["verdict"], remembered["attempts"], remembered["time"]) == ("pending", 1, stamp[RESTARTED_AT])
+
+
+def test_other_annotations_of_the_template_survive(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    web["spec"]["template"]["metadata"]["annotations"] = {"team": "shop", RESTARTED_AT: "2020-01-01T00:00:00+02:00"}
+    pile_up(cluster, web)
+    modules.restart(workloads=[identity(web)])
+    annotations = read(cluster, web)["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["team"] == "shop" and annotations[RESTARTED_AT] != "2020-01-01T00:00:00+02:00"
+
+
+def test_the_outcome_is_remembered_and_the_next_run_keeps_the_cooldown(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    modules.restart(workloads=[identity(web)])
+    remembered = outcome(cluster, web)
+    revisions = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
+    newest = max(revisions, key=lambda rs: int(rs["metadata"]["annotations"]["deployment.kubernetes.io/revision"]))
+    assert remembered is not None
+    assert (remembered["verdict"], remembered["attempts"]) == ("improved", 0)
+    assert remembered["revision"] == newest["metadata"]["labels"]["pod-template-hash"]
+    pods = pod_uids(cluster, web)
+    refused = modules.restart(**identity(web))
+    assert refused["failed"] and refused["workloads"][0]["action"] == "refused"
+    assert refused["workloads"][0]["reason"].startswith("cooldown: improved at")
+    assert pod_uids(cluster, web) == pods
+
+
+def test_a_restart_in_vain_is_remembered_as_unchanged_and_backs_off(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    # The node selector leaves two nodes, and only one of them has room for more than the rolling update's first pod.
+    home, other = workers(cluster)[:2]
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, node=home)
+    cluster.kubectl("cordon", *[name for name in workers(cluster) if name != home])
+    try:
+        first = modules.restart(**identity(web), only_if_helps=False)["workloads"][0]
+        assert (first["action"], first["verdict"]) == ("restarted", "unchanged")
+        assert outcome(cluster, web)["attempts"] == 1  # type: ignore[index]
+        second = modules.restart(**identity(web), cooldown=0)["workloads"][0]
+        assert second["verdict"] == "unchanged" and outcome(cluster, web)["attempts"] == 2  # type: ignore[index]
+        third = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
+        assert third["action"] == "refused" and third["reason"].startswith("attempts_used_up: 2")
+    finally:
+        cluster.kubectl("uncordon", *workers(cluster))
+    # Other eligible nodes: the attempts start anew.
+    fourth = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
+    assert (fourth["action"], fourth["verdict"]) == ("restarted", "improved")
+    assert other in fourth["after"][HOST]
+
+
+def test_rollout_undo_brings_old_memories_back_that_do_not_count(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    modules.restart(**identity(web))
+    cluster.kubectl("set", "env", "deployment/web", "-n", namespace, "A=B")
+    wait_rolled_out(cluster, web)
+    cluster.kubectl("rollout", "undo", "deployment/web", "-n", namespace)
+    wait_rolled_out(cluster, web)
+    assert outcome(cluster, web) is not None
+    assert modules.restart(**identity(web))["workloads"][0]["action"] == "restarted"
+
+
+def test_check_mode_asks_the_server_and_changes_nothing(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    before = read(cluster, web)
+    planned = modules.restart(workloads=[identity(web)], check_mode=True)
+    assert planned["changed"] is True and planned["workloads"][0]["action"] == "restarted"
+    after = read(cluster, web)
+    assert (before["spec"], before["metadata"]["resourceVersion"]) == (after["spec"], after["metadata"]["resourceVersion"])
+
+
+def test_budgets_that_a_rollout_would_break_are_kept(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    web = deployment(namespace, "web", 3, strategy=strategy)
+    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=3))
+    pods = pod_uids(cluster, web)
+    refused = modules.restart(**identity(web))
+    assert refused["failed"] and "evict_surplus" in refused["workloads"][0]["reason"]
+    assert refused["workloads"][0]["reason"].startswith("budget:")
+    assert modules.check(namespace)["restartable"] == []
+    listed = modules.restart(workloads=[identity(web)])
+    assert not listed.get("failed") and listed["workloads"][0]["action"] == "refused"
+    assert pod_uids(cluster, web) == pods and outcome(cluster, web) is None
+    allowed = modules.restart(workloads=[identity(web)], allow_downtime=True)
+    assert allowed["workloads"][0]["verdict"] == "improved"
+
+
+def test_recreate_needs_allow_downtime(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2, strategy={"type": "Recreate"})
+    pile_up(cluster, web)
+    assert modules.restart(**identity(web))["workloads"][0]["reason"].startswith("downtime:")
+    assert modules.restart(**identity(web), allow_downtime=True)["workloads"][0]["verdict"] == "improved"
+
+
+def test_paused_and_on_delete_are_refused_untouched(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    db = stateful_set(namespace, "db", 2, updateStrategy={"type": "OnDelete"})
+    with_pause = {**web, "spec": {**web["spec"], "paused": False}}
+    pile_up(cluster, with_pause)
+    cluster.apply(db)
+    cluster.kubectl("rollout", "pause", "deployment/web", "-n", namespace)
+    reasons = [w["reason"].partition(":")[0] for w in modules.restart(workloads=[identity(web), identity(db)])["workloads"]]
+    assert reasons == ["paused", "on_delete"]
+    assert restarted_at(cluster, web) is None and restarted_at(cluster, db) is None
+
+
+def test_a_stateful_set_with_a_partition_restarts_above_it(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    db = stateful_set(namespace, "db", 3, updateStrategy=strategy)
+    pile_up(cluster, db)
+    done = modules.restart(workloads=[identity(db)])["workloads"][0]
+    assert (done["action"], done["verdict"]) == ("restarted", "improved"), done
+    assert sum(done["after"][HOST].values()) == 3
+
+
+def test_a_rollout_that_cannot_end_fails_with_its_reason_and_is_remembered(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2, progressDeadlineSeconds=2)
+    web["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready": "true"}
+    pile_up(cluster, web)
+    cluster.kubectl("cordon", *workers(cluster))
+    try:
+        failed = modules.restart(**identity(web), wait_timeout=30)
+    finally:
+        cluster.kubectl("uncordon", *workers(cluster))
+    line = failed["workloads"][0]
+    assert failed["failed"] and (line["action"], line["verdict"]) == ("failed", "failed")
+    assert "progress deadline" in line["reason"]
+    assert outcome(cluster, web)["verdict"] == "failed"  # type: ignore[index]
+
+
+def test_an_event_tells_what_was_done_and_why(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    modules.restart(workloads=[identity(web)])
+    events = cluster.get(f"/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.name%3Dweb")["items"]
+    messages = {event["reason"]: event["message"] for event in events if event["source"].get("component") == "onprem.kube_scheduling"}
+    assert messages["SpreadRestart"].startswith("restarted: collapsed: all 2 placed replicas in")
+    assert messages["SpreadRestartOutcome"].startswith("improved: kubernetes.io/hostname:")
+
+
+def test_several_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    webs = [deployment(namespace, f"web-{index}", 2) for index in range(4)]
+    pile_up(cluster, *webs)
+    done = modules.restart(workloads=[identity(web) for web in webs], max_parallel=3)
+    assert [w["name"] for w in done["workloads"]] == [f"web-{index}" for index in range(4)]
+    assert {w["verdict"] for w in done["workloads"]} == {"improved"}

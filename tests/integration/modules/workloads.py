@@ -1,0 +1,127 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Workloads for the tests on the lab, and how they come to be piled up there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from lab.cluster import Cluster
+
+IMAGE = "registry.k8s.io/pause:3.10"
+OUTCOME = "kube-scheduling.onprem/last-outcome"
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+
+
+def deployment(namespace: str, name: str, replicas: int = 3, *, cpu: str = "100m", template: Any = None, **spec: Any) -> dict[str, Any]:
+    """A Deployment of pods that ask for ``cpu``; ``template`` changes the pod spec, other keywords the Deployment's spec."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": _pod(cpu, template)},
+            **spec,
+        },
+    }
+
+
+def stateful_set(namespace: str, name: str, replicas: int = 3, *, cpu: str = "100m", template: Any = None, **spec: Any) -> dict[str, Any]:
+    """A StatefulSet, otherwise as ``deployment``."""
+    return {**deployment(namespace, name, replicas, cpu=cpu, template=template, serviceName=name, **spec), "kind": "StatefulSet"}
+
+
+def budget(namespace: str, name: str, app: str, **spec: Any) -> dict[str, Any]:
+    """A PodDisruptionBudget over the pods with label app."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
+    }
+
+
+def _pod(cpu: str, template: dict[str, Any] | None) -> dict[str, Any]:
+    container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": cpu}}}
+    return {"containers": [container], "terminationGracePeriodSeconds": 0, **(template or {})}
+
+
+@contextlib.contextmanager
+def only_node(cluster: Cluster, node: str) -> Iterator[None]:
+    """Within this block new pods find only this node open."""
+    others = [name for name in workers(cluster) if name != node]
+    cluster.kubectl("cordon", *others)
+    try:
+        yield
+    finally:
+        cluster.kubectl("uncordon", *others)
+
+
+def pile_up(cluster: Cluster, *manifests: dict[str, Any], node: str | None = None) -> None:
+    """Create workloads so that all their replicas lie on one worker (the first, unless ``node`` is given)."""
+    with only_node(cluster, node or workers(cluster)[0]):
+        cluster.apply(list(manifests))
+        for manifest in manifests:
+            if manifest["kind"] in ("Deployment", "StatefulSet"):
+                wait_rolled_out(cluster, manifest)
+
+
+def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
+    """Until kubectl says that the rollout is done."""
+    metadata = manifest["metadata"]
+    cluster.kubectl(
+        "rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=60s"
+    )
+
+
+def workers(cluster: Cluster) -> list[str]:
+    """Names of the workers."""
+    names = cluster.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+    return sorted(name for name in names if name.startswith("worker"))
+
+
+def read(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
+    """The workload as the API server has it."""
+    metadata = manifest["metadata"]
+    text = cluster.kubectl("get", manifest["kind"].lower(), metadata["name"], "-n", metadata["namespace"], "-o", "json")
+    workload: dict[str, Any] = json.loads(text)
+    return workload
+
+
+def outcome(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any] | None:
+    """What is remembered on the workload."""
+    text = (read(cluster, manifest)["metadata"].get("annotations") or {}).get(OUTCOME)
+    return None if text is None else json.loads(text)
+
+
+def restarted_at(cluster: Cluster, manifest: dict[str, Any]) -> str | None:
+    """When the workload was last restarted."""
+    annotations = read(cluster, manifest)["spec"]["template"]["metadata"].get("annotations") or {}
+    value: str | None = annotations.get(RESTARTED_AT)
+    return value
+
+
+def pod_uids(cluster: Cluster, manifest: dict[str, Any]) -> set[str]:
+    """UIDs of the workload's pods: the same ones mean that nothing was restarted."""
+    metadata = manifest["metadata"]
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods?labelSelector=app%3D{metadata['name']}"
+    return {pod["metadata"]["uid"] for pod in cluster.get(path)["items"]}
+
+
+def identity(manifest: dict[str, Any]) -> dict[str, str]:
+    """What k8s_rollout_restart takes."""
+    return {"kind": manifest["kind"], "namespace": manifest["metadata"]["namespace"], "name": manifest["metadata"]["name"]}
+
+
+def wait_until(condition: Any, *, timeout_s: float = 30, what: str = "the condition") -> None:
+    """Poll until ``condition()`` holds."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true in {timeout_s} s"
+        time.sleep(0.1)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Cooldown, back-off and the limit of attempts, and what a foreign hand may write into the annotation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import (
+    OUTCOME_ANNOTATION,
+    Outcome,
+    eligible_hash,
+    make_outcome,
+    may_restart,
+    read_outcome,
+)
+
+T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+
+def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1", eligible: str = "e1") -> Outcome:
+    return make_outcome(now_s=T0, attempts=attempts, verdict=verdict, revision=revision, eligible=eligible)
+
+
+def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
+    permission = may_restart(
+        remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3
+    )
+    return permission.refusal.partition(":")[0], permission.attempts
+
+
+@pytest.mark.parametrize(
+    ("remembered", "after_s", "others", "expected"),
+    [
+        pytest.param(None, 0, {}, ("", 1), id="nothing remembered"),
+        pytest.param(outcome(), 599, {}, ("cooldown", 1), id="within the cooldown"),
+        pytest.param(outcome(), 600, {}, ("", 2), id="cooldown over: the second attempt"),
+        pytest.param(outcome(attempts=2), 1199, {}, ("cooldown", 2), id="doubled after two in vain"),
+        pytest.param(outcome(attempts=2), 1200, {}, ("", 3), id="doubled cooldown over"),
+        pytest.param(outcome(attempts=3), 10**6, {}, ("attempts_used_up", 3), id="no fourth attempt"),
+        pytest.param(outcome(attempts=3), 600, {"eligible": "e2"}, ("", 1), id="other nodes: starts anew"),
+        pytest.param(outcome(attempts=3), 10, {"eligible": "e2"}, ("cooldown", 0), id="other nodes keep the plain cooldown"),
+        pytest.param(outcome(attempts=3), 1, {"revision": "r2"}, ("", 1), id="rolled by someone else: counts as absent"),
+        pytest.param(outcome("improved", attempts=0), 599, {}, ("cooldown", 0), id="cooldown also after success"),
+        pytest.param(outcome("improved", attempts=0), 600, {}, ("", 1), id="success does not use attempts up"),
+    ],
+)
+def test_when_the_next_restart_may_be_tried(remembered, after_s, others, expected):
+    assert ask(remembered, after_s, **others) == expected
+
+
+def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
+    text = outcome().to_annotation()
+    assert json.loads(text) == {"time": "2026-01-01T00:00:00Z", "attempts": 1, "verdict": "unchanged", "revision": "r1", "eligible": "e1"}
+    assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "nonsense", "[]", '{"time":"yesterday","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}']
+    + ['{"time":"2026-01-01T00:00:00","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}']
+    + ['{"time":"2026-01-01T00:00:00Z","attempts":-1,"verdict":"failed","revision":"r","eligible":"e"}']
+    + ['{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"great","revision":"r","eligible":"e"}'],
+)
+def test_what_cannot_be_read_counts_as_absent(text):
+    assert read_outcome({OUTCOME_ANNOTATION: text}) is None
+
+
+def test_eligible_hash_depends_on_the_set_of_names_only():
+    assert eligible_hash(["b", "a"]) == eligible_hash(["a", "b"])
+    assert eligible_hash(["a"]) != eligible_hash(["a", "b"])
+    assert eligible_hash(["ab", "c"]) != eligible_hash(["a", "bc"])

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Quantities: expected values as apimachinery's Quantity gives them (MilliValue and Value round up)."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.quantity import (
+    QuantityError,
+    milli_value,
+    parse_quantity,
+    value,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "milli", "whole"),
+    [
+        ("0", 0, 0),
+        ("1", 1000, 1),
+        ("250m", 250, 1),
+        ("0.5m", 1, 1),
+        ("100n", 1, 1),
+        ("1u", 1, 1),
+        ("1.5", 1500, 2),
+        (".5", 500, 1),
+        ("5.", 5000, 5),
+        ("1Ki", 1024000, 1024),
+        ("1.5Gi", 1610612736000, 1610612736),
+        ("2k", 2000000, 2000),
+        ("2e3", 2000000, 2000),
+        ("2E3", 2000000, 2000),
+        ("1E", 10**21, 10**18),
+        ("12e-1", 1200, 2),
+        ("-1", -1000, -1),
+        ("-1500m", -1500, -1),
+        ("+3", 3000, 3),
+        ("0.1n", 1, 1),
+    ],
+)
+def test_values(text, milli, whole):
+    assert (milli_value(parse_quantity(text)), value(parse_quantity(text))) == (milli, whole)
+
+
+@pytest.mark.parametrize("text", ["", "m", "1.2.3", "1 Gi", "1gi", "0x10", "1KI", "1e", "--1", "1Gi1", "one"])
+def test_what_is_no_quantity_is_refused_with_its_text(text):
+    with pytest.raises(QuantityError, match="is not a Kubernetes quantity"):
+        parse_quantity(text)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Verdicts of the spread check: what counts as spread, and over which domains."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
+
+from tests.unit.support.cluster_builder import ClusterBuilder, workers
+
+ZONE = "topology.kubernetes.io/zone"
+HOST = "kubernetes.io/hostname"
+
+
+def check_one(cluster: ClusterBuilder, **options: t.Any) -> WorkloadReport:
+    report = check_spread(cluster.snapshot(), CheckOptions(**options))
+    assert not report.reason, report.reason
+    (line,) = report.workloads
+    return line
+
+
+def verdict(cluster: ClusterBuilder, **options: t.Any) -> tuple[str, str]:
+    line = check_one(cluster, **options)
+    return line.verdict.verdict, line.verdict.reason.partition(":")[0]
+
+
+def test_all_replicas_on_one_of_several_nodes_are_collapsed():
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 3)
+    line = check_one(cluster)
+    assert line.verdict.verdict == "collapsed"
+    assert "all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible" in line.verdict.reason
+    assert line.distributions[0].counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
+
+
+def test_two_nodes_are_enough_to_be_healthy_unless_a_skew_is_asked_for():
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 4 + ["worker-2"])
+    assert verdict(cluster) == ("healthy", "spread")
+    assert verdict(cluster, max_skew=2) == ("skewed", "skewed")
+    assert verdict(cluster, max_skew=4) == ("healthy", "spread")
+
+
+def test_a_workload_with_a_longer_name_does_not_count_as_spread():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    cluster.pod("web-admin-0", "worker-2", owner=("ReplicaSet", "someone-else"))
+    assert verdict(cluster)[0] == "collapsed"
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        pytest.param({"node": "", "phase": "Pending"}, id="pending"),
+        pytest.param({"node": "worker-2", "phase": "Failed"}, id="failed"),
+        pytest.param({"node": "worker-2", "phase": "Succeeded"}, id="succeeded"),
+        pytest.param({"node": "worker-2", "deletionTimestamp": "2026-01-01T00:00:00Z"}, id="terminating"),
+    ],
+)
+def test_pods_that_do_not_run_for_good_do_not_count_as_spread(extra):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, replicas=3)
+    cluster.pod("web-9", owner=("ReplicaSet", "rs-web-hash1"), **extra)
+    assert verdict(cluster)[0] == "collapsed"
+
+
+def test_pods_of_an_older_revision_make_it_rolling_and_finished_ones_do_not():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    cluster.replica_set("web", 0, "old")
+    cluster.pod("web-old", "worker-2", owner=("ReplicaSet", "rs-web-old"), phase="Failed")
+    assert verdict(cluster)[0] == "collapsed"
+    cluster.pod("web-older", "worker-2", owner=("ReplicaSet", "rs-web-old"))
+    assert verdict(cluster)[0] == "rolling"
+
+
+@pytest.mark.parametrize(
+    ("status", "metadata", "expected"),
+    [
+        ({"observedGeneration": 1}, {"generation": 2}, "rolling"),
+        ({"updatedReplicas": 1}, {}, "rolling"),
+        ({"availableReplicas": 0, "readyReplicas": 0}, {}, "collapsed"),
+    ],
+)
+def test_rolling_is_about_revisions_not_about_readiness(status, metadata, expected):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, status=status, metadata=metadata)
+    assert verdict(cluster)[0] == expected
+
+
+def test_one_placed_replica_cannot_be_judged():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1", "", ""])
+    assert verdict(cluster) == ("unknown", "not_placed")
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_fewer_than_two_replicas_are_skipped(replicas):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * replicas)
+    assert verdict(cluster) == ("skipped", "too_few_replicas")
+
+
+def test_the_annotation_on_workload_or_namespace_opts_out():
+    ignore = {"kube-scheduling.onprem/spread": "ignore"}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": ignore})
+    assert verdict(cluster) == ("skipped", "ignored")
+    cluster = workers(2)
+    cluster.namespaces.clear()
+    cluster.namespace("app", {"collectdeployments": "allow", **ignore})
+    cluster.deployment("web", ["worker-1"] * 2)
+    assert verdict(cluster) == ("skipped", "ignored")
+
+
+def test_any_other_value_of_the_annotation_does_not():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {"kube-scheduling.onprem/spread": "Ignore"}})
+    assert verdict(cluster)[0] == "collapsed"
+
+
+def test_a_namespace_that_is_being_deleted_is_skipped():
+    cluster = workers(2)
+    cluster.namespaces.clear()
+    cluster.namespace("app", {"collectdeployments": "allow"}, phase="Terminating")
+    cluster.deployment("web", ["worker-1"] * 2)
+    assert verdict(cluster) == ("skipped", "namespace_terminating")
+
+
+@pytest.mark.parametrize("value", ["Allow", "allowed", "", None])
+def test_the_namespace_annotation_is_compared_exactly(value):
+    cluster = workers(2)
+    cluster.namespaces.clear()
+    cluster.namespace("app", {} if value is None else {"collectdeployments": value})
+    cluster.deployment("web", ["worker-1"] * 2)
+    assert check_spread(cluster.snapshot(), CheckOptions()).workloads == ()
+    named = check_spread(cluster.snapshot(), CheckOptions(namespaces=["app"]))
+    assert named.skipped_namespaces == {"app": "not_annotated: namespace has no annotation collectdeployments=allow"}
+    assert len(check_spread(cluster.snapshot(), CheckOptions(namespace_annotation=None)).workloads) == 1
+
+
+class TestEligibleNodes:
+    """Whether a workload could run on a node, by its own tolerations and selectors, not by what the node is called."""
+
+    def test_a_tainted_node_is_no_domain_for_what_does_not_tolerate_it(self):
+        cluster = workers(1)
+        cluster.node("other", taints=[{"key": "dedicated", "value": "db", "effect": "NoExecute"}])
+        cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"tolerations": [{"key": "dedicated", "operator": "Exists"}]}})
+        cluster.deployment("plain", ["worker-1"] * 2)
+        lines = {line.workload.metadata.name: line.verdict for line in check_spread(cluster.snapshot(), CheckOptions()).workloads}
+        assert lines["web"].verdict == "collapsed"
+        assert (lines["plain"].verdict, lines["plain"].reason) == ("healthy", "single_domain")
+
+    def test_an_untainted_control_plane_node_counts(self):
+        cluster = workers(1)
+        cluster.node("control-plane", labels={"node-role.kubernetes.io/control-plane": "", "node-role.kubernetes.io/master": ""})
+        cluster.deployment("web", ["worker-1"] * 2)
+        assert verdict(cluster)[0] == "collapsed"
+
+    @pytest.mark.parametrize("node", [{"unschedulable": True}, {"ready": False}])
+    def test_cordoned_and_unready_nodes_are_none(self, node):
+        cluster = workers(2)
+        cluster.node("other", **node)
+        cluster.deployment("web", ["worker-1", "worker-2"])
+        assert "other" not in check_one(cluster).distributions[0].counts
+
+    def test_another_architecture_counts_only_if_the_template_speaks_of_it(self):
+        arm = {"kubernetes.io/arch": "arm64"}
+        cluster = ClusterBuilder()
+        cluster.node("amd", labels={"kubernetes.io/arch": "amd64"})
+        cluster.node("arm", labels=arm)
+        cluster.node("arm-2", labels=arm)
+        cluster.deployment("web", ["amd", "amd"])
+        assert verdict(cluster) == ("healthy", "single_domain")
+        expression = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64", "arm64"]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+        cluster.deployments.clear()
+        cluster.deployment("multi", ["amd", "amd"], template={"spec": {"affinity": {"nodeAffinity": required}}})
+        assert verdict(cluster)[0] == "collapsed"
+
+    def test_workloads_on_two_architectures_may_use_both(self):
+        cluster = ClusterBuilder()
+        for name, arch in (("amd", "amd64"), ("arm", "arm64"), ("arm-2", "arm64")):
+            cluster.node(name, labels={"kubernetes.io/arch": arch})
+        cluster.deployment("web", ["amd", "arm"])
+        assert check_one(cluster).distributions[0].counts == {"amd": 1, "arm": 1, "arm-2": 0}
+
+    @pytest.mark.parametrize(
+        ("template", "expected"),
+        [
+            (None, "healthy"),
+            ({"spec": {"tolerations": [{"operator": "Exists"}]}}, "healthy"),
+            ({"spec": {"tolerations": [{"key": "virtual-kubelet.io/provider", "operator": "Exists"}]}}, "collapsed"),
+        ],
+    )
+    def test_a_virtual_kubelet_counts_only_if_it_is_tolerated_by_name(self, template, expected):
+        cluster = workers(1)
+        cluster.node("virtual", labels={"type": "virtual-kubelet"}, taints=[{"key": "virtual-kubelet.io/provider", "effect": "NoSchedule"}])
+        cluster.deployment("web", ["worker-1"] * 2, template=template)
+        assert check_spread(cluster.snapshot(), CheckOptions(min_ready_nodes=1)).workloads[0].verdict.verdict == expected
+
+
+class TestTopologyKeys:
+    """Zones and racks, and several keys at once."""
+
+    def test_zones(self):
+        cluster = workers(4)
+        cluster.deployment("web", ["worker-1", "worker-3"])
+        assert verdict(cluster) == ("healthy", "spread")
+        line = check_one(cluster, topology_keys=[ZONE])
+        assert (line.verdict.verdict, line.distributions[0].counts) == ("collapsed", {"a": 2, "b": 0})
+
+    def test_of_several_keys_the_worst_decides_and_is_named(self):
+        cluster = workers(4)
+        cluster.deployment("web", ["worker-1", "worker-3"])
+        line = check_one(cluster, topology_keys=[HOST, ZONE])
+        assert line.verdict.verdict == "collapsed" and ZONE in line.verdict.reason
+
+    def test_a_label_that_no_node_has_cannot_be_judged(self):
+        cluster = workers(2)
+        cluster.deployment("web", ["worker-1"] * 2)
+        assert verdict(cluster, topology_keys=["rack"]) == ("unknown", "no_domain")
+
+    def test_replicas_on_nodes_without_the_label_cannot_be_judged(self):
+        cluster = workers(2)
+        cluster.node("bare", labels={})
+        cluster.deployment("web", ["worker-1", "bare"])
+        assert verdict(cluster, topology_keys=[ZONE]) == ("unknown", "no_domain")
+
+    def test_a_domain_whose_nodes_are_all_closed_is_not_counted_as_empty(self):
+        cluster = ClusterBuilder()
+        cluster.node("a-1", labels={ZONE: "a"})
+        cluster.node("a-2", labels={ZONE: "a"})
+        cluster.node("b-1", labels={ZONE: "b"}, unschedulable=True)
+        cluster.deployment("web", ["a-1", "a-2"])
+        assert verdict(cluster, topology_keys=[ZONE]) == ("healthy", "single_domain")
+
+
+class TestNoOp:
+    """Clusters with nowhere to spread to."""
+
+    def test_fewer_nodes_than_asked_for(self):
+        cluster = workers(1)
+        cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+        cluster.deployment("web", ["worker-1"] * 2)
+        report = check_spread(cluster.snapshot(), CheckOptions())
+        assert report.reason.startswith("too_few_ready_nodes: 1 nodes")
+        assert (report.nodes_total, report.nodes_ready, report.nodes_eligible, report.workloads) == (2, 2, 1, ())
+
+    def test_no_nodes_at_all(self):
+        assert check_spread(ClusterBuilder().snapshot(), CheckOptions()).reason.startswith("too_few_ready_nodes: 0 nodes")
+
+
+def test_result_lists_what_is_not_healthy_and_counts_everything():
+    cluster = workers(2)
+    cluster.deployment("bad", ["worker-1"] * 2)
+    cluster.deployment("good", ["worker-1", "worker-2"])
+    report = check_spread(cluster.snapshot(), CheckOptions())
+    result = report_to_result(report, include_healthy=False)
+    assert [workload["name"] for workload in result["workloads"]] == ["bad"]
+    assert [workload["name"] for workload in report_to_result(report, include_healthy=True)["workloads"]] == ["bad", "good"]
+    assert result["summary"] == {
+        "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "skipped": 0, "restartable": 1,
+    }  # fmt: skip
+    assert result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]

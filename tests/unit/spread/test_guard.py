@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What forbids a restart: budgets, strategies, volumes, quotas, autoscalers."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_available, refusal
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import autoscaling, surge_room
+
+from tests.unit.support.cluster_builder import ClusterBuilder, workers
+
+
+def rolling(unavailable: int | str | None, surge: int | str | None) -> dict[str, t.Any]:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "strategy", "expected"),
+    [
+        (4, rolling("25%", "25%"), (1, 1)),
+        (3, rolling("25%", "25%"), (0, 1)),
+        (1, rolling("25%", "25%"), (0, 1)),
+        (10, rolling("34%", "34%"), (3, 4)),
+        (3, rolling(0, 0), (1, 0)),
+        (3, rolling("10%", 0), (1, 0)),
+        (2, rolling(5, 0), (2, 0)),
+        (3, {"type": "Recreate"}, (3, 0)),
+        (3, None, (0, 1)),
+    ],
+)
+def test_bounds_of_a_deployment_as_its_controller_works_them_out(replicas, strategy, expected):
+    cluster = workers(1)
+    spec = {} if strategy is None else {"strategy": strategy}
+    assert rollout_bounds(cluster.deployment("web", ["worker-1"] * replicas, **spec)) == RolloutBounds(*expected)
+
+
+def refused(cluster: ClusterBuilder, *, allow_downtime: bool = False) -> str:
+    snapshot = cluster.snapshot()
+    (workload,) = snapshot.workloads()
+    return refusal(workload, snapshot, allow_downtime=allow_downtime).partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    ("homes", "spec", "expected"),
+    [
+        (2, {}, ""),
+        (1, {}, ""),
+        (1, {"strategy": rolling(1, 0)}, "downtime"),
+        (2, {"strategy": rolling(2, 1)}, "downtime"),
+        (2, {"strategy": rolling("100%", 0)}, "downtime"),
+        (2, {"strategy": {"type": "Recreate"}}, "downtime"),
+        (2, {"paused": True}, "paused"),
+    ],
+)
+def test_deployments_that_may_come_down_to_nothing_are_refused(homes, spec, expected):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * homes, **spec)
+    assert refused(cluster) == expected
+    assert refused(cluster, allow_downtime=True) == ("" if expected == "downtime" else expected)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "desired", "current", "strategy", "expected"),
+    [
+        (4, 3, 4, rolling(1, 0), ""),
+        (4, 4, 4, rolling(1, 0), "budget"),
+        (4, 4, 4, rolling(0, 1), ""),
+        (4, 3, 4, rolling(2, 0), "budget"),
+        pytest.param(4, 5, 8, rolling(2, 0), "", id="the budget also covers pods of others"),
+        pytest.param(4, 7, 8, rolling(2, 0), "budget", id="others are no help if the budget is tight"),
+    ],
+)
+def test_a_rollout_must_leave_what_the_budget_asks_for(replicas, desired, current, strategy, expected):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * replicas, strategy=strategy)
+    cluster.budget("keep", "web", desired=desired, current=current)
+    cluster.budget("other", "someone-else", desired=9, current=9)
+    assert refused(cluster) == expected
+    assert refused(cluster, allow_downtime=True) == ""
+
+
+def test_a_restart_that_takes_nothing_further_away_is_not_refused():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1", "", ""], strategy=rolling(2, 1), status={"availableReplicas": 1})
+    cluster.budget("keep", "web", desired=3, current=1)
+    assert refused(cluster) == ""
+
+
+@pytest.mark.parametrize(
+    ("replicas", "spec", "expected"),
+    [
+        (2, {}, ""),
+        (1, {}, "downtime"),
+        (3, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 3}}}, "downtime"),
+        (2, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}, ""),
+        (2, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}, "partition"),
+        (2, {"updateStrategy": {"type": "OnDelete"}}, "on_delete"),
+    ],
+)
+def test_stateful_sets(replicas, spec, expected):
+    cluster = workers(2)
+    cluster.stateful_set("db", ["worker-1"] * replicas, **spec)
+    assert refused(cluster) == expected
+
+
+def test_lowest_available_of_a_stateful_set_counts_the_partition():
+    cluster = workers(2)
+    update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 4, "maxUnavailable": 3}}
+    assert lowest_available(cluster.stateful_set("db", ["worker-1"] * 5, updateStrategy=update)) == 4
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [(["ReadWriteOnce"], "shared_rwo_volume"), (["ReadWriteOncePod"], "shared_rwo_volume"), (["ReadWriteMany"], ""), ([], "")]
+    + [(["ReadWriteOnce", "ReadOnlyMany"], "")],
+)
+def test_a_claim_that_only_one_node_can_mount(modes, expected):
+    cluster = workers(2)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"volumes": volumes}})
+    cluster.claim("data", *modes)
+    assert refused(cluster, allow_downtime=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "spec", "expected"),
+    [
+        pytest.param({"pods": "5"}, {"pods": "4"}, {}, (1, ""), id="room for the whole surge"),
+        pytest.param({"pods": "4"}, {"pods": "4"}, {}, (0, "q"), id="no pod more"),
+        pytest.param({"requests.cpu": "1"}, {"requests.cpu": "950m"}, {}, (0, "q"), id="no cpu left"),
+        pytest.param({"cpu": "1"}, {"cpu": "900m"}, {}, (1, ""), id="just enough cpu"),
+        pytest.param({"limits.cpu": "1"}, {"limits.cpu": "1"}, {}, (1, ""), id="limits that the pod does not set"),
+        pytest.param({"services": "1"}, {"services": "1"}, {}, (1, ""), id="not about pods"),
+        pytest.param({"pods": "0"}, {}, {"scopes": ["BestEffort"]}, (1, ""), id="another scope"),
+        pytest.param({"pods": "0"}, {}, {"scopes": ["NotBestEffort"]}, (0, "q"), id="its scope"),
+        pytest.param({"pods": "0"}, {}, {"scopes": ["Terminating"]}, (1, ""), id="pods with a deadline"),
+    ],
+)
+def test_quotas_bound_the_surge(hard, used, spec, expected):
+    cluster = workers(2)
+    workload = cluster.deployment("web", ["worker-1"] * 4, strategy=rolling(0, "25%"))
+    cluster.quota("q", hard, used, **spec)
+    assert surge_room(workload, cluster.snapshot()) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "desired", "expected"), [(1, 9, 3, ""), (1, 9, 0, ""), (1, 9, 5, "autoscaling"), (4, 9, 3, "autoscaling"), (1, 2, 3, "autoscaling")]
+)
+def test_an_autoscaler_that_is_about_to_act(low, high, desired, expected):
+    cluster = workers(2)
+    workload = cluster.deployment("web", ["worker-1"] * 3)
+    cluster.autoscaler("web", low, high, desired)
+    cluster.autoscaler("other", 7, 9, 8)
+    assert autoscaling(workload, cluster.snapshot()).partition(":")[0] == expected

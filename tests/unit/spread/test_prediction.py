@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Whether a restart would help: room, strategies, and what the scheduler does not know."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
+
+from tests.unit.support.cluster_builder import ClusterBuilder, workers
+
+ZONE = "topology.kubernetes.io/zone"
+BIG = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}}
+
+
+def rolling(unavailable: int | str, surge: int | str) -> dict[str, t.Any]:
+    return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}}
+
+
+def predict(cluster: ClusterBuilder, **options: t.Any) -> WorkloadReport:
+    lines = check_spread(cluster.snapshot(**options.pop("snapshot", {})), CheckOptions(**options)).workloads
+    return next(line for line in lines if line.workload.metadata.name in ("web", "db"))
+
+
+def helps(cluster: ClusterBuilder, **options: t.Any) -> tuple[bool | str, list[tuple[str, int]]]:
+    prediction = predict(cluster, **options).prediction
+    assert prediction is not None
+    return prediction.restart_helps, [(blocker.reason, blocker.nodes) for blocker in prediction.blockers]
+
+
+def fill(cluster: ClusterBuilder, *nodes: str, cpu: str = "3500m") -> None:
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}
+    for node in nodes:
+        cluster.pod(f"filler-{node}", node, template={"metadata": {}, "spec": spec})
+
+
+def test_room_on_another_node_is_all_it_takes():
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 3)
+    line = predict(cluster)
+    assert line.prediction is not None and line.prediction.restart_helps is True and not line.prediction.blockers
+    assert line.prediction.feasible_domains == {"kubernetes.io/hostname": ["worker-1", "worker-2", "worker-3"]}
+    assert line.restartable
+
+
+def test_full_nodes_are_counted_as_blockers():
+    cluster = workers(3)
+    cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1"}}}]}})
+    fill(cluster, "worker-2", "worker-3")
+    assert helps(cluster) == (False, [("insufficient_cpu", 2), ("untolerated_taint", 1)])
+
+
+def test_without_room_for_the_surge_pod_the_rollout_would_hang():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1", "worker-1"], template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "2"}}}]}})
+    fill(cluster, "worker-2")
+    assert helps(cluster)[0] is False
+
+
+def test_a_strategy_that_takes_a_pod_away_first_frees_only_the_same_node():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, strategy=rolling(1, 0))
+    fill(cluster, "worker-2", cpu="4")
+    assert helps(cluster)[0] is False
+
+
+def test_recreate_helps_where_there_is_room_but_is_not_restartable():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, strategy={"type": "Recreate"})
+    line = predict(cluster)
+    assert line.prediction is not None and line.prediction.restart_helps is True
+    assert line.refusal.startswith("downtime") and not line.restartable
+
+
+def test_a_shared_claim_of_one_writer_never_helps():
+    cluster = workers(2)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"volumes": volumes}})
+    cluster.claim("data", "ReadWriteOnce")
+    assert helps(cluster) == (False, [("shared_rwo_volume", 0)])
+
+
+def test_a_quota_without_room_for_the_surge():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    cluster.quota("tight", {"pods": "2"}, {"pods": "2"})
+    assert helps(cluster) == (False, [("quota", 0)])
+
+
+def test_a_quota_does_not_matter_where_the_strategy_can_do_without_surge():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, strategy=rolling(1, 1))
+    cluster.quota("tight", {"pods": "2"}, {"pods": "2"})
+    assert helps(cluster)[0] is True
+
+
+def test_an_autoscaler_in_motion_comes_first():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    cluster.autoscaler("web", 1, 9, 5)
+    assert helps(cluster) == (False, [("autoscaling", 0)])
+
+
+def test_what_cannot_be_judged_is_unknown_and_never_a_silent_yes():
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+    restart_helps, blockers = helps(cluster)
+    assert restart_helps == "unknown" and blockers
+    assert not predict(cluster).restartable
+
+
+def test_even_if_something_is_unknown_a_full_cluster_is_a_no():
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+    fill(cluster, "worker-2", cpu="4")
+    assert helps(cluster)[0] is False
+
+
+def test_unreadable_pods_make_the_room_unknown():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    assert helps(cluster, snapshot={"complete_pods": False}) == ("unknown", [("pods_not_readable", 2)])
+
+
+def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    cluster = ClusterBuilder()
+    cluster.node("fast", labels={"disk": "ssd"})
+    cluster.node("slow")
+    cluster.deployment("web", ["fast", "fast"], template={"spec": {"affinity": affinity}})
+    line = predict(cluster)
+    assert line.prediction is not None and line.prediction.restart_helps == "unknown"
+    assert any(advice.startswith("preference_outweighs") for advice in line.advice)
+    cluster.node("fast-too", labels={"disk": "ssd"})
+    assert helps(cluster)[0] is True
+
+
+def test_stateful_sets_are_replaced_one_ordinal_at_a_time():
+    cluster = workers(2)
+    cluster.stateful_set("db", ["worker-1"] * 2, template=None)
+    assert helps(cluster)[0] is True
+    fill(cluster, "worker-2", cpu="4")
+    assert helps(cluster)[0] is False
+
+
+def test_replicas_below_the_partition_stay_where_they_are():
+    cluster = workers(2)
+    update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update)
+    assert helps(cluster)[0] is True
+    cluster.stateful_sets.clear()
+    cluster.pods.clear()
+    update["rollingUpdate"]["partition"] = 3
+    cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update)
+    assert helps(cluster)[0] is False
+
+
+@pytest.mark.parametrize(("max_skew", "expected"), [(1, True), (2, True)])
+def test_a_skewed_workload_is_helped_by_a_smaller_skew(max_skew, expected):
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 4 + ["worker-2"])
+    assert helps(cluster, max_skew=max_skew)[0] is expected
+
+
+def test_zones_need_room_in_the_other_zone():
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1", "worker-3"])
+    fill(cluster, "worker-2", "worker-4", cpu="4")
+    assert helps(cluster, topology_keys=[ZONE])[0] is False
+
+
+class TestAdvice:
+    """What the template should say."""
+
+    def advice(self, cluster: ClusterBuilder) -> list[str]:
+        return [advice.partition(":")[0] for advice in predict(cluster).advice]
+
+    def test_no_rule_at_all(self):
+        cluster = workers(2)
+        cluster.deployment("web", ["worker-1"] * 2)
+        assert self.advice(cluster) == ["no_spreading_rule"]
+
+    @pytest.mark.parametrize(("keys", "expected"), [([], ["old_pods_count"]), (["pod-template-hash"], [])])
+    def test_a_constraint_that_counts_old_pods(self, keys, expected):
+        constraint = {
+            "maxSkew": 1,
+            "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "matchLabelKeys": keys,
+        }
+        cluster = workers(2)
+        cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"topologySpreadConstraints": [constraint]}})
+        assert self.advice(cluster) == expected
+
+    @pytest.mark.parametrize(("app", "expected"), [("nginx", ["anti_affinity_misses_itself"]), ("web", [])])
+    def test_an_anti_affinity_that_selects_someone_else(self, app, expected):
+        term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+        affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}}
+        cluster = workers(2)
+        cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+        assert self.advice(cluster) == expected

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Restart, resume, skip or refuse; what is written; and kubectl's rules of progress."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import distribute
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import (
+    RestartOptions,
+    compare,
+    decide,
+    outcome_patch,
+    restart_patch,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout_status import rollout_progress
+
+from tests.unit.support.cluster_builder import ClusterBuilder, struct, workers
+
+NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+
+def decision(cluster: ClusterBuilder, **options: t.Any) -> tuple[str, str]:
+    snapshot = cluster.snapshot()
+    (workload,) = snapshot.workloads()
+    line = WorkloadChecker(snapshot, CheckOptions()).check(workload)
+    made = decide(line, snapshot, RestartOptions(**options), now_s=NOW)
+    return made.action, made.reason.partition(":")[0]
+
+
+def remember(verdict: str, *, revision: str, age_s: int = 60, attempts: int = 1) -> dict[str, t.Any]:
+    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, verdict=verdict, revision=revision, eligible="x")
+    return {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
+
+
+def test_a_collapsed_workload_with_room_elsewhere_is_restarted():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    assert decision(cluster) == ("restart", "collapsed")
+
+
+def test_a_healthy_one_only_if_it_is_asked_for_by_name():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1", "worker-2"])
+    assert decision(cluster) == ("skipped", "spread")
+    assert decision(cluster, only_if_helps=False) == ("restart", "spread")
+
+
+def test_no_restart_in_vain():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    cluster.pod("filler", "worker-2", template={"metadata": {}, "spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "4"}}}]}})
+    assert decision(cluster) == ("skipped", "no_gain")
+    assert decision(cluster, only_if_helps=False) == ("restart", "collapsed")
+
+
+def test_a_single_replica_cannot_spread():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"])
+    assert decision(cluster) == ("refused", "too_few_replicas")
+
+
+def test_the_cooldown_holds_also_for_a_named_workload():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata=remember("unchanged", revision="hash1"))
+    assert decision(cluster) == ("refused", "cooldown")
+    assert decision(cluster, only_if_helps=False) == ("refused", "cooldown")
+    assert decision(cluster, cooldown_s=30) == ("restart", "collapsed")
+
+
+def test_an_outcome_of_another_revision_counts_as_absent():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata=remember("unchanged", revision="hash0"))
+    assert decision(cluster) == ("restart", "collapsed")
+
+
+def test_an_outcome_that_an_undo_brought_back_counts_as_absent():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata=remember("unchanged", revision="hash1"))
+    cluster.replica_sets.clear()
+    cluster.replica_set("web", 3, "hash1", annotations={"deployment.kubernetes.io/revision-history": "1"})
+    assert decision(cluster) == ("restart", "collapsed")
+
+
+def test_a_restart_that_was_interrupted_is_resumed_and_not_repeated():
+    metadata = remember("pending", revision="hash0", age_s=0)
+    cluster = workers(2)
+    restarted = {"metadata": {"labels": {"app": "web"}, "annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}
+    cluster.deployment("web", ["worker-1"] * 2, metadata=metadata, template=restarted)
+    assert decision(cluster) == ("resume", "already_restarted")
+
+
+def test_a_pending_outcome_of_a_template_that_was_changed_since_counts_as_absent():
+    metadata = remember("pending", revision="hash0", age_s=0)
+    cluster = workers(2)
+    restarted = {"metadata": {"labels": {"app": "web"}, "annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:09Z"}}}
+    cluster.deployment("web", ["worker-1"] * 2, metadata=metadata, template=restarted)
+    assert decision(cluster) == ("restart", "collapsed")
+
+
+def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else():
+    workload = workers(2).deployment("web", ["worker-1"] * 2, metadata={"resourceVersion": "77"})
+    outcome = make_outcome(now_s=NOW, attempts=2, verdict="pending", revision="hash1", eligible="abc")
+    assert restart_patch(workload, outcome, OUTCOME_ANNOTATION) == {
+        "metadata": {"resourceVersion": "77", "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
+        "spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}},
+    }
+    assert outcome_patch(workload, outcome, OUTCOME_ANNOTATION) == {
+        "metadata": {"resourceVersion": "77", "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
+    }
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "max_skew", "expected"),
+    [
+        ("aaa", "abc", None, "improved"),
+        ("aaa", "aaa", None, "unchanged"),
+        ("aaa", "aab", None, "improved"),
+        ("aab", "aaa", None, "worse"),
+        ("aaab", "aabc", 1, "improved"),
+        ("aabc", "aaab", 1, "worse"),
+        (None, "abc", None, "improved"),
+        (None, "aaa", None, "unchanged"),
+    ],
+)
+def test_the_second_look_compares_with_the_first(before, after, max_skew, expected):
+    cluster = ClusterBuilder()
+    for name in "abc":
+        cluster.node(name)
+    nodes = cluster.snapshot().nodes
+    looks = [None if homes is None else [distribute("kubernetes.io/hostname", homes, nodes, "abc")] for homes in (before, after)]
+    assert compare(looks[0], looks[1], max_skew=max_skew) == expected
+
+
+def progress(kind: str, status: dict[str, t.Any], **spec: t.Any) -> str:
+    value = {"metadata": {"name": "web", "generation": 2}, "spec": {"replicas": 3, **spec}, "status": {"observedGeneration": 2, **status}}
+    workload = struct(Workload, value)
+    force_setattr(workload, "kind", kind)
+    return rollout_progress(workload).state
+
+
+FULL = {"replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3}
+LATE = {"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (FULL, "done"),
+        ({**FULL, "observedGeneration": 1}, "waiting"),
+        ({**FULL, "updatedReplicas": 1}, "waiting"),
+        ({**FULL, "replicas": 4}, "waiting"),
+        ({**FULL, "availableReplicas": 2}, "waiting"),
+        ({**FULL, **LATE}, "failed"),
+        ({**FULL, **LATE, "observedGeneration": 1}, "waiting"),
+    ],
+)
+def test_deployment_progress_by_kubectls_rules(status, expected):
+    assert progress("Deployment", status) == expected
+
+
+REVISIONS = {"currentRevision": "a", "updateRevision": "a"}
+PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "expected"),
+    [
+        ({**FULL, **REVISIONS}, {}, "done"),
+        ({**FULL, **REVISIONS, "observedGeneration": 0}, {}, "waiting"),
+        ({**FULL, **REVISIONS, "readyReplicas": 2}, {}, "waiting"),
+        ({**FULL, **REVISIONS, "updatedReplicas": 2}, {}, "waiting"),
+        ({**FULL, "currentRevision": "a", "updateRevision": "b"}, {}, "waiting"),
+        ({**FULL, "currentRevision": "a", "updateRevision": "b", "updatedReplicas": 1}, PARTITION, "done"),
+        ({**FULL, "currentRevision": "a", "updateRevision": "b", "updatedReplicas": 0}, PARTITION, "waiting"),
+        ({**FULL, **REVISIONS}, {"updateStrategy": {"type": "OnDelete"}}, "failed"),
+    ],
+)
+def test_stateful_set_progress_by_kubectls_rules(status, spec, expected):
+    assert progress("StatefulSet", status, **spec) == expected

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Small clusters for unit tests: nodes, Deployments and StatefulSets with their pods where a test wants them."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    ResourceQuota,
+    Workload,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import HorizontalPodAutoscaler, Namespace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, force_setattr
+
+Json = dict[str, t.Any]
+
+
+def struct(kind: type[t.Any], value: Json) -> t.Any:
+    """A struct from what the API would send."""
+    return decode_json(kind, encode_json(value))
+
+
+class ClusterBuilder:
+    """Collects objects; ``snapshot()`` indexes them. Everything lives in namespace ``app`` unless said otherwise."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.pods: list[Pod] = []
+        self.deployments: list[Workload] = []
+        self.replica_sets: list[Workload] = []
+        self.stateful_sets: list[Workload] = []
+        self.namespaces: list[Namespace] = []
+        self.budgets: list[PodDisruptionBudget] = []
+        self.quotas: list[ResourceQuota] = []
+        self.autoscalers: list[HorizontalPodAutoscaler] = []
+        self.claims: list[PersistentVolumeClaim] = []
+        self.namespace("app", {"collectdeployments": "allow"})
+
+    def namespace(self, name: str, annotations: t.Optional[dict[str, str]] = None, phase: str = "Active") -> None:
+        """A namespace."""
+        value = {"metadata": {"name": name, "annotations": annotations or {}}, "status": {"phase": phase}}
+        self.namespaces.append(struct(Namespace, value))
+
+    def node(self, name: str, *, labels: t.Optional[dict[str, str]] = None, ready: bool = True, **spec: t.Any) -> None:
+        """A node with 4 cpu and 16Gi; ``allocatable`` overrides, other keywords go into its spec."""
+        allocatable = spec.pop("allocatable", {"cpu": "4", "memory": "16Gi", "pods": "110"})
+        value = {
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "spec": spec,
+            "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+        }
+        self.nodes.append(struct(Node, value))
+
+    def deployment(
+        self,
+        name: str,
+        homes: t.Sequence[str],
+        *,
+        replicas: t.Optional[int] = None,
+        template: t.Optional[Json] = None,
+        metadata: t.Optional[Json] = None,
+        status: t.Optional[Json] = None,
+        **spec: t.Any,
+    ) -> Workload:
+        """A finished Deployment whose ready pods are on ``homes`` (an empty text is a pending pod)."""
+        count = len(homes) if replicas is None else replicas
+        value = {
+            "metadata": {"name": name, "namespace": "app", "uid": f"d-{name}", "generation": 1, **(metadata or {})},
+            "spec": {"replicas": count, "template": _template(name, template), **spec},
+            "status": {
+                "observedGeneration": 1,
+                "replicas": count,
+                "updatedReplicas": count,
+                "readyReplicas": sum(bool(home) for home in homes),
+                "availableReplicas": sum(bool(home) for home in homes),
+                **(status or {}),
+            },
+        }
+        workload: Workload = struct(Workload, value)
+        force_setattr(workload, "kind", "Deployment")
+        self.deployments.append(workload)
+        self.replica_set(name, 1, "hash1")
+        for index, home in enumerate(homes):
+            self.pod(f"{name}-{index}", home, owner=("ReplicaSet", f"rs-{name}-hash1"), template=value["spec"]["template"])
+        return workload
+
+    def replica_set(self, deployment: str, revision: int, pod_template_hash: str, *, annotations: t.Optional[Json] = None) -> None:
+        """A ReplicaSet of a Deployment; the highest revision is the current one."""
+        value = {
+            "metadata": {
+                "name": f"{deployment}-{pod_template_hash}",
+                "namespace": "app",
+                "uid": f"rs-{deployment}-{pod_template_hash}",
+                "labels": {"pod-template-hash": pod_template_hash},
+                "annotations": {"deployment.kubernetes.io/revision": str(revision), **(annotations or {})},
+                "ownerReferences": [{"kind": "Deployment", "name": deployment, "uid": f"d-{deployment}", "controller": True}],
+            }
+        }
+        self.replica_sets.append(struct(Workload, value))
+
+    def stateful_set(
+        self, name: str, homes: t.Sequence[str], *, template: t.Optional[Json] = None, status: t.Optional[Json] = None, **spec: t.Any
+    ) -> Workload:
+        """A finished StatefulSet, pod ``i`` on ``homes[i]``."""
+        value = {
+            "metadata": {"name": name, "namespace": "app", "uid": f"s-{name}", "generation": 1},
+            "spec": {"replicas": len(homes), "template": _template(name, template), **spec},
+            "status": {
+                "observedGeneration": 1,
+                "replicas": len(homes),
+                "updatedReplicas": len(homes),
+                "readyReplicas": len(homes),
+                "availableReplicas": len(homes),
+                "currentRevision": "rev1",
+                "updateRevision": "rev1",
+                **(status or {}),
+            },
+        }
+        workload: Workload = struct(Workload, value)
+        force_setattr(workload, "kind", "StatefulSet")
+        self.stateful_sets.append(workload)
+        for index, home in enumerate(homes):
+            labels = {"controller-revision-hash": "rev1"}
+            self.pod(f"{name}-{index}", home, owner=("StatefulSet", f"s-{name}"), template=value["spec"]["template"], labels=labels)
+        return workload
+
+    def pod(
+        self,
+        name: str,
+        node: str,
+        *,
+        owner: t.Optional[tuple[str, str]] = None,
+        template: t.Optional[Json] = None,
+        labels: t.Optional[Json] = None,
+        phase: str = "Running",
+        **metadata: t.Any,
+    ) -> None:
+        """A pod; ``owner`` is (kind, uid) of its controller."""
+        references = [{"kind": owner[0], "name": "x", "uid": owner[1], "controller": True}] if owner else []
+        spec = dict((template or _template(name, None))["spec"])
+        if node:
+            spec["nodeName"] = node
+        value = {
+            "metadata": {
+                "name": name,
+                "namespace": "app",
+                "uid": f"p-{name}",
+                "labels": {"app": name.rpartition("-")[0], **(labels or {})},
+                "ownerReferences": references,
+                **metadata,
+            },
+            "spec": spec,
+            "status": {
+                "phase": phase if node else "Pending",
+                "conditions": [{"type": "Ready", "status": "True" if node and phase == "Running" else "False"}],
+            },
+        }
+        self.pods.append(struct(Pod, value))
+
+    def budget(self, name: str, app: str, *, desired: int, current: int) -> None:
+        """A PodDisruptionBudget over the pods with label app, with the status its controller would write."""
+        value = {
+            "metadata": {"name": name, "namespace": "app"},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"desiredHealthy": desired, "currentHealthy": current, "disruptionsAllowed": max(0, current - desired)},
+        }
+        self.budgets.append(struct(PodDisruptionBudget, value))
+
+    def quota(self, name: str, hard: dict[str, str], used: dict[str, str], **spec: t.Any) -> None:
+        """A ResourceQuota with its counted use."""
+        value = {"metadata": {"name": name, "namespace": "app"}, "spec": {"hard": hard, **spec}, "status": {"hard": hard, "used": used}}
+        self.quotas.append(struct(ResourceQuota, value))
+
+    def autoscaler(self, target: str, low: int, high: int, desired: int) -> None:
+        """A HorizontalPodAutoscaler of a Deployment."""
+        value = {
+            "metadata": {"name": f"hpa-{target}", "namespace": "app"},
+            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": target}, "minReplicas": low, "maxReplicas": high},
+            "status": {"desiredReplicas": desired},
+        }
+        self.autoscalers.append(struct(HorizontalPodAutoscaler, value))
+
+    def claim(self, name: str, *modes: str) -> None:
+        """A PersistentVolumeClaim with its access modes."""
+        value = {"metadata": {"name": name, "namespace": "app"}, "spec": {"accessModes": list(modes)}}
+        self.claims.append(struct(PersistentVolumeClaim, value))
+
+    def snapshot(self, **options: t.Any) -> ClusterSnapshot:
+        """What a reader would have read."""
+        return ClusterSnapshot(
+            nodes=self.nodes,
+            pods=self.pods,
+            namespaces=self.namespaces,
+            deployments=self.deployments,
+            stateful_sets=self.stateful_sets,
+            replica_sets=self.replica_sets,
+            budgets=self.budgets,
+            quotas=self.quotas,
+            autoscalers=self.autoscalers,
+            claims=self.claims,
+            **options,
+        )
+
+
+def _template(app: str, template: t.Optional[Json]) -> Json:
+    """A pod template of one container that asks for 100m cpu, changed by what the test gives as ``spec``."""
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "100m"}}}], **((template or {}).get("spec") or {})}
+    return {"metadata": {"labels": {"app": app}, **((template or {}).get("metadata") or {})}, "spec": spec}
+
+
+def workers(count: int, *, zones: int = 2) -> ClusterBuilder:
+    """A cluster of ``count`` equal workers, dealt over zones a, b, ..."""
+    cluster = ClusterBuilder()
+    for index in range(count):
+        cluster.node(f"worker-{index + 1}", labels={"topology.kubernetes.io/zone": "abcdef"[index % zones]})
+    return cluster
