@@ -69,6 +69,11 @@ class ApiClient:
         """GET a path and return the decoded object; a status of 400 and above raises."""
         return self._decoded("GET", path, self.request("GET", path))
 
+    def find(self, path: str) -> dict[str, Any] | None:
+        """As get, but None when there is no such object."""
+        response = self.request("GET", path)
+        return None if response.status == http.client.NOT_FOUND else self._decoded("GET", path, response)
+
     def post(self, path: str, body: Any) -> dict[str, Any]:
         return self._decoded("POST", path, self.request("POST", path, body))
 

@@ -7,19 +7,19 @@ This is what tests and the demo use; the command line is a thin layer over it.
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import json
-import os
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import binaries, control_plane, credentials, nodes
+from lab import binaries, bulk, control_plane, credentials, nodes
 from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
@@ -138,6 +138,11 @@ class Cluster:
                 raise LabError(f"Namespace {name}: no default service account after {timeout_s:.0f} s")
             time.sleep(0.02)
 
+    def address(self, component: str) -> str:
+        """Where a component listens, such as http://127.0.0.1:20005 for prometheus."""
+        found = self._component(component)
+        return f"{found.health_scheme}://{found.health_address}"
+
     def kill(self, component: str, *, signal: signal.Signals = signal.SIGKILL) -> None:
         """End one component and wait until it is gone."""
         self._component(component).end(signal)
@@ -202,7 +207,11 @@ class Cluster:
     def add_nodes(self, scenario: Scenario | Path | str, *, log: Log = silent) -> None:
         """Create a scenario's missing nodes and wait until they are Ready."""
         plan = scenario if isinstance(scenario, Scenario) else load(scenario)
-        nodes.create(self.api, plan, log)
+        nodes.create(self.api, plan, etcd_address=self._component("etcd").health_address, log=log)
+
+    def bulk_load(self, objects: Iterable[dict[str, Any]]) -> int:
+        """Write thousands of valid objects straight into etcd, see `lab.bulk`; returns how many they were."""
+        return bulk.load(self._component("etcd").health_address, objects)
 
     def _component(self, name: str) -> Component:
         known = components(self.layout)
@@ -266,7 +275,7 @@ def _prometheus() -> Path:
 
 
 def _lock_file(layout: Layout) -> Path:
-    return cache_dir() / "locks" / str(layout.folder).strip(os.sep).replace(os.sep, "%")
+    return cache_dir() / "locks" / hashlib.sha256(str(layout.folder).encode()).hexdigest()[:16]
 
 
 def _as_list(manifest: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:

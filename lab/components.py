@@ -22,7 +22,7 @@ import yaml
 
 from lab.errors import LabError
 from lab.layout import Layout
-from lab.processes import arguments, pid_in, send_signal
+from lab.processes import has_ended, pid_in, send_signal
 
 HEALTH_PATHS = {"etcd": "/health", "kube-apiserver": "/readyz", "prometheus": "/-/ready"}
 HEALTH_TIMEOUT_S = 2.0
@@ -88,7 +88,7 @@ class Component:
         pid = self.pid
         self.send(number)
         deadline = time.monotonic() + timeout_s
-        while pid is not None and arguments(pid):
+        while pid is not None and not has_ended(pid):
             if time.monotonic() > deadline:
                 raise LabError(f"{self.name} (process {pid}) lives {timeout_s:.0f} s after {number.name}: use SIGKILL")
             time.sleep(0.02)

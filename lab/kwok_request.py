@@ -20,6 +20,18 @@ from lab.layout import SOURCES, Layout
 # Leases are renewed every quarter of their 40 s, times this: 5,000 nodes then cost some 17 requests a second.
 HEARTBEAT_FACTOR = 30
 AUDIT_LOG_MEGABYTES = 2000
+# kwokctl drops kwok's own defaults as soon as one of them is given, so all that matter stand here.
+KWOK_OPTIONS = {
+    # Apart from the service range, and large enough for every pod.
+    "cidr": "10.128.0.0/9",
+    "enableDebuggingHandlers": True,
+    "enablePodsOnNodeSyncListPager": True,
+    # The default of 4 makes kwok wait for the API server most of the time.
+    "nodeLeaseParallelism": 16,
+    "nodePlayStageParallelism": 8,
+    "podPlayStageParallelism": 16,
+    "podsOnNodeSyncParallelism": 4,
+}
 
 # In the order in which kwokctl calls them.
 PORT_OPTIONS = (
@@ -75,7 +87,8 @@ def write(layout: Layout, *, binaries: Path, flavour: Flavour, ports: list[int],
             "kind": "KwokctlConfiguration",
             "options": _options(binaries, flavour, ports, prometheus),
             "componentsPatches": _patches(layout, flavour, prometheus=prometheus is not None),
-        }
+        },
+        {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": KWOK_OPTIONS},
     ]
     for path in sorted((SOURCES / "stages").glob("*.yaml")):
         documents.extend(document for document in yaml.safe_load_all(path.read_text()) if document)
@@ -112,6 +125,8 @@ def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict
         # A lab's data need not survive a power cut, and syncing every write costs more than all else.
         _patch("etcd", ("unsafe-no-fsync", "true")),
         _patch("kube-apiserver", ("audit-log-maxsize", str(AUDIT_LOG_MEGABYTES)), *flavour.api_server_args),
+        # The node TTL controller annotates every node anew whenever a cluster grows past 100, 500, 1,000 nodes.
+        _patch("kube-controller-manager", ("controllers", "*,-ttl-controller")),
         # Only nodes that carry the annotation are simulated; others stay as their creator leaves them.
         _patch("kwok-controller", ("manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake")),
     ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from lab.errors import LabError
 
 PROC = Path("/proc")
+ARGUMENTS_WITHIN_S = 0.5
 
 
 def arguments(pid: int) -> list[str]:
@@ -33,7 +34,16 @@ def pid_in(pid_file: Path, kwok: Path) -> int | None:
         pid = int(pid_file.read_text())
     except (OSError, ValueError):
         return None
-    return pid if any(f"{kwok}/" in argument for argument in arguments(pid)) else None
+    # For a moment after its start a process has no arguments yet.
+    deadline = time.monotonic() + ARGUMENTS_WITHIN_S
+    while not (found := arguments(pid)) and not has_ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return pid if any(f"{kwok}/" in argument for argument in found) else None
+
+
+def has_ended(pid: int) -> bool:
+    """Whether the process is gone or only waits for its parent to notice that it is."""
+    return _stat(pid)[:1] in ([], ["Z"], ["X"])
 
 
 def own_pids(kwok: Path) -> set[int]:
@@ -72,8 +82,13 @@ def kill_all(kwok: Path, *, timeout_s: float = 10.0) -> int:
 
 def started_at(pid: int) -> str:
     """When the process started, in clock ticks; with the pid it names a process for good. Empty when it is gone."""
+    return "".join(_stat(pid)[19:20])
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; empty when the process is gone."""
     try:
-        # The second field is the program's name, which may contain blanks and brackets.
-        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+        # The field before is the program's name, which may contain blanks and brackets.
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return ""
+        return []

@@ -11,9 +11,11 @@ import itertools
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 import pytest
@@ -21,6 +23,7 @@ import pytest
 from lab.api import ApiClient
 from lab.cluster import Cluster, up
 from lab.layout import cache_dir
+from lab.locks import locked
 from lab.processes import started_at
 from lab.scenario import Scenario
 
@@ -48,10 +51,13 @@ def lab_folder() -> Iterator[Path]:
     """Folder for the clusters of this test run; what a killed run has left there is taken down first."""
     base = Path(tempfile.gettempdir()) / f"onprem-lab-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
-    _reap(base)
+    with locked(base.with_suffix(".lock")):
+        _reap(base)
     folder = base / f"{os.getpid()}-{started_at(os.getpid())}"
     folder.mkdir()
+    before = signal.signal(signal.SIGTERM, _interrupt)
     yield folder
+    signal.signal(signal.SIGTERM, before)
     _take_down(folder)
 
 
@@ -95,6 +101,11 @@ def fresh_cluster(lab_folder: Path) -> Iterator[ClusterFactory]:
 def fresh_module_cluster(lab_folder: Path) -> Iterator[ClusterFactory]:
     """As fresh_cluster, taken down after the module."""
     yield from _clusters(lab_folder)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    """A run that is told to end shall take its clusters down, as on Ctrl-C; pytest itself would not."""
+    raise KeyboardInterrupt
 
 
 _NUMBERS = itertools.count(1)

@@ -23,6 +23,7 @@ SCENARIOS = SOURCES / "scenarios"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 RACK_LABEL = "topology.onprem/rack"
 QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|[MGTPE]|[KMGTPE]i)?")
+LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
 DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -156,6 +157,10 @@ class _Reader:
         for key, text in data.items():
             if not isinstance(text, str):
                 raise self.error(f"{at}.{key}", f"{text!r} must be a string: put it in quotes")
+            if not LABEL_VALUE.fullmatch(text):
+                raise self.error(
+                    f"{at}.{key}", f"{text!r} must be letters, digits, dashes, dots, underscores, 63 at most"
+                )
         return data
 
     def quantities(self, value: Any, at: str) -> dict[str, str]:
@@ -175,7 +180,9 @@ class _Reader:
         if isinstance(value, int) and not isinstance(value, bool) and plural in data and value > 0:
             return tuple(f"{key}-{number}" for number in range(1, value + 1))
         names = [value] if isinstance(value, str) and key in data else value
-        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        if not isinstance(names, list) or not all(
+            isinstance(name, str) and name and LABEL_VALUE.fullmatch(name) for name in names
+        ):
             raise self.error(
                 f"{at}.{key if key in data else plural}",
                 f"{value!r} must be a name or, for {plural}, a list or a number",

@@ -11,15 +11,17 @@ version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Writes the result of M(onprem.kube_scheduling.k8s_spread_check) as a table of workloads by nodes, grouped by zone, followed by the
-    reasons and the advice.
+  - Writes the result of M(onprem.kube_scheduling.k8s_spread_check) as a table of workloads by nodes, grouped by zone,
+    followed by the reasons and the advice.
   - With a second look it shows each number before and after.
-  - Where the nodes do not fit into O(width), zones take their place, and where these do not fit either, the busiest ones and one column
-    for all others.
+  - Where the nodes do not fit into O(width), zones take their place, and where these do not fit, the busiest ones and
+    one column for all others.
 options:
   _input:
-    description: The registered result of M(onprem.kube_scheduling.k8s_spread_check), best with O(ignore:include_healthy=true) and
-      O(ignore:include_nodes=true).
+    description:
+      - The registered result of M(onprem.kube_scheduling.k8s_spread_check).
+      - It tells most with O(onprem.kube_scheduling.k8s_spread_check#module:include_healthy=true) and
+        O(onprem.kube_scheduling.k8s_spread_check#module:include_nodes=true).
     type: dict
     required: true
   after:
@@ -72,7 +74,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import render_text
 

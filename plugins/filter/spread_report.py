@@ -11,13 +11,15 @@ version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Puts the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart) together into what
-    a report needs; the numbers in C(totals), and a table of bounded width with its cells.
+  - Puts the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart)
+    together into what a report needs; the numbers in C(totals), and a table of bounded width with its cells.
   - Texts that come from the cluster are returned as they are. A template must escape them.
 options:
   _input:
-    description: The registered result of M(onprem.kube_scheduling.k8s_spread_check), best with O(ignore:include_healthy=true) and
-      O(ignore:include_nodes=true).
+    description:
+      - The registered result of M(onprem.kube_scheduling.k8s_spread_check).
+      - It tells most with O(onprem.kube_scheduling.k8s_spread_check#module:include_healthy=true) and
+        O(onprem.kube_scheduling.k8s_spread_check#module:include_nodes=true).
     type: dict
     required: true
   after:
@@ -57,14 +59,13 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after), C(restartable),
-    C(restarted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(error)), and the table; C(groups), C(columns), C(sections)
-    of rows, C(sums) and C(busiest).
+    C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after),
+    C(restartable), C(restarted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(error)), and the table;
+    C(groups), C(columns), C(sections) of rows, C(sums) and C(busiest).
   type: dict
 """
 
 from ansible.errors import AnsibleFilterError
-
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.page import MAX_COLUMNS, build_page
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
 

@@ -107,9 +107,7 @@ class _Restarter:
     def __init__(self, api: KubeApi, options: RestartOptions) -> None:
         self._api = api
         self._options = options
-        self._check_options = CheckOptions(
-            namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew
-        )
+        self._check_options = CheckOptions(namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew)
 
     def run(self, targets: Sequence[Target]) -> list[RestartResult]:
         results: list[RestartResult] = []
@@ -210,9 +208,7 @@ class _Restarter:
         for _attempt in range(CONFLICT_RETRIES):
             patch = restart_patch(live, outcome, OUTCOME_ANNOTATION)
             try:
-                patched: Workload = self._api.merge_patch(
-                    resource, metadata.namespace, metadata.name, patch, dry_run=self._options.dry_run
-                )
+                patched: Workload = self._api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=self._options.dry_run)
             except ConflictError:
                 live, template_now = self._read_live(judged)
             else:

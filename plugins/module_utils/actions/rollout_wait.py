@@ -51,9 +51,7 @@ def _watch_once(api: KubeApi, resource: Resource, workload: Workload, timeout_s:
     """Return when the rollout has ended or the watch has; False where watching is forbidden."""
     metadata = workload.metadata
     try:
-        events = api.watch(
-            resource, metadata.namespace, metadata.name, resource_version=metadata.resource_version, timeout_s=timeout_s
-        )
+        events = api.watch(resource, metadata.namespace, metadata.name, resource_version=metadata.resource_version, timeout_s=timeout_s)
         for event in events:
             if event.type != "MODIFIED":
                 return True  # deleted, or an error such as an expired version: the next read tells

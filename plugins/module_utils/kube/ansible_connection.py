@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 import typing as t
 
@@ -43,14 +44,27 @@ def connect(module: t.Any, *, name: str) -> KubeApi:
     except KubeError:
         raise
     except CoreException as error:
-        raise explain_connection_failure(error.__cause__ or error, server="") from error
+        raise explain_connection_failure(error.__cause__ or error, server=_server(module), source=_source(module)) from error
     except Exception as error:  # discovery lets the client's, urllib3's, yaml's and OS errors through
-        raise explain_connection_failure(error, server=_server(module)) from error
+        raise explain_connection_failure(error, server=_server(module), source=_source(module)) from error
     return KubeApi(Transport(client, user_agent=f"{COLLECTION}/{name}"))
 
 
 def _server(module: t.Any) -> str:
-    return str(module.params.get("host") or "")
+    return str(_setting(module, "host") or "")
+
+
+def _source(module: t.Any) -> str:
+    """Where the connection's settings come from, without anything secret."""
+    kubeconfig, context = _setting(module, "kubeconfig"), _setting(module, "context")
+    if _server(module) and not kubeconfig:
+        return f"host {_server(module)}"
+    name = kubeconfig if isinstance(kubeconfig, str) else "(given as a dict)" if kubeconfig else "(default)"
+    return f"kubeconfig {name}" + (f", context {context}" if context else "")
+
+
+def _setting(module: t.Any, name: str) -> t.Any:
+    return module.params.get(name) or os.environ.get(f"K8S_AUTH_{name.upper()}")
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:

@@ -82,7 +82,7 @@ class KubeApi:
         raise AssertionError("unreachable")
 
     def _pages(self, resource: Resource, namespace: str, label_selector: str) -> Iterator[list[t.Any]]:
-        target = _target(resource, namespace)
+        target = _target(resource, namespace) + (f" with label selector {label_selector!r}" if label_selector else "")
         token = ""
         while True:
             query = [("limit", str(self._page_size))]
@@ -104,9 +104,7 @@ class KubeApi:
         """One object as the server wrote it."""
         return self._read(resource.path(namespace, name), (), verb="get", target=_target(resource, namespace, name))
 
-    def merge_patch(
-        self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False
-    ) -> t.Any:
+    def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the object as it is then.
 
         The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError instead of
@@ -128,13 +126,9 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
-        self._transport.request(
-            "post", EVENTS.path(namespace), verb="create", target=_target(EVENTS, namespace), body=event
-        )
+        self._transport.request("post", EVENTS.path(namespace), verb="create", target=_target(EVENTS, namespace), body=event)
 
-    def watch(
-        self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float
-    ) -> Iterator[WatchEvent]:
+    def watch(self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float) -> Iterator[WatchEvent]:
         """Changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
 
         Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.

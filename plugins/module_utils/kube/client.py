@@ -28,7 +28,8 @@ def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.O
             config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
         return Transport(dynamic.DynamicClient(client.ApiClient(configuration)), user_agent=user_agent)
     except Exception as error:  # the client raises its own, urllib3's, yaml's and OS errors here
-        raise explain_connection_failure(error, server=configuration.host) from error
+        source = f"kubeconfig {kubeconfig or '(default)'}" + (f", context {context}" if context else "")
+        raise explain_connection_failure(error, server=configuration.host, source=source) from error
 
 
 def _in_cluster(config: t.Any, configuration: t.Any) -> bool:

@@ -28,9 +28,11 @@ def read_snapshot(
 ) -> ClusterSnapshot:
     """Read nodes, pods, workloads and what bounds their restart.
 
-    ``namespaces`` and ``label_selector`` bound which workloads are read (None and empty: all). Pods are read from everywhere, because they take up room on
-    the nodes, unless ``pods_everywhere`` is false. What is forbidden is named in ``snapshot.skipped``; forbidden nodes end the read, since nothing can be
-    judged without them. Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
+    ``namespaces`` and ``label_selector`` bound which workloads are read (None and empty: all). Pods are read from everywhere,
+    because they take up room on the nodes, unless ``pods_everywhere`` is false. What is forbidden is named in
+    ``snapshot.skipped``; forbidden nodes end the read, since nothing can be judged without them.
+
+    Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
     """
     # Tens of thousands of new structs would otherwise trigger the collector again and again; they hold no cycles.
     collecting = gc.isenabled()

@@ -40,9 +40,7 @@ DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment", objects.Wor
 STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", objects.Workload)
 REPLICA_SETS = Resource("/apis/apps/v1", "replicasets", "ReplicaSet", objects.Workload)
 BUDGETS = Resource("/apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.PodDisruptionBudget)
-AUTOSCALERS = Resource(
-    "/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.HorizontalPodAutoscaler
-)
+AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.HorizontalPodAutoscaler)
 EVENTS = Resource("/api/v1", "events", "Event", dict)
 
 WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

@@ -120,7 +120,8 @@ class Transport:
                 _request_timeout=(CONNECT_TIMEOUT_S, read_timeout_s),
             )
         except ApiException as error:
-            # meta_request wraps the client's error, and keeps status, body and headers.
+            if not error.status:  # the client makes an error without a status out of a TLS failure
+                raise self._unreachable(error) from error
             raise _answer(verb, target, error) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
@@ -144,7 +145,7 @@ def _root_cause(error: BaseException) -> str:
     cause: t.Any = error
     while isinstance(getattr(cause, "reason", None), BaseException):
         cause = cause.reason
-    return str(cause)
+    return str(getattr(cause, "reason", None) or cause).strip()
 
 
 def _answer(verb: str, target: str, error: t.Any) -> ApiError:
@@ -170,13 +171,17 @@ def _status_of(body: t.Any) -> dict[str, t.Any]:
     return status if isinstance(status, dict) else {}
 
 
-def explain_connection_failure(error: BaseException, *, server: str) -> KubeError:
-    """What to tell a person when the client could not even be made (configuration, discovery)."""
-    if isinstance(error, ApiException):
+def explain_connection_failure(error: BaseException, *, server: str, source: str) -> KubeError:
+    """What to tell a person when the client could not even be made (configuration, discovery).
+
+    ``source`` says where the configuration came from, such as ``kubeconfig ~/.kube/config``.
+    """
+    if isinstance(error, ApiException) and error.status:
         return _answer("reach", f"the Kubernetes API server {server}".rstrip(), error)
-    if isinstance(error, (urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
+    if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
         return UnreachableError(
             f"no answer from the Kubernetes API server {server}: {_root_cause(error)}. "
             "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
         )
-    return ConfigurationError(f"cannot connect to Kubernetes: {error}. Check kubeconfig, context and the K8S_AUTH_* variables.")
+    said = str(error).rstrip(".")
+    return ConfigurationError(f"cannot connect to Kubernetes with {source}: {said}. Check the file, its context and the credentials.")

@@ -73,9 +73,7 @@ class Permission(t.NamedTuple):
     attempts: int
 
 
-def may_restart(
-    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int
-) -> Permission:
+def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int) -> Permission:
     """Apply cooldown, exponential back-off and the limit of attempts.
 
     An outcome of another revision counts as absent: somebody rolled the workload since. ``cooldown_s`` is kept after every

@@ -76,6 +76,7 @@ __all__ = [
 
 T = t.TypeVar("T")
 
+
 class WatchEvent(Struct, frozen=True):
     """One line of a watch; ``object`` stays bytes for whoever knows its kind."""
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which columns a map has: nodes grouped by zone while they fit, then zones, then the busiest ones and one for all others."""
+"""Which columns a map has.
+
+Nodes grouped by zone while they fit, then zones, then the busiest of these and one column for all others.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ class Column:
 
 
 class Grid:
-    """Columns and how counts fall into them. ``unit`` is nodes, zones or domains; ``others`` counts what the last column adds up."""
+    """Columns and how counts fall into them.
+
+    ``unit`` is nodes, zones or domains. ``others`` counts what the last column adds up.
+    """
 
     def __init__(self, unit: str, columns: Sequence[Column], *, others: int = 0) -> None:
         self.unit = unit
@@ -50,6 +56,17 @@ class Grid:
                 cells[place] = (cells[place] or 0) + count
         return cells
 
+    def labels(self) -> list[str]:
+        """The columns' full labels."""
+        return [column.label for column in self.columns]
+
+    def short_labels(self) -> tuple[list[str], str]:
+        """Labels without what they have in common, and that as ``beginning…end``; empty where there is nothing."""
+        labels = self.labels()
+        last = labels[-1:] if self.others else []
+        short, left_out = _shortened(labels[: len(labels) - len(last)])
+        return short + last, left_out
+
     def groups(self) -> list[tuple[str, int]]:
         """Neighbouring columns of one zone: its name and how many they are; empty where columns have no zones."""
         found: list[tuple[str, int]] = []
@@ -59,6 +76,20 @@ class Grid:
             else:
                 found.append((column.group, 1))
         return [(name or NO_ZONE, size) for name, size in found] if any(name for name, _size in found) else []
+
+
+def _shortened(names: Sequence[str]) -> tuple[list[str], str]:
+    """Names without their common beginning and the domain name that all of them end in, and what was left out."""
+    if len(names) < 2:
+        return list(names), ""
+    end = names[0][names[0].find(".") :] if "." in names[0] else ""
+    if any(not name.endswith(end) for name in names):
+        end = ""
+    bare = [name[: len(name) - len(end)] for name in names]
+    first, last = min(bare), max(bare)
+    common = next((place for place, letter in enumerate(first) if last[place : place + 1] != letter), len(first))
+    start = first[: max(first[:common].rfind(mark) for mark in "-._") + 1]
+    return [name[len(start) :] for name in bare], f"{start}…{end}" if start or end else ""
 
 
 def grids(report: Report) -> list[Grid]:
@@ -75,7 +106,10 @@ def grids(report: Report) -> list[Grid]:
 
 
 def busiest_of(grid: Grid, report: Report, *, max_columns: int) -> Grid:
-    """The grid's columns with most replicas, in their order, and a last one for all others; at most ``max_columns``, at least 2."""
+    """The grid's columns with most replicas, in their order, and a last one for all others.
+
+    These are at most ``max_columns``, but never fewer than 2.
+    """
     if len(grid.columns) <= max_columns:
         return grid
     before, after = report.replicas
@@ -103,7 +137,7 @@ def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]
 
 
 def _shown_nodes(report: Report) -> list[NodeInfo]:
-    """The domains that hold or may hold replicas of the listed workloads, by zone and name; those without a zone last."""
+    """The domains that hold or may hold replicas of the listed workloads, by zone and name; without a zone last."""
     known = {node.name: node for node in report.nodes} if report.topology_key == HOSTNAME else {}
     before, after = report.replicas
     nodes = [known.get(name, NodeInfo(name)) for name in before.keys() | after.keys()]

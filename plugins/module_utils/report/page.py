@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The report as plain values for an HTML template: everything is counted and sorted here, the template only writes it down.
+"""The report as plain values for an HTML template.
 
-Texts are not escaped: that is the template's part.
+Everything is counted and sorted here, the template only writes it down. Escaping texts is the template's part.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, choose_grid
 from .rows import Look, Report, Row
 
 MAX_COLUMNS = 32
+FEW_COLUMNS = 8
+SHORT_LABEL = 4
 BUSIEST = 10
 HEAT_STEPS = 4
 UNITS = {NODES: "node", ZONES: "zone"}
 
 
 def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t.Any]:
-    """Plain values: ``totals``, ``columns``, ``groups``, ``sections`` of rows, ``sums``, ``busiest`` and what stands around them."""
+    """Plain values: ``totals``, ``groups``, ``columns``, ``sections`` of rows, ``sums`` and what stands around them."""
     grid = choose_grid(report, max_columns=max(2, max_columns))
+    labels, left_out = grid.short_labels() if len(grid.columns) > FEW_COLUMNS else (grid.labels(), "")
     before, after = report.replicas
     busy = [row for row in report.rows if not row.quiet]
     quiet = [row for row in report.rows if row.quiet]
@@ -30,6 +33,7 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         "plan": report.plan,
         "error": report.error,
         "reason": report.reason,
+        "hint": report.hint,
         "totals": report.totals,
         "namespaces": report.summary.get("namespaces", 0),
         "healthy": report.summary.get("healthy", 0),
@@ -38,7 +42,9 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         "unit": UNITS.get(grid.unit, report.topology_key),
         "seen_twice": report.seen_twice,
         "groups": [{"name": name, "columns": size} for name, size in grid.groups()],
-        "columns": [{"name": column.label, "note": column.note} for column in grid.columns],
+        "columns": [{"label": label, "name": column.label, "note": column.note} for label, column in zip(labels, grid.columns)],
+        "upright": len(labels) > FEW_COLUMNS and max(map(len, labels)) > SHORT_LABEL,
+        "left_out": left_out,
         "fullest_column": not grid.shows_every_node,
         "sections": [
             {"name": name, "rows": [_row(row, grid) for row in rows]} for name, rows in (("busy", busy), ("quiet", quiet)) if rows
@@ -51,7 +57,7 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
 
 def _row(row: Row, grid: Grid) -> dict[str, t.Any]:
     looks = [{"when": "before", **_look(row.before, grid)}]
-    if row.after is not None and (row.deed or row.after != row.before):
+    if row.after is not None and (row.outcome or row.after != row.before):
         looks.append({"when": "after", **_look(row.after, grid)})
     return {
         "kind": row.kind,
@@ -62,7 +68,7 @@ def _row(row: Row, grid: Grid) -> dict[str, t.Any]:
         "deed": row.deed,
         "outcome": row.outcome,
         "why": row.why,
-        "duration": row.duration_s,
+        "duration": row.duration_s if row.outcome else 0,
         "advice": list(row.advice),
     }
 

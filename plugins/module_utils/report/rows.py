@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """What a person wants to know of a rebalance run: one row for each workload, from the results of the modules. Pure.
 
-The results of k8s_spread_check (before, after) and k8s_rollout_restart come in as plain values and become typed here, once.
+The results of k8s_spread_check and k8s_rollout_restart come in as plain values and become typed here, once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ class Look:
 class Row:
     """A workload before and after; ``after`` is None without a second look.
 
-    ``deed`` is restarted, to restart, skipped, refused, failed, stays, or empty where nothing is the matter. ``why`` explains it.
+    ``deed`` is restarted, to restart, skipped, refused, failed, stays, or empty where nothing is the matter.
+    ``why`` explains it.
     """
 
     kind: str
@@ -116,6 +117,13 @@ class Report:
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
 
     @property
+    def hint(self) -> str:
+        """What a beginner has to know, where nothing was found to judge."""
+        if self.error or self.reason or not self.summary or self.summary.get("namespaces"):
+            return ""
+        return "No namespace takes part: none carries the annotation that was asked for."
+
+    @property
     def seen_twice(self) -> bool:
         """Whether there is an after."""
         return any(row.after is not None for row in self.rows)
@@ -136,10 +144,10 @@ def build_report(
 ) -> Report:
     """Put the results of the modules together.
 
-    ``before`` and ``after``: of k8s_spread_check. ``restart``: of k8s_rollout_restart. Any of them may be empty, missing, or the
-    result of a skipped or failed task. Raises ReportError where one of them is no mapping.
+    ``before`` and ``after``: of k8s_spread_check. ``restart``: of k8s_rollout_restart. Any of them may be missing, or
+    the result of a skipped or failed task. Raises ReportError where one of them is no mapping.
     """
-    first, second, done = (_result(value, name) for value, name in ((before, "before"), (after, "after"), (restart, "restart")))
+    first, second, done = _result(before, "before"), _result(after, "after"), _result(restart, "restart")
     second = second if "workloads" in second else {}
     key = _topology_key(first)
     actions = {_key(entry): entry for entry in done.get("workloads") or ()}
@@ -166,9 +174,9 @@ def build_report(
     )
 
 
-def natural(name: str) -> tuple[tuple[int, str], ...]:
+def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
     """A sort key by which worker-2 comes before worker-10."""
-    return tuple((int(digits or 0), text) for text, digits in re.findall(r"(\D+)|(\d+)", name))
+    return tuple((bool(text), int(digits or 0), text) for text, digits in re.findall(r"(\D+)|(\d+)", name))
 
 
 def _result(value: t.Any, name: str) -> Mapping[str, t.Any]:

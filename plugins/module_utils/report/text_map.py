@@ -8,7 +8,8 @@ import textwrap
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..spread.distribution import COLLAPSED, SKEWED
+from ..memory.outcome import IMPROVED
+from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
 from .rows import FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
 
@@ -42,16 +43,16 @@ def render_text(report: Report, *, width: int = 120, max_rows: int = 60) -> str:
 
 def _head(report: Report, width: int) -> list[str]:
     nodes, summary = report.node_counts, report.summary
-    lines = [f"{report.cluster}: error: {report.error}" if report.cluster else f"error: {report.error}"] if report.error else []
+    name = f"{report.cluster}: " if report.cluster else ""
+    lines = [f"{name}error: {report.error}"] if report.error else []
     if nodes:
-        name = f"{report.cluster}: " if report.cluster else ""
-        lines.append(
-            f"{name}{_number(summary.get('checked', 0), 'workload')} in {_number(summary.get('namespaces', 0), 'namespace')}, "
-            f"{_number(nodes.get('total', 0), 'node')}, {nodes.get('eligible', 0)} of them open to these workloads"
-        )
-        lines.append(_counts(report))
-    if report.reason:
-        lines.append(f"Nothing was judged and nothing is done. {report.reason}")
+        workloads = _number(summary.get("checked", 0), "workload")
+        namespaces = _number(summary.get("namespaces", 0), "namespace")
+        total = _number(nodes.get("total", 0), "node")
+        lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
+        lines.append(f"Nothing was judged and nothing is done. {report.reason}" if report.reason else _counts(report))
+    if report.hint:
+        lines.append(report.hint)
     return [part for line in lines for part in textwrap.wrap(line, width)]
 
 
@@ -61,7 +62,8 @@ def _counts(report: Report) -> str:
     if report.plan:
         texts.append(f"plan: {totals[RESTARTED]} to restart")
     else:
-        texts.append(f"restarted {totals[RESTARTED]}" + (f" (improved {totals['improved']})" if totals[RESTARTED] else ""))
+        improved = f" (improved {totals['improved']})" if totals[RESTARTED] else ""
+        texts.append(f"restarted {totals[RESTARTED]}{improved}")
     texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED))
     return "   ".join(texts)
 
@@ -120,9 +122,7 @@ def _fitting(report: Report, rows: Sequence[Row], room: int) -> _Cells:
 
 
 def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool) -> _Cells:
-    labels, left_out = [column.label for column in grid.columns], ""
-    if short:
-        labels, left_out = _shortened(labels, others=bool(grid.others))
+    labels, left_out = grid.short_labels() if short else (grid.labels(), "")
     marks = [_clip(label, MAX_LABEL) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
     table = [_row_cells(grid, row.before, row.after) for row in rows]
     before, after = report.replicas
@@ -164,21 +164,6 @@ def _group_line(grid: Grid, widths: Sequence[int]) -> list[str]:
     return [(" " * GAP).join(texts)] if groups else []
 
 
-def _shortened(labels: Sequence[str], *, others: bool) -> tuple[list[str], str]:
-    """Labels without their common beginning and without the domain name of the machines, and what was left out."""
-    names = list(labels[:-1] if others else labels)
-    rest = list(labels[-1:] if others else [])
-    end = names[0][names[0].find(".") :] if "." in names[0] else ""
-    if not end or any(not name.endswith(end) or name == end for name in names):
-        end = ""
-    bare = [name[: len(name) - len(end)] for name in names]
-    first, last = min(bare), max(bare)
-    common = next((i for i, letter in enumerate(first) if last[i : i + 1] != letter), len(first))
-    start = first[:common]
-    start = start[: max(start.rfind(mark) for mark in "-._") + 1] if len(bare) > 1 else ""
-    return [name[len(start) :] for name in bare] + rest, f"{start}…{end}" if start or end else ""
-
-
 def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
     unit = {NODES: "node", ZONES: "zone"}.get(grid.unit, report.topology_key)
     texts = [f"replicas by {unit}", f"{OPEN} none, but open to it"]
@@ -194,8 +179,8 @@ def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
     text = f"({'; '.join(texts)})"
     if grid.shows_every_node or grid.unit == DOMAINS:
         return [text]
-    busiest = ", ".join(f"{name} {_change(before, after)}" for name, before, after in busiest_domains(report, limit=BUSIEST))
-    return [text, f"Nodes with most replicas of these workloads: {busiest}"]
+    busiest = [f"{name} {_change(before, after)}" for name, before, after in busiest_domains(report, limit=BUSIEST)]
+    return [text, f"Nodes with most replicas of these workloads: {', '.join(busiest)}"]
 
 
 def _title(row: Row) -> str:
@@ -207,6 +192,8 @@ def _state(row: Row) -> str:
     verdict = row.before.verdict
     if row.after is not None and row.after.verdict and row.after.verdict != verdict:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
+    if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
+        return verdict
     if row.deed == RESTARTED:
         return f"{verdict}, {row.outcome or RESTARTED}"
     return f"{verdict}, {row.deed}" if row.deed else verdict

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from ..model.objects import Container, Pod
 from .resources import is_sidecar
 
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared, never bound
+ANY_ADDRESS = "0.0.0.0"
 
 Port = tuple[str, int]
 """Protocol and number."""

@@ -72,6 +72,8 @@ class Placement:
 
         Simulated pods need a uid of their own. Raises KeyError for a node that the snapshot does not have.
         """
+        if node_name not in self.snapshot.nodes:
+            raise KeyError(node_name)
         self.remove(pod)
         key = pod_key(pod)
         self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))

@@ -94,7 +94,6 @@ def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], Amounts]) -> Amount
         if is_sidecar(container):
             _add(running, amounts)
             _add(sidecars, amounts)
-            _raise_to(starting, sidecars)
         else:
             together = dict(sidecars)
             _add(together, amounts)
@@ -116,19 +115,12 @@ def _container_requests(container: Container) -> Amounts:
     return _parse({**resources.limits, **(resources.requests or {})} if resources.limits else resources.requests)
 
 
-def _container_limits(container: Container) -> Amounts:
-    return _parse(container.resources.limits) if container.resources is not None else {}
-
-
 def _pod_level_requests(pod: Pod) -> Amounts:
     """Pod-level requests as the API server completes them: from the containers' requests, then from the pod's limits."""
     resources = pod.spec.resources
     if resources is None or not (resources.requests or resources.limits):
         return {}
     requests, limits = _parse(resources.requests), _parse(resources.limits)
-    for name, amount in _aggregate(pod, _container_limits).items():
-        if name.startswith(HUGE_PAGES_PREFIX) and name not in requests:
-            limits.setdefault(name, amount)
     if limits:
         for name, amount in _aggregate(pod, _container_requests).items():
             if name in (CPU, MEMORY):

@@ -106,7 +106,7 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
             skipped[name] = unreadable[name]
         elif namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
             if options.namespaces is not None and options.namespace_annotation is not None:
-                skipped[name] = "not_annotated: namespace has no annotation {0}={1}".format(*options.namespace_annotation)
+                skipped[name] = "not_annotated: namespace has no annotation {}={}".format(*options.namespace_annotation)
         elif namespace is not None:
             chosen.append(namespace)
     return chosen, skipped

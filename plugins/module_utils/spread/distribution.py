@@ -65,7 +65,9 @@ def distribute(topology_key: str, node_names: Iterable[str], nodes: Mapping[str,
     )
 
 
-def distribute_pods(topology_keys: Iterable[str], pods: Iterable[Pod], nodes: Mapping[str, Node], eligible: Iterable[str]) -> list[Distribution]:
+def distribute_pods(
+    topology_keys: Iterable[str], pods: Iterable[Pod], nodes: Mapping[str, Node], eligible: Iterable[str]
+) -> list[Distribution]:
     """One distribution for each topology key."""
     homes = [pod.spec.node_name for pod in pods]
     names = list(eligible)

@@ -11,7 +11,6 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
-
 from tests.integration.modules.module_process import Modules
 
 _NUMBERS = itertools.count(1)
@@ -33,9 +32,7 @@ def modules(cluster: Cluster) -> Modules:
 def namespace(cluster: Cluster) -> Iterator[str]:
     """An annotated namespace; its workloads are gone when the test ends, so that they hold no room."""
     name = f"test-{next(_NUMBERS)}"
-    cluster.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}}
-    )
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
     cluster.wait_namespace(name)
     yield name
     cluster.kubectl("delete", "deployment,statefulset", "--all", "-n", name, "--wait=false")

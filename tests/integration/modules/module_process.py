@@ -17,7 +17,9 @@ COLLECTIONS = REPOSITORY / ".venv" / "collections"
 PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
 
 
-def start_module(name: str, params: dict[str, Any], *, check_mode: bool = False, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def start_module(
+    name: str, params: dict[str, Any], *, check_mode: bool = False, env: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
     """The running module; its options have been handed over."""
     arguments = {"ANSIBLE_MODULE_ARGS": {**params, "_ansible_check_mode": check_mode}}
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBECONFIG", "PYTHONPATH"))}
@@ -56,9 +58,7 @@ class Modules:
         """Run a module to its end."""
         return result_of(self.start(module, check_mode=check_mode, env=env, **params))
 
-    def start(
-        self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any
-    ) -> subprocess.Popen[str]:
+    def start(self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any) -> subprocess.Popen[str]:
         """Start a module and do not wait for it."""
         return start_module(module, {"kubeconfig": str(self.kubeconfig), **params}, check_mode=check_mode, env=env)
 

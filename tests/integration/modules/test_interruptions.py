@@ -8,10 +8,19 @@ import signal
 from typing import Any
 
 from lab.cluster import Cluster
-
 from tests.integration.modules.admission_webhook import Review, deployment_webhook
 from tests.integration.modules.module_process import Modules, result_of
-from tests.integration.modules.workloads import RESTARTED_AT, deployment, identity, outcome, pile_up, pod_uids, read, restarted_at, wait_until
+from tests.integration.modules.workloads import (
+    RESTARTED_AT,
+    deployment,
+    identity,
+    outcome,
+    pile_up,
+    pod_uids,
+    read,
+    restarted_at,
+    wait_until,
+)
 
 SLOW = {"lab.onprem/ready-delay": "3"}
 
@@ -31,9 +40,7 @@ def is_restart(review: Review) -> bool:
     return old != new
 
 
-def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(
-    cluster: Cluster, modules: Modules, namespace: str
-) -> None:
+def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = slow_deployment(namespace)
     pile_up(cluster, web)
     process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
@@ -50,9 +57,7 @@ def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(
     assert outcome(cluster, web)["verdict"] == "improved"  # type: ignore[index]
 
 
-def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(
-    cluster: Cluster, modules: Modules, namespace: str
-) -> None:
+def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     seen: list[str] = []
@@ -70,7 +75,7 @@ def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(
     assert seen
     modules.restart(workloads=[identity(web)])
     assert outcome(cluster, web)["verdict"] == "improved"  # type: ignore[index]
-    restarts = [rs for rs in cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]]
+    restarts = list(cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"])
     assert len(restarts) == 2, "the first revision and one restart"
 
 
@@ -171,4 +176,4 @@ def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, mod
     pile_up(cluster, web)
     result = Modules(kubeconfig).restart(workloads=[identity(web)], wait_sleep=1)
     assert (result["workloads"][0]["action"], result["workloads"][0]["verdict"]) == ("restarted", "improved"), result
-    assert any("no event was written" in warning for warning in result["warnings"])
+    assert any("no event was written" in str(warning) for warning in result["warnings"])

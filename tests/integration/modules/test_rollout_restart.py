@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 
 from lab.cluster import Cluster
-
 from tests.integration.modules.module_process import Modules
 from tests.integration.modules.workloads import (
     RESTARTED_AT,
@@ -56,9 +55,7 @@ def test_the_patch_is_one_and_writes_the_restart_and_the_memory_only(cluster: Cl
     mark = audit.mark()
     modules.restart(workloads=[identity(web)], wait=False)
     after = read(cluster, web)
-    patches = [
-        event for event in audit.events(since=mark, user_agent="onprem.kube_scheduling/k8s_rollout_restart", verb="patch")
-    ]
+    patches = list(audit.events(since=mark, user_agent="onprem.kube_scheduling/k8s_rollout_restart", verb="patch"))
     assert len(patches) == 1
     template = dict(after["spec"]["template"]["metadata"])
     stamp = template.pop("annotations")

@@ -75,9 +75,7 @@ def pile_up(cluster: Cluster, *manifests: dict[str, Any], node: str | None = Non
 def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
     """Until kubectl says that the rollout is done."""
     metadata = manifest["metadata"]
-    cluster.kubectl(
-        "rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=60s"
-    )
+    cluster.kubectl("rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=60s")
 
 
 def workers(cluster: Cluster) -> list[str]:

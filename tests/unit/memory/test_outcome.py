@@ -24,9 +24,7 @@ def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1",
 
 
 def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
-    permission = may_restart(
-        remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3
-    )
+    permission = may_restart(remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3)
     return permission.refusal.partition(":")[0], permission.attempts
 
 
@@ -58,10 +56,16 @@ def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "nonsense", "[]", '{"time":"yesterday","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}']
-    + ['{"time":"2026-01-01T00:00:00","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}']
-    + ['{"time":"2026-01-01T00:00:00Z","attempts":-1,"verdict":"failed","revision":"r","eligible":"e"}']
-    + ['{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"great","revision":"r","eligible":"e"}'],
+    [
+        "",
+        "{}",
+        "nonsense",
+        "[]",
+        '{"time":"yesterday","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":-1,"verdict":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"great","revision":"r","eligible":"e"}',
+    ],
 )
 def test_what_cannot_be_read_counts_as_absent(text):
     assert read_outcome({OUTCOME_ANNOTATION: text}) is None

@@ -115,8 +115,13 @@ def test_lowest_available_of_a_stateful_set_counts_the_partition():
 
 @pytest.mark.parametrize(
     ("modes", "expected"),
-    [(["ReadWriteOnce"], "shared_rwo_volume"), (["ReadWriteOncePod"], "shared_rwo_volume"), (["ReadWriteMany"], ""), ([], "")]
-    + [(["ReadWriteOnce", "ReadOnlyMany"], "")],
+    [
+        (["ReadWriteOnce"], "shared_rwo_volume"),
+        (["ReadWriteOncePod"], "shared_rwo_volume"),
+        (["ReadWriteMany"], ""),
+        ([], ""),
+        (["ReadWriteOnce", "ReadOnlyMany"], ""),
+    ],
 )
 def test_a_claim_that_only_one_node_can_mount(modes, expected):
     cluster = workers(2)
@@ -148,7 +153,8 @@ def test_quotas_bound_the_surge(hard, used, spec, expected):
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "desired", "expected"), [(1, 9, 3, ""), (1, 9, 0, ""), (1, 9, 5, "autoscaling"), (4, 9, 3, "autoscaling"), (1, 2, 3, "autoscaling")]
+    ("low", "high", "desired", "expected"),
+    [(1, 9, 3, ""), (1, 9, 0, ""), (1, 9, 5, "autoscaling"), (4, 9, 3, "autoscaling"), (1, 2, 3, "autoscaling")],
 )
 def test_an_autoscaler_that_is_about_to_act(low, high, desired, expected):
     cluster = workers(2)

@@ -55,7 +55,9 @@ def test_full_nodes_are_counted_as_blockers():
 
 def test_without_room_for_the_surge_pod_the_rollout_would_hang():
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1", "worker-1"], template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "2"}}}]}})
+    cluster.deployment(
+        "web", ["worker-1", "worker-1"], template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "2"}}}]}}
+    )
     fill(cluster, "worker-2")
     assert helps(cluster)[0] is False
 

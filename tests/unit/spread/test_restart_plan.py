@@ -55,7 +55,9 @@ def test_a_healthy_one_only_if_it_is_asked_for_by_name():
 def test_no_restart_in_vain():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
-    cluster.pod("filler", "worker-2", template={"metadata": {}, "spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "4"}}}]}})
+    cluster.pod(
+        "filler", "worker-2", template={"metadata": {}, "spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "4"}}}]}}
+    )
     assert decision(cluster) == ("skipped", "no_gain")
     assert decision(cluster, only_if_helps=False) == ("restart", "collapsed")
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
+    HorizontalPodAutoscaler,
+    Namespace,
     Node,
     PersistentVolumeClaim,
     Pod,
@@ -14,7 +16,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objec
     ResourceQuota,
     Workload,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import HorizontalPodAutoscaler, Namespace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, force_setattr
 
@@ -42,12 +43,12 @@ class ClusterBuilder:
         self.claims: list[PersistentVolumeClaim] = []
         self.namespace("app", {"collectdeployments": "allow"})
 
-    def namespace(self, name: str, annotations: t.Optional[dict[str, str]] = None, phase: str = "Active") -> None:
+    def namespace(self, name: str, annotations: dict[str, str] | None = None, phase: str = "Active") -> None:
         """A namespace."""
         value = {"metadata": {"name": name, "annotations": annotations or {}}, "status": {"phase": phase}}
         self.namespaces.append(struct(Namespace, value))
 
-    def node(self, name: str, *, labels: t.Optional[dict[str, str]] = None, ready: bool = True, **spec: t.Any) -> None:
+    def node(self, name: str, *, labels: dict[str, str] | None = None, ready: bool = True, **spec: t.Any) -> None:
         """A node with 4 cpu and 16Gi; ``allocatable`` overrides, other keywords go into its spec."""
         allocatable = spec.pop("allocatable", {"cpu": "4", "memory": "16Gi", "pods": "110"})
         value = {
@@ -62,10 +63,10 @@ class ClusterBuilder:
         name: str,
         homes: t.Sequence[str],
         *,
-        replicas: t.Optional[int] = None,
-        template: t.Optional[Json] = None,
-        metadata: t.Optional[Json] = None,
-        status: t.Optional[Json] = None,
+        replicas: int | None = None,
+        template: Json | None = None,
+        metadata: Json | None = None,
+        status: Json | None = None,
         **spec: t.Any,
     ) -> Workload:
         """A finished Deployment whose ready pods are on ``homes`` (an empty text is a pending pod)."""
@@ -90,7 +91,7 @@ class ClusterBuilder:
             self.pod(f"{name}-{index}", home, owner=("ReplicaSet", f"rs-{name}-hash1"), template=value["spec"]["template"])
         return workload
 
-    def replica_set(self, deployment: str, revision: int, pod_template_hash: str, *, annotations: t.Optional[Json] = None) -> None:
+    def replica_set(self, deployment: str, revision: int, pod_template_hash: str, *, annotations: Json | None = None) -> None:
         """A ReplicaSet of a Deployment; the highest revision is the current one."""
         value = {
             "metadata": {
@@ -105,7 +106,7 @@ class ClusterBuilder:
         self.replica_sets.append(struct(Workload, value))
 
     def stateful_set(
-        self, name: str, homes: t.Sequence[str], *, template: t.Optional[Json] = None, status: t.Optional[Json] = None, **spec: t.Any
+        self, name: str, homes: t.Sequence[str], *, template: Json | None = None, status: Json | None = None, **spec: t.Any
     ) -> Workload:
         """A finished StatefulSet, pod ``i`` on ``homes[i]``."""
         value = {
@@ -135,9 +136,9 @@ class ClusterBuilder:
         name: str,
         node: str,
         *,
-        owner: t.Optional[tuple[str, str]] = None,
-        template: t.Optional[Json] = None,
-        labels: t.Optional[Json] = None,
+        owner: tuple[str, str] | None = None,
+        template: Json | None = None,
+        labels: Json | None = None,
         phase: str = "Running",
         **metadata: t.Any,
     ) -> None:
@@ -208,7 +209,7 @@ class ClusterBuilder:
         )
 
 
-def _template(app: str, template: t.Optional[Json]) -> Json:
+def _template(app: str, template: Json | None) -> Json:
     """A pod template of one container that asks for 100m cpu, changed by what the test gives as ``spec``."""
     spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "100m"}}}], **((template or {}).get("spec") or {})}
     return {"metadata": {"labels": {"app": app}, **((template or {}).get("metadata") or {})}, "spec": spec}

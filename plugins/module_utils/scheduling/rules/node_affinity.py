@@ -26,7 +26,7 @@ def prepare_names(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     if names is None:
         return None
     if not names:
-        return lambda node: CONFLICT
+        return lambda _node: CONFLICT
     return lambda node: PASSED if node.name in names else UNNAMED
 
 
@@ -75,17 +75,18 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     return _compile(term)(node)
 
 
-_Test = t.Callable[[t.Optional[str]], bool]
-"""Whether an expression holds for the value of its label, None being no such label."""
+if t.TYPE_CHECKING:
+    # Whether an expression holds for the value of its label, None being no such label.
+    _Test = t.Callable[[str | None], bool]
 
 
 def _compile(term: NodeSelectorTerm) -> t.Callable[[Node], bool]:
     tests = [(expression.key, _label_test(expression)) for expression in term.match_expressions or ()]
     fields = [(field.key, _field_test(field)) for field in term.match_fields or ()]
     if not tests and not fields:
-        return lambda node: False
+        return lambda _node: False
     if any(test is None for _key, test in (*tests, *fields)):
-        return lambda node: False
+        return lambda _node: False
     sound = [(key, test) for key, test in tests if test is not None]
     sound_fields = [(key, test) for key, test in fields if test is not None]
 
@@ -135,5 +136,4 @@ def _field_test(requirement: NodeSelectorRequirement) -> _Test | None:
 
 def _number(text: str) -> int | None:
     """A 64-bit integer as Go's ParseInt takes it."""
-    number = int(text) if _INTEGER.fullmatch(text) else None
-    return number if number in _INT64 else None
+    return int(text) if _INTEGER.fullmatch(text) and int(text) in _INT64 else None

@@ -60,5 +60,4 @@ def _is_for(toleration: Toleration, taint: Taint) -> bool:
 
 def _number(text: str) -> int | None:
     """A 64-bit integer in canonical form: no plus sign, no leading zeros."""
-    number = int(text) if _DECIMAL.fullmatch(text) else None
-    return number if number in _INT64 else None
+    return int(text) if _DECIMAL.fullmatch(text) and int(text) in _INT64 else None

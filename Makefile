@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+
+# Everything runs in .venv, which `env` makes; BASE_PYTHON=... chooses the interpreter below it.
+BASE := python3
+PYTHON := .venv/bin/python
+STEP := $(PYTHON) -m tools.step
+
+# Cheapest first; `test` stops at the first that fails.
+CHECKS := ruff yamllint changelog-lint mypy unit docs-lint ansible-lint docs sanity importer integration
+
+COLLECTION := ansible_collections.onprem.kube_scheduling
+TYPED := lab tools $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help env demo test lab-binaries lab-up lab-down format build $(CHECKS)
+
+help: ## list the targets
+	@echo "Targets of this Makefile:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: ## make .venv: Python libraries, tools and the collections
+	@$(BASE) -m tools.env
+
+## The simulated cluster
+
+demo: env ## show the main job on a simulated cluster, from piled-up to spread
+	@$(PYTHON) -m lab.demo
+
+lab-up: env ## start a simulated cluster; its kubeconfig is .lab/kubeconfig
+	@$(PYTHON) -m lab up
+
+lab-down: env ## end it
+	@$(PYTHON) -m lab down
+
+lab-binaries: env ## build the programs of the simulated cluster (minutes once, then cached)
+	@$(STEP) lab-binaries -- python -m lab binaries
+
+## Checks
+
+test: $(CHECKS) ## run every check
+
+ruff: env ## check: Python style and formatting
+	@$(STEP) ruff -- sh -c 'ruff check . && ruff format --check .'
+
+yamllint: env ## check: YAML style
+	@$(STEP) yamllint -- yamllint --strict .
+
+changelog-lint: env ## check: changelog fragments
+	@$(STEP) changelog-lint -- antsibull-changelog lint
+
+mypy: env ## check: types (strict)
+	@$(STEP) mypy -- mypy $(addprefix -p ,$(TYPED))
+
+unit: env ## check: unit tests
+	@$(STEP) unit -- python -m pytest tests/unit
+
+docs-lint: env ## check: documentation of modules, plugins and roles
+	@$(STEP) docs-lint -- antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .
+
+ansible-lint: env ## check: ansible-lint, production profile, offline
+	@$(STEP) ansible-lint -- ansible-lint --offline
+
+docs: env ## check: build the reference into docs/build
+	@$(STEP) docs -- python -m tools.docs
+
+sanity: env ## check: ansible-test sanity
+	@$(STEP) sanity -- python -m tools.sanity
+
+build: env ## build the collection artifact into dist/
+	@$(STEP) build -- python -m tools.build
+
+importer: build ## check: galaxy-importer on the built artifact
+	@$(STEP) importer -- python -m tools.importer
+
+# Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
+integration: lab-binaries ## check: integration tests on the simulated cluster
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10
+
+format: env ## rewrite Python files as `ruff` wants them
+	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .

@@ -1,0 +1,99 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Thousands of objects in a second, written straight into the cluster's etcd.
+
+The API server is passed by: nothing is validated, admitted or quota-checked. For big scenarios and benchmarks only;
+a hundred times faster than creating the objects one by one.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from lab.errors import LabError
+
+# Where the API server looks for them below /registry.
+STORED_AS = {
+    "Deployment": "deployments",
+    "Namespace": "namespaces",
+    "Node": "minions",
+    "Pod": "pods",
+    "ReplicaSet": "replicasets",
+    "ServiceAccount": "serviceaccounts",
+    "StatefulSet": "statefulsets",
+}
+# etcd takes up to 128 operations and 1.5 MB in one transaction.
+OBJECTS_PER_TRANSACTION = 100
+
+
+def load(etcd_address: str, objects: Iterable[dict[str, Any]]) -> int:
+    """Store the objects, which must not exist yet, and return how many they were.
+
+    `uid` and `creationTimestamp` are filled in where they are missing. Raises LabError for a kind that is not in
+    STORED_AS, and for a batch of which an object exists already.
+    """
+    count = 0
+    connection = http.client.HTTPConnection(etcd_address, timeout=60)
+    try:
+        remaining = iter(objects)
+        while batch := dict(map(_entry, islice(remaining, OBJECTS_PER_TRANSACTION))):
+            _store(connection, batch)
+            count += len(batch)
+    finally:
+        connection.close()
+    return count
+
+
+def _entry(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Key and stored form of one object."""
+    kind, metadata = item.get("kind", ""), item["metadata"]
+    if kind not in STORED_AS:
+        raise LabError(f"bulk load: kind {kind!r} is not supported; supported are {', '.join(STORED_AS)}")
+    place = [STORED_AS[kind], metadata.get("namespace", ""), metadata["name"]]
+    defaults = {"uid": str(uuid.uuid4()), "creationTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return "/".join(["/registry", *filter(None, place)]), item | {"metadata": defaults | metadata}
+
+
+def _store(connection: http.client.HTTPConnection, entries: dict[str, dict[str, Any]]) -> None:
+    keys = {key: _base64(key) for key in entries}
+    transaction = {
+        "compare": [{"key": key, "target": "VERSION", "version": "0"} for key in keys.values()],
+        "success": [
+            {"requestPut": {"key": keys[key], "value": _base64(json.dumps(item))}} for key, item in entries.items()
+        ],
+    }
+    connection.request("POST", "/v3/kv/txn", json.dumps(transaction), {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    body = answer.read()
+    if answer.status != http.client.OK:
+        raise LabError(f"bulk load: etcd answers {answer.status}: {body[:300].decode(errors='replace')}")
+    if not json.loads(body).get("succeeded"):
+        raise LabError(f"bulk load: some of {len(entries)} objects from {next(iter(entries))} on exist already")
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def pods_running(template: dict[str, Any], bindings: Iterable[tuple[str, str]]) -> Iterator[dict[str, Any]]:
+    """Pods from a template, each with a name and a node, that run and are Ready."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    conditions = [
+        {"type": name, "status": "True", "lastTransitionTime": now}
+        for name in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    ]
+    for name, node in bindings:
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": template["metadata"] | {"name": name},
+            "spec": {"schedulerName": "default-scheduler", **template["spec"], "nodeName": node},
+            "status": {"phase": "Running", "startTime": now, "conditions": conditions},
+        }

@@ -1,0 +1,159 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A big cluster for measurements: Deployments whose pods are already bound, stored as their controllers would have left them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lab import bulk
+from lab.cluster import Cluster, up
+from lab.errors import LabError
+
+NODES = 5_000
+NAMESPACES = 50
+REPLICAS = 20
+COLLAPSED_EVERY = 100
+"""One Deployment in so many is piled up on one node."""
+
+
+def start(folder: Path, *, pods: int) -> Cluster:
+    """5,000 nodes and ``pods`` pods in Deployments of 20, without the programs that would move them."""
+    cluster = up(folder, "bench", scenario="big", log=print)
+    for component in ("kube-scheduler", "kube-controller-manager"):
+        cluster.kill(component)
+    print(f"storing {pods} pods", flush=True)
+    cluster.bulk_load(_objects(pods // REPLICAS))
+    _wait_until_listed(cluster, pods)
+    return cluster
+
+
+def _wait_until_listed(cluster: Cluster, pods: int) -> None:
+    """The API server needs a while to take so many objects into its cache; until then its lists time out."""
+    deadline = time.monotonic() + 300
+    while time.monotonic() < deadline:
+        with contextlib.suppress(LabError):
+            page = cluster.get("/api/v1/pods?limit=1")
+            if 1 + page["metadata"].get("remainingItemCount", 0) >= pods:
+                # The first whole list may still run into the server's own time limit.
+                cluster.get("/api/v1/pods")
+                return
+        time.sleep(1)
+    raise SystemExit(f"the API server does not list {pods} pods after 300 s")
+
+
+def _objects(deployments: int) -> Iterator[dict[str, Any]]:
+    for index in range(NAMESPACES):
+        metadata = {"name": f"team-{index}", "annotations": {"collectdeployments": "allow"}}
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": {"phase": "Active"}}
+    for index in range(deployments):
+        yield from _deployment(index)
+
+
+def _deployment(index: int) -> Iterator[dict[str, Any]]:
+    namespace, name, pod_hash = f"team-{index % NAMESPACES}", f"app-{index}", f"{index:08x}f"
+    uids = {kind: str(uuid.uuid4()) for kind in ("Deployment", "ReplicaSet")}
+    labels = {"app": name, "app.kubernetes.io/managed-by": "helm", "tier": "backend"}
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), REPLICAS)
+    spec = {
+        "replicas": REPLICAS,
+        "selector": {"matchLabels": {"app": name}},
+        "template": {"metadata": {"labels": labels}, "spec": _pod_spec(name)},
+    }
+    revision = {"deployment.kubernetes.io/revision": "1"}
+    api = {"apiVersion": "apps/v1"}
+    metadata = {"name": name, "namespace": namespace, "uid": uids["Deployment"], "generation": 1, "labels": labels, "annotations": revision}
+    yield {**api, "kind": "Deployment", "metadata": metadata, "spec": spec, "status": {"observedGeneration": 1, **counts}}
+    yield {
+        **api,
+        "kind": "ReplicaSet",
+        "metadata": {
+            "name": f"{name}-{pod_hash}",
+            "namespace": namespace,
+            "uid": uids["ReplicaSet"],
+            "labels": {**labels, "pod-template-hash": pod_hash},
+            "annotations": revision,
+            "ownerReferences": [_owner("Deployment", name, uids["Deployment"])],
+        },
+        "spec": spec,
+        "status": {"observedGeneration": 1, "replicas": REPLICAS},
+    }
+    template = {
+        "metadata": {
+            "namespace": namespace,
+            "labels": {**labels, "pod-template-hash": pod_hash},
+            "ownerReferences": [_owner("ReplicaSet", f"{name}-{pod_hash}", uids["ReplicaSet"])],
+            "managedFields": _managed_fields(),
+        },
+        "spec": _pod_spec(name),
+    }
+    yield from bulk.pods_running(template, ((f"{name}-{pod_hash}-{replica}", _node(index, replica)) for replica in range(REPLICAS)))
+
+
+def _node(index: int, replica: int) -> str:
+    position = index * 7 if index % COLLAPSED_EVERY == 0 else index * REPLICAS + replica * 13
+    return f"worker-{position % NODES + 1}"
+
+
+def _owner(kind: str, name: str, uid: str) -> dict[str, Any]:
+    return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}
+
+
+def _pod_spec(name: str) -> dict[str, Any]:
+    """About as much as a pod of a usual chart has: environment, probes, mounts, tolerations."""
+    probe = {
+        "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
+        "periodSeconds": 10,
+        "timeoutSeconds": 1,
+        "failureThreshold": 3,
+    }
+    container = {
+        "name": "main",
+        "image": f"registry.example/{name}:1.2.3",
+        "imagePullPolicy": "IfNotPresent",
+        "env": [{"name": f"SETTING_{number}", "value": f"value-{number}"} for number in range(10)],
+        "ports": [{"name": "http", "containerPort": 8080, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+        "livenessProbe": probe,
+        "readinessProbe": probe,
+        "volumeMounts": [{"name": "kube-api-access", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": True}],
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+    }
+    tolerations = [
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for key in ("not-ready", "unreachable")
+    ]
+    token = {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}
+    return {
+        "containers": [container],
+        "dnsPolicy": "ClusterFirst",
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+        "priority": 0,
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "serviceAccountName": "default",
+        "terminationGracePeriodSeconds": 30,
+        "tolerations": tolerations,
+        "volumes": [{"name": "kube-api-access", "projected": {"defaultMode": 420, "sources": [token]}}],
+    }
+
+
+def _managed_fields() -> list[dict[str, Any]]:
+    """As large as the entries of a controller and a kubelet, which every real list carries."""
+    fields = {f"f:field-{number}": {"f:inner": {}, "f:other": {".": {}, "f:leaf": {}}} for number in range(16)}
+    entry = {
+        "apiVersion": "v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": fields},
+        "operation": "Update",
+        "time": "2026-01-01T00:00:00Z",
+    }
+    return [{**entry, "manager": "kube-controller-manager"}, {**entry, "manager": "kubelet", "subresource": "status"}]

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Where the predicates and the real scheduler disagree about a pod."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodTemplate, pod_of_template
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+
+from tests.integration.oracle.recorder import REFUSAL
+from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.world import Answer
+
+SCHEDULERS = frozenset({SCHEDULER_NAME})
+# Reasons of plugins without a rule so far, on nodes that a later plugin rejects as well: there the first reason is not known.
+NO_RULE_YET = frozenset({"node(s) didn't satisfy existing pods anti-affinity rules"})
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One pod, one node (empty for the message as a whole), both answers."""
+
+    pod: str
+    node: str
+    predicates: str
+    scheduler: str
+
+    def __str__(self) -> str:
+        return f"predicates: {self.predicates}\nscheduler:  {self.scheduler}\nnode: {self.node}\npod: {self.pod}"
+
+
+def ask_predicates(pod: Pod, placement: Placement) -> Feasibility:
+    """What the predicates say about a pod of the scheduler under observation."""
+    return find_feasible(pod, placement, schedulers=SCHEDULERS)
+
+
+def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> list[Disagreement]:
+    """Every node on which the two differ; if none, the reasons; for the pod as it is and as its template would have it."""
+    differing = [_about(name, pod, placement, found, answer) for name in sorted(_wrong_nodes(found, answer.passed))]
+    if not differing and not found.unknown and not found.unknown_nodes:
+        differing += _reasons(pod, found, answer, len(placement.snapshot.nodes))
+    if not differing and not pod.spec.runtime_class_name:
+        differing += _template(pod, placement, found, answer)
+    return differing
+
+
+def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
+    sure, possible = set(found.feasible), {*found.feasible, *found.unknown_nodes}
+    silent_yes = set() if found.unknown else sure - passed
+    return silent_yes | (passed - possible)
+
+
+def _reasons(pod: Pod, found: Feasibility, answer: Answer, node_count: int) -> list[Disagreement]:
+    ours = Counter({reason.text: count for reason, count in found.counts()})
+    theirs = message_counts(answer.message, node_count)
+    theirs.pop(REFUSAL, None)
+    if ours == theirs or theirs.keys() & NO_RULE_YET:
+        return []
+    return [Disagreement(_text(pod), "", f"{dict(ours)}, passed {sorted(found.feasible)}", answer.message)]
+
+
+def message_counts(message: str, node_count: int) -> Counter[str]:
+    """The reasons of a message such as ``0/5 nodes are available: 2 Insufficient cpu, 3 Too many pods.``"""
+    text = message.partition("nodes are available: ")[2].strip().removesuffix(".")
+    parts = [re.fullmatch(r"(\d+) (.+)", part) for part in text.split(", ")]
+    if any(part is None for part in parts):
+        return Counter({text: node_count})
+    return Counter({part[2]: int(part[1]) for part in parts if part is not None})
+
+
+def _template(pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> list[Disagreement]:
+    """The manifest as a workload's template, which the API server leaves as it is, must get the same answer as the pod."""
+    template = decode_json(PodTemplate, encode_json(answer.sent))
+    by_template = ask_predicates(pod_of_template(pod.metadata.namespace, template), placement)
+    if by_template == found:
+        return []
+    return [Disagreement(encode_json(answer.sent).decode(), "", f"template: {by_template}", f"pod: {found}")]
+
+
+def _about(name: str, pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> Disagreement:
+    info = placement.info(name)
+    there = [_text(other) for other in placement.pods_on(name)]
+    node = f"{_text(info.node)}\n  requested {info.requested}, used ports {info.used_ports}\n  pods " + "\n  pods ".join(there)
+    ours = f"rejected {found.rejected[name]}" if name in found.rejected else "feasible"
+    theirs = f"{'feasible' if name in answer.passed else 'rejected'} ({answer.message})"
+    return Disagreement(_text(pod), node, ours, theirs)
+
+
+def _text(value: object) -> str:
+    return encode_json(value).decode()

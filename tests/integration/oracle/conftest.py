@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The oracle: a cluster of its own whose second scheduler is asked, and never binds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+
+from lab.kwok_request import FLAVOURS, Flavour
+from lab.pytest_fixtures import ClusterFactory
+from tests.integration.oracle.recorder import recording
+from tests.integration.oracle.second_scheduler import FEATURE_GATES, second_scheduler
+from tests.integration.oracle.world import World
+
+DECISIONS = "oracle_decisions"
+# Taints are those of the case alone: by default the API server gives every new node one more.
+FLAVOUR = Flavour(
+    "oracle",
+    disable_limits=True,
+    api_server_args=(("feature-gates", FEATURE_GATES), ("disable-admission-plugins", "TaintNodesByCondition")),
+)
+
+
+@pytest.fixture(scope="module")
+def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A cluster to put cases into."""
+    FLAVOURS.setdefault(FLAVOUR.name, FLAVOUR)
+    cluster = fresh_module_cluster(None, flavour=FLAVOUR.name)
+    World.prepare(cluster)
+    reader = KubeApi(connect(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
+    folder: Path = tmp_path_factory.mktemp("oracle")
+    with recording() as recorder, second_scheduler(cluster, recorder.url, folder):
+        found = World(cluster, reader, recorder)
+        yield found
+        found.close()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many decisions were compared."""
+    for report in terminalreporter.getreports("passed"):
+        for key, value in report.user_properties:
+            if key == DECISIONS and report.when == "call":
+                terminalreporter.write_line(f"oracle: {value}")

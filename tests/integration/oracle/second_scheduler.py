@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One more real kube-scheduler beside the lab's own, with the recorder as its extender."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lab.cluster import Cluster
+
+SCHEDULER_NAME = "oracle"
+FEATURE_GATES = "TaintTolerationComparisonOperators=true"
+
+
+@contextmanager
+def second_scheduler(cluster: Cluster, extender_url: str, folder: Path) -> Iterator[Path]:
+    """Run the scheduler; yields its log file."""
+    configuration, log = folder / "scheduler.yaml", folder / "scheduler.log"
+    configuration.write_text(yaml.safe_dump(_configuration(cluster.scheduler_kubeconfig, extender_url)))
+    command = [str(cluster.binary("kube-scheduler")), "--config", str(configuration), "--secure-port", "0"]
+    command += ["--feature-gates", FEATURE_GATES]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            yield log
+        finally:
+            process.terminate()
+            process.wait(timeout=20)
+
+
+def _configuration(kubeconfig: Path, extender_url: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 10000, "burst": 20000},
+        # All nodes are filtered, not only as many as would do.
+        "percentageOfNodesToScore": 100,
+        "podMaxBackoffSeconds": 1,
+        "profiles": [
+            {
+                "schedulerName": SCHEDULER_NAME,
+                # Without this, preemption would delete pods to help one that the recorder has refused.
+                "plugins": {"postFilter": {"disabled": [{"name": "*"}]}},
+            }
+        ],
+        "extenders": [{"urlPrefix": extender_url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "60s"}],
+    }

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The predicates against the real kube-scheduler, node by node, over random clusters.
+
+ORACLE_DECISIONS sets how many pod-and-node decisions are compared at least (2,000; 200,000 under SOAK=1), ORACLE_SEED which
+clusters: the same seed gives the same clusters.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.integration.oracle.cases import Case, cases
+from tests.integration.oracle.comparison import Disagreement, ask_predicates, disagreements
+from tests.integration.oracle.conftest import DECISIONS
+from tests.integration.oracle.world import Answer, World
+
+SOAK = os.environ.get("SOAK") == "1"
+WANTED = int(os.environ.get("ORACLE_DECISIONS", "200000" if SOAK else "2000"))
+SEED = int(os.environ.get("ORACLE_SEED", str(time.time_ns() % 10**9) if SOAK else "1"))
+# Fixed, because hypothesis draws other cases when it is asked for another number; from ten on, it begins with simple ones.
+CASES_PER_SEED = 7
+SHOWN = 5
+
+
+def test_predicates_agree_with_the_scheduler(world: World, record_property: Callable[[str, object], None]) -> None:
+    started = time.monotonic()
+    judge = Judge(world)
+    number = SEED
+    while judge.decisions < WANTED:
+        judge.compare(number)
+        number += 1
+    seconds = time.monotonic() - started
+    record_property(DECISIONS, f"{judge.decisions} decisions agree in {seconds:.1f} s, seed {SEED}: {judge.summary}")
+
+
+class Judge:
+    """Plays cases and counts what was compared."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.decisions = 0
+        self._pods = self._feasible = self._doubtful = 0
+        self._rejected: Counter[str] = Counter()
+        self._differing: list[Disagreement] = []
+
+    @property
+    def summary(self) -> str:
+        """What the decisions were about."""
+        rejections = ", ".join(f"{code} {count}" for code, count in self._rejected.most_common())
+        return f"{self._pods} pods, {self._doubtful} with something unknown; feasible {self._feasible}, {rejections}"
+
+    def compare(self, number: int) -> None:
+        """Play the cases of the seed until enough is compared; a disagreement fails with the pod, the node and both answers."""
+        drawn = 0
+
+        @seed(number)
+        # Shrinking would rebuild the cluster hundreds of times: the message already is about one pod and one node.
+        @settings(
+            max_examples=CASES_PER_SEED,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(cases())
+        def play(case: Case) -> None:
+            nonlocal drawn
+            drawn += 1
+            # The first case of hypothesis is the simplest one: nodes and pods that are all equal.
+            if drawn > 1 and self.decisions < WANTED and not self._differing:
+                self._play(case)
+
+        play()
+        assert not self._differing, self._failure(number)
+
+    def _play(self, case: Case) -> None:
+        snapshot, answers = self._world.play(case)
+        placement = Placement.of(snapshot)
+        pods = {pod.metadata.uid: pod for pod in snapshot.pods}
+        for answer in answers:
+            pod = pods[answer.uid]
+            feasibility = ask_predicates(pod, placement)
+            self._differing += disagreements(pod, placement, feasibility, answer)
+            self._count(feasibility, answer, len(snapshot.nodes))
+
+    def _count(self, feasibility: Feasibility, answer: Answer, node_count: int) -> None:
+        self.decisions += node_count
+        self._pods += 1
+        self._feasible += len(answer.passed)
+        self._doubtful += bool(feasibility.unknown or feasibility.unknown_nodes)
+        self._rejected.update({reason.code: count for reason, count in feasibility.counts()})
+
+    def _failure(self, number: int) -> str:
+        shown = "\n\n".join(map(str, self._differing[:SHOWN]))
+        return f"{len(self._differing)} disagreements in one case, replay with ORACLE_SEED={number}\n\n{shown}"

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Puts a case into the cluster, lets the real scheduler answer, and reads the cluster back.
+
+One more node than the case has stands as a barrier: when the scheduler has seen its newest label, it has seen all nodes.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+
+from lab.api import ApiClient
+from lab.cluster import Cluster
+from tests.integration.oracle.cases import NAMESPACES, RUNTIME_CLASSES, Case, Existing, Json
+from tests.integration.oracle.recorder import Recorder
+from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+
+BARRIER = "barrier"
+ROUND_LABEL = "oracle/round"
+ANSWER_TIMEOUT_S = 60.0
+POLL_S = 0.02
+PARALLEL_REQUESTS = 4
+MERGE_PATCH = "application/merge-patch+json"
+# They would change nodes and pods behind a case's back.
+MEDDLERS = ("kube-controller-manager", "kube-scheduler", "kwok-controller")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the real scheduler said about one pod: the nodes that passed, and its message about the others."""
+
+    sent: Json
+    uid: str
+    passed: frozenset[str]
+    message: str
+
+
+class World:
+    """The cluster with the scheduler under observation."""
+
+    def __init__(self, cluster: Cluster, reader: KubeApi, recorder: Recorder) -> None:
+        self._api: ApiClient = cluster.api
+        self._reader = reader
+        self._recorder = recorder
+        self._round = 0
+        self._pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
+
+    @staticmethod
+    def prepare(cluster: Cluster) -> None:
+        """What all cases share; afterwards nothing runs in the cluster but its API server."""
+        api = cluster.api
+        for name in NAMESPACES:
+            if name != "default":
+                api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+                cluster.wait_namespace(name)
+        for name, overhead in RUNTIME_CLASSES.items():
+            runtime_class = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
+            api.post("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)
+        api.post("/api/v1/nodes", {"metadata": {"name": BARRIER}, "status": {"allocatable": {"pods": "1000"}}})
+        for component in MEDDLERS:
+            cluster.kill(component)
+
+    def play(self, case: Case) -> tuple[ClusterSnapshot, list[Answer]]:
+        """Build the case, ask about its incoming pods, and read what the scheduler had before it."""
+        self._round += 1
+        self._clear()
+        self._all(self._create_node, case.nodes)
+        self._all(self._create_existing, list(enumerate(case.existing)))
+        self._wait_until_seen()
+        sent = dict(filter(None, self._all(self._create_incoming, list(enumerate(case.incoming)))))
+        messages = self._wait_for_answers(set(sent))
+        snapshot = read_snapshot(self._reader, kinds=())
+        answers = [Answer(manifest, uid, self._recorder.passed(uid), messages[uid]) for uid, manifest in sent.items()]
+        return snapshot, answers
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+    def _all(self, call: Any, items: Iterable[Any]) -> list[Any]:
+        return list(self._pool.map(call, items))
+
+    def _clear(self) -> None:
+        paths = [f"/api/v1/namespaces/{namespace}/pods" for namespace in NAMESPACES]
+        paths.append(f"/api/v1/nodes?fieldSelector=metadata.name!={BARRIER}")
+        self._all(lambda path: self._request("DELETE", path, {"gracePeriodSeconds": 0}), paths)
+        self._recorder.forget()
+
+    def _create_node(self, node: Json) -> None:
+        self._api.post("/api/v1/nodes", node)
+
+    def _create_existing(self, numbered: tuple[int, Existing]) -> None:
+        number, existing = numbered
+        created = self._create_pod(existing.manifest, f"running-{number}")
+        if created is None:
+            return
+        path = f"/api/v1/namespaces/{created['metadata']['namespace']}/pods/{created['metadata']['name']}"
+        if existing.status is not None:
+            self._request("PATCH", f"{path}/status", {"status": existing.status}, content_type=MERGE_PATCH, may_refuse=True)
+        if existing.terminating:
+            self._request("DELETE", path, {"gracePeriodSeconds": 600})
+
+    def _create_incoming(self, numbered: tuple[int, Json]) -> tuple[str, Json] | None:
+        number, manifest = numbered
+        created = self._create_pod(manifest, f"incoming-{number}")
+        return (created["metadata"]["uid"], manifest) if created is not None else None
+
+    def _create_pod(self, manifest: Json, name: str) -> Json | None:
+        metadata = manifest["metadata"]
+        named = {**manifest, "metadata": {**metadata, "name": f"{name}-{self._round}"}}
+        return self._request("POST", f"/api/v1/namespaces/{metadata['namespace']}/pods", named, may_refuse=True)
+
+    def _wait_until_seen(self) -> None:
+        """Label the barrier and ask for a pod that only fits there, until the scheduler knows the label."""
+        label = {ROUND_LABEL: str(self._round)}
+        self._request("PATCH", f"/api/v1/nodes/{BARRIER}", {"metadata": {"labels": label}}, content_type=MERGE_PATCH)
+        spec = {"schedulerName": SCHEDULER_NAME, "nodeSelector": label, "containers": [{"name": "main", "image": "none"}]}
+        probe = self._create_pod({"metadata": {"namespace": "default"}, "spec": spec}, "probe")
+        assert probe is not None
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while self._recorder.passed(probe["metadata"]["uid"]) != {BARRIER}:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the scheduler has not seen the nodes of round {self._round} after {ANSWER_TIMEOUT_S:.0f} s")
+            time.sleep(POLL_S)
+        self._request("DELETE", f"/api/v1/namespaces/default/pods/{probe['metadata']['name']}", {"gracePeriodSeconds": 0})
+
+    def _wait_for_answers(self, uids: set[str]) -> dict[str, str]:
+        """The messages of the PodScheduled conditions, which the scheduler writes after it has asked the recorder."""
+        deadline = time.monotonic() + ANSWER_TIMEOUT_S
+        while True:
+            pods = self._api.get("/api/v1/pods?fieldSelector=spec.nodeName=")["items"]
+            messages = {pod["metadata"]["uid"]: message for pod in pods if (message := _verdict(pod)) is not None}
+            if uids <= messages.keys():
+                return messages
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no answer for {len(uids - messages.keys())} pods after {ANSWER_TIMEOUT_S:.0f} s")
+            time.sleep(POLL_S)
+
+    def _request(
+        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", may_refuse: bool = False
+    ) -> Json | None:
+        """The answer; None for an object that the API server refuses, where that may be."""
+        response = self._api.request(method, path, body, content_type=content_type)
+        if may_refuse and response.status in (http.client.UNPROCESSABLE_ENTITY, http.client.BAD_REQUEST):
+            return None
+        return self._api._decoded(method, path, response)
+
+
+def _verdict(pod: Json) -> str | None:
+    for condition in pod["status"].get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            assert condition["reason"] == "Unschedulable", f"the scheduler failed: {condition}"
+            message: str = condition["message"]
+            return message
+    return None

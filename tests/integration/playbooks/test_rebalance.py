@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""rebalance.yml against a real control plane: as a plan, for real, a second time, and for several clusters side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cluster import Cluster
+from lab.layout import REPOSITORY
+from lab.pytest_fixtures import ClusterFactory
+
+REPLICAS = 3
+START_TIMEOUT_S = 60.0
+UNREACHABLE = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}],
+    "users": [{"name": "gone", "user": {"token": "none"}}],
+    "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+    "current-context": "gone",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of ansible-playbook said."""
+
+    code: int
+    output: str
+
+    @property
+    def stats(self) -> dict[str, dict[str, Any]]:
+        """The set_stats dict, by cluster."""
+        found = re.search(r"^\s*RUN: (\{.*\})$", self.output, re.MULTILINE)
+        assert found, self.output
+        stats: dict[str, dict[str, Any]] = json.loads(found.group(1))["kube_scheduling_rebalance"]
+        return stats
+
+    def recap(self, host: str) -> dict[str, int]:
+        found = re.search(rf"^{host} +: (.*)$", self.output, re.MULTILINE)
+        assert found, self.output
+        return {key: int(value) for key, value in (pair.split("=") for pair in found.group(1).split())}
+
+
+class Inventory:
+    """Two namespaces of one cluster, each taken for a cluster of its own, and more hosts on request."""
+
+    def __init__(self, folder: Path, cluster: Cluster, hosts: Mapping[str, Mapping[str, Any]]) -> None:
+        self._folder = folder
+        self._file = folder / "clusters.json"
+        common = {
+            "rebalance_kubeconfig": str(cluster.kubeconfig),
+            "rebalance_report_path": str(folder / "{{ inventory_hostname }}.html"),
+            "rebalance_map_path": str(folder / "{{ inventory_hostname }}.txt"),
+        }
+        self._file.write_text(json.dumps({"clusters": {"hosts": hosts, "vars": common}}))
+
+    def play(self, *arguments: str, playbook: str = "rebalance") -> Run:
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), f"playbooks/{playbook}.yml"]
+        command += ["-i", str(self._file), "-e", "rebalance_hosts=clusters", *arguments]
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
+        environment |= {"ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_NOCOLOR": "true"}
+        done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+        return Run(done.returncode, done.stdout + done.stderr)
+
+    def report(self, host: str) -> str:
+        return (self._folder / f"{host}.html").read_text()
+
+    def map(self, host: str) -> str:
+        return (self._folder / f"{host}.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
+    """A cluster of its own, because its nodes are cordoned now and then."""
+    return fresh_module_cluster()
+
+
+@pytest.fixture(scope="module")
+def piled_up(cluster: Cluster) -> Callable[..., str]:
+    """Makes a namespace with a Deployment `web` whose replicas are all on worker-1, and become ready or never do."""
+
+    def create(*, ready: bool = True) -> str:
+        namespace = f"piled-{secrets.token_hex(3)}"
+        annotations = {"collectdeployments": "allow"}
+        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "annotations": annotations}})
+        cluster.wait_namespace(namespace)
+        cluster.kubectl("cordon", "--selector=!node-role.kubernetes.io/control-plane")
+        try:
+            cluster.kubectl("uncordon", "worker-1")
+            cluster.apply(_deployment(namespace, ready=ready))
+            _wait_running(cluster, namespace)
+        finally:
+            cluster.kubectl("uncordon", "--selector=!node-role.kubernetes.io/control-plane")
+        assert set(_nodes(cluster, namespace).values()) == {"worker-1"}
+        return namespace
+
+    return create
+
+
+@pytest.fixture(scope="module")
+def waiting(piled_up: Callable[..., str]) -> str:
+    """A namespace whose Deployment stays piled up, because nothing restarts it."""
+    return piled_up()
+
+
+def _deployment(namespace: str, *, ready: bool) -> dict[str, Any]:
+    container = {"name": "web", "image": "registry.k8s.io/pause:3.10"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": namespace},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}, "annotations": {"lab.onprem/ready": str(ready).lower()}},
+                "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
+            },
+        },
+    }
+
+
+def _wait_running(cluster: Cluster, namespace: str) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while len(_nodes(cluster, namespace)) < REPLICAS:
+        assert time.monotonic() < deadline, f"the pods of {namespace} do not start"
+        time.sleep(0.1)
+
+
+def _nodes(cluster: Cluster, namespace: str) -> dict[str, str]:
+    """Node by UID of the pods that run and are not about to go."""
+    pods = cluster.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return {
+        pod["metadata"]["uid"]: pod["spec"]["nodeName"]
+        for pod in pods
+        if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def test_two_clusters_are_planned_then_spread_and_left_alone_after_that(
+    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
+) -> None:
+    places = {"berlin": piled_up(), "munich": piled_up()}
+    inventory = Inventory(tmp_path, cluster, {host: {"rebalance_namespaces": [ns]} for host, ns in places.items()})
+    before = {host: _nodes(cluster, namespace) for host, namespace in places.items()}
+
+    plan = inventory.play("--check")
+    assert plan.code == 0, plan.output
+    for host, namespace in places.items():
+        assert _nodes(cluster, namespace) == before[host]
+        assert (plan.stats[host]["plan"], plan.stats[host]["restarted"]) == (True, 1)
+        assert "collapsed, to restart" in inventory.map(host)
+        assert "This is what a run would do." in inventory.report(host)
+
+    done = inventory.play()
+    assert done.code == 0, done.output
+    for host, namespace in places.items():
+        assert len(set(_nodes(cluster, namespace).values())) == REPLICAS
+        assert done.recap(host)["changed"] == 1
+        numbers = done.stats[host]
+        assert (numbers["ok"], numbers["plan"], numbers["improved"]) == (True, False, 1)
+        assert (numbers["collapsed_before"], numbers["collapsed_after"]) == (1, 0)
+        assert "collapsed → healthy" in inventory.map(host)
+        assert namespace in inventory.report(host)
+
+    spread = {host: _nodes(cluster, namespace) for host, namespace in places.items()}
+    again = inventory.play(playbook="site")
+    assert again.code == 0, again.output
+    for host, namespace in places.items():
+        assert again.recap(host)["changed"] == 0
+        assert _nodes(cluster, namespace) == spread[host]
+        assert (again.stats[host]["restarted"], again.stats[host]["collapsed_before"]) == (0, 0)
+
+
+def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
+    namespace = piled_up()
+    kubeconfig = tmp_path / "gone.kubeconfig"
+    kubeconfig.write_text(json.dumps(UNREACHABLE))
+    hosts: dict[str, dict[str, Any]] = {
+        "berlin": {"rebalance_namespaces": [namespace]},
+        "gone": {"rebalance_kubeconfig": str(kubeconfig)},
+    }
+    inventory = Inventory(tmp_path, cluster, hosts)
+
+    run = inventory.play()
+
+    assert run.code != 0
+    assert run.recap("berlin")["failed"] == 0
+    assert run.recap("gone")["failed"] == 1
+    assert len(set(_nodes(cluster, namespace).values())) == REPLICAS
+    assert (run.stats["berlin"]["ok"], run.stats["gone"]["ok"]) == (True, False)
+    assert "port=1" in run.stats["gone"]["error"]
+    assert "Error." in inventory.report("gone")
+    assert inventory.map("gone").startswith("gone: error: ")
+
+
+def test_a_restart_that_does_not_finish_fails_the_run_and_is_reported(
+    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
+) -> None:
+    hosts = {"berlin": {"rebalance_namespaces": [piled_up(ready=False)], "rebalance_wait_timeout": 2}}
+    inventory = Inventory(tmp_path, cluster, hosts)
+
+    run = inventory.play()
+
+    assert run.code != 0
+    numbers = run.stats["berlin"]
+    assert (numbers["ok"], numbers["failed"], numbers["checked"]) == (False, 1, 1)
+    assert "rollout_not_finished after 2 s" in inventory.map("berlin")
+    assert "rollout_not_finished after 2 s" in inventory.report("berlin")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [
+        (["--tags", "check"], False),
+        (["--skip-tags", "restart"], True),
+        (["-e", "rebalance_plan_only=true"], True),
+        (["-e", "rebalance_min_ready_nodes=50"], True),
+    ],
+    ids=["check", "skip-restart", "plan-only", "few-nodes"],
+)
+def test_these_arguments_restart_nothing(cluster: Cluster, waiting: str, tmp_path: Path, arguments: list[str], written: bool) -> None:
+    inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [waiting]}})
+    before = _nodes(cluster, waiting)
+
+    run = inventory.play(*arguments)
+
+    assert run.code == 0, run.output
+    assert _nodes(cluster, waiting) == before
+    assert run.stats["berlin"]["ok"]
+    assert (tmp_path / "berlin.html").exists() is written

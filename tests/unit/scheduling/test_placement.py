@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Changes to a placement, and that they stay in it."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
+
+from tests.unit.scheduling.builders import container, node, placement, pod
+
+BIG = {"cpu": "3"}
+NODES = [node("node-1"), node("node-2")]
+
+
+def test_a_removed_pod_leaves_its_room() -> None:
+    old = pod(BIG, on="node-1")
+    now = placement(NODES, [old])
+    assert find_feasible(pod(BIG), now).feasible == ("node-2",)
+    now.remove(old)
+    assert find_feasible(pod(BIG), now).feasible == ("node-1", "node-2")
+    assert now.pods_on("node-1") == []
+
+
+def test_an_assigned_pod_takes_room() -> None:
+    now = placement(NODES)
+    new = pod(BIG)
+    now.assign(new, "node-2")
+    assert find_feasible(pod(BIG), now).feasible == ("node-1",)
+    assert now.pods_on("node-2") == [new]
+
+
+def test_an_assigned_pod_leaves_where_it_was() -> None:
+    moving = pod(BIG, on="node-1")
+    now = placement(NODES, [moving])
+    now.assign(moving, "node-2")
+    now.assign(moving, "node-1")
+    now.assign(moving, "node-2")
+    assert (now.pods_on("node-1"), now.pods_on("node-2")) == ([], [moving])
+    assert find_feasible(pod(BIG), now).feasible == ("node-1",)
+
+
+def test_a_fork_goes_its_own_way() -> None:
+    old = pod(BIG, on="node-1")
+    base = placement(NODES, [old])
+    fork = base.fork()
+    fork.remove(old)
+    fork.assign(pod(BIG), "node-2")
+    base.assign(pod(BIG), "node-2")
+    assert find_feasible(pod(BIG), base).feasible == ()
+    assert find_feasible(pod(BIG), fork).feasible == ("node-1",)
+    assert find_feasible(pod(BIG), fork.fork()).feasible == ("node-1",)
+    assert base.snapshot is fork.snapshot
+
+
+def test_removing_twice_frees_once() -> None:
+    old, other = pod(BIG, on="node-1"), pod(BIG, on="node-1")
+    now = placement(NODES, [old, other])
+    now.remove(old)
+    now.remove(old)
+    assert now.pods_on("node-1") == [other]
+    assert now.info("node-1").requested == {"cpu": 3000}
+
+
+def test_a_host_port_is_free_when_its_last_pod_has_left() -> None:
+    ports: dict[str, t.Any] = {"containers": [container(ports=[{"hostPort": 80, "containerPort": 80}])]}
+    first, second = pod(on="node-1", **ports), pod(on="node-1", **ports)
+    now = placement(NODES, [first, second])
+    now.remove(first)
+    assert "node-1" in find_feasible(pod(**ports), now).rejected
+    now.remove(second)
+    assert "node-1" in find_feasible(pod(**ports), now).feasible
+
+
+def test_pods_of_one_template_are_told_apart_by_uid() -> None:
+    template = pod(BIG)
+    now = placement([node("node-1", allocatable={"cpu": "9"})])
+    for number in range(3):
+        now.assign(replace(template, metadata=replace(template.metadata, uid=f"new-{number}")), "node-1")
+    assert now.info("node-1").requested == {"cpu": 9000}
+
+
+def test_a_pod_without_uid_and_name_cannot_be_assigned() -> None:
+    with pytest.raises(ValueError, match="uid of their own"):
+        placement(NODES).assign(Pod(), "node-1")
+
+
+def test_pods_on_unknown_nodes_are_not_counted() -> None:
+    now = placement(NODES, [pod(BIG, on="gone")])
+    assert now.pods_on("gone") == []
+    now.remove(pod(BIG, on="gone"))
+    with pytest.raises(KeyError):
+        now.assign(pod(), "gone")
+
+
+def test_equal_parts_of_different_pods_are_not_mixed_up() -> None:
+    shared = pod(on="node-1", containers=[container(BIG, ports=[{"containerPort": 80}])])
+    on_host = replace(shared, metadata=replace(shared.metadata, uid="other"), spec=replace(shared.spec, host_network=True))
+    with_overhead = replace(shared, metadata=replace(shared.metadata, uid="third"), spec=replace(shared.spec, overhead={"cpu": "1"}))
+    info = placement(NODES, [shared, on_host, with_overhead]).info("node-1")
+    assert info.requested == {"cpu": 10000}
+    assert info.used_ports == {("TCP", 80): ("0.0.0.0",)}

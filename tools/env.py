@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Makes `.venv`: Python libraries, tools and the collections, as everything else in the Makefile expects them.
+
+Needs only Python and pip. What it builds lies in the cache; `.venv` holds links, so a second run takes an instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from lab.locks import locked
+from tools import interpreters, kubernetes_core, venvs
+from tools.errors import exit_with
+from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT, cache_dir
+
+REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "requirements-dev.txt")
+CONSTRAINTS = (ROOT / "tools" / "constraints.txt",)
+INPUTS = (*REQUIREMENTS, *CONSTRAINTS, *(ROOT / "tools" / f"{name}.py" for name in ("env", "venvs", "kubernetes_core")))
+STAMP = ENVIRONMENT / "stamp"
+VENV_PARTS = ("bin", "include", "lib", "pyvenv.cfg")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Make or renew .venv.")
+    parser.add_argument("--python", default=os.environ.get("BASE_PYTHON"), help="interpreter to use (default: search)")
+    wanted = parser.parse_args().python
+    stamp = _stamp(wanted)
+    if _is_current(stamp):
+        return 0
+    with locked(cache_dir() / "env.lock", why="which makes an environment", log=print):
+        if not _is_current(stamp):
+            _make(wanted)
+            STAMP.write_text(stamp)
+    return 0
+
+
+def _stamp(wanted: str | None) -> str:
+    digest = hashlib.sha256((wanted or "").encode())
+    for file in INPUTS:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _is_current(stamp: str) -> bool:
+    # Existence follows links: the cache or the interpreter may have been removed since.
+    links = (ENVIRONMENT / "bin" / "python", COLLECTIONS / "ansible_collections" / "kubernetes" / "core")
+    return all(link.exists() for link in links) and STAMP.exists() and STAMP.read_text() == stamp
+
+
+def _make(wanted: str | None) -> None:
+    python = interpreters.choose(wanted)
+    version = interpreters.version_of(python)
+    print(f"environment: Python {version[0]}.{version[1]} ({python})")
+    venv = venvs.ensure("dev", python, REQUIREMENTS, CONSTRAINTS)
+    kubernetes = kubernetes_core.ensure(venv / "bin" / "python", version)
+    if not STAMP.exists():
+        # Made by hand or by another tool, or left half done: links cannot be laid over that.
+        _remove(ENVIRONMENT)
+    for part in VENV_PARTS:
+        _link(ENVIRONMENT / part, venv / part)
+    _link(COLLECTIONS / "ansible_collections" / "kubernetes", kubernetes)
+    _link(COLLECTIONS / "ansible_collections" / NAMESPACE / NAME, Path("../../../.."))
+    print("environment: .venv is ready")
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    fresh = link.with_name(f".{link.name}.new")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    fresh.replace(link)
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+if __name__ == "__main__":
+    exit_with(main, "make env")

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Where the development scripts find and keep their files: one answer for all of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The repository, which is also the root of the collection."""
+
+ENVIRONMENT = ROOT / ".venv"
+COLLECTIONS = ENVIRONMENT / "collections"
+"""What `collections_path` in ansible.cfg names."""
+
+NAMESPACE, NAME = "onprem", "kube_scheduling"
+
+
+def cache_dir() -> Path:
+    """Folder for what is built once and used by every checkout of this user."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "onprem-kube-scheduling"

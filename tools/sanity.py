@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Runs `ansible-test sanity` on what ships, without containers and with nothing but pip's package index.
+
+ansible-test gets a home of its own in the cache: its environments and its pip are kept there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools import interpreters
+from tools.errors import ToolError, exit_with
+from tools.paths import ENVIRONMENT, cache_dir
+from tools.working_copy import working_copy
+
+NEVER_SHIPPED = (".ci", "docs", "lab", "tests", "tools")
+"""Not tested: ruff, mypy and pytest look after these, and nobody imports them with the old Pythons of managed hosts."""
+
+PYTHONS = tuple(f"3.{minor}" for minor in range(8, 15))
+"""Versions that the supported ansible-core releases test modules with; those not installed are left out."""
+
+PIP = "24.2"
+"""Starts the environments of ansible-test, which then get the pip that it pins; runs on all of PYTHONS."""
+
+BOOTSTRAP_NAMES = ("get_pip_24_2.py", "get_pip_25_2.py")
+"""What ansible-core 2.19 and 2.21 would download from a host that is no package index (ansible-test: setup/requirements.py)."""
+
+BOOTSTRAP = '''\
+import sys
+
+sys.path.insert(0, {wheel!r})
+from pip._internal.cli.main import main
+
+# These options are of the original script, which this one replaces; pip does not know them.
+sys.exit(main(["install"] + [word for word in sys.argv[1:] if word not in ("--no-setuptools", "--no-wheel")]))
+'''
+
+
+def main() -> int:
+    home = cache_dir() / "ansible-test"
+    _prepare_home(home)
+    pythons = _link_interpreters(home / "pythons")
+    # Only these folders: pyenv's shims answer for every version, and fail for those that are not selected.
+    path = [ENVIRONMENT / "bin", pythons, "/usr/bin", "/bin"]
+    environment = {"HOME": str(home), "PATH": os.pathsep.join(map(str, path)), "LANG": "C.UTF-8"}
+    with working_copy(without=NEVER_SHIPPED) as copy:
+        command = ["ansible-test", "sanity", "--color", "no", *sys.argv[1:]]
+        return subprocess.run(command, cwd=copy, env=environment).returncode
+
+
+def _prepare_home(home: Path) -> None:
+    scripts = home / ".ansible" / "test" / "cache"
+    scripts.mkdir(parents=True, exist_ok=True)
+    wheel = _pip_wheel(scripts)
+    for name in BOOTSTRAP_NAMES:
+        (scripts / name).write_text(BOOTSTRAP.format(wheel=str(wheel)))
+    # pip's settings and cache are those of the user.
+    for name in (".config/pip", ".cache/pip"):
+        link = home / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(Path.home() / name)
+    _write_pip_settings(home / ".pip" / "pip.conf")
+
+
+def _pip_wheel(folder: Path) -> Path:
+    wheel = folder / f"pip-{PIP}-py3-none-any.whl"
+    if not wheel.exists():
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        if subprocess.run([*command, "--dest", str(folder), f"pip=={PIP}"]).returncode != 0:
+            raise ToolError(f"pip download pip=={PIP} failed. Check that pip reaches a package index, then run this again.")
+    return wheel
+
+
+def _write_pip_settings(file: Path) -> None:
+    """ansible-test hands no PIP_* variables down, so they become a file."""
+    names = {name: name[len("PIP_") :].lower().replace("_", "-") for name in os.environ if name.startswith("PIP_")}
+    lines = ["[global]", *(f"{setting} = {os.environ[name]}" for name, setting in names.items() if setting != "config-file")]
+    file.parent.mkdir(exist_ok=True)
+    file.touch(mode=0o600)
+    file.write_text("\n".join(lines) + "\n")
+
+
+def _link_interpreters(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    for link in folder.iterdir():
+        link.unlink()
+    for version in PYTHONS:
+        found = interpreters.find(version)
+        if found:
+            (folder / f"python{version}").symlink_to(interpreters.real_path(found))
+    return folder
+
+
+if __name__ == "__main__":
+    exit_with(main, "sanity")
