@@ -61,9 +61,7 @@ class ApiClient:
             return self._send(method, path, payload, headers)
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            raise LabError(
-                f"{method} https://{self._address}{path}: {error}; is the cluster up? (lab status)"
-            ) from error
+            raise LabError(f"{method} https://{self._address}{path}: {error}; is the cluster up? (lab status)") from error
 
     def get(self, path: str) -> dict[str, Any]:
         """GET a path and return the decoded object; a status of 400 and above raises."""

@@ -95,8 +95,7 @@ def _checked(folder: Path) -> Path:
     lacking = missing(folder)
     if lacking:
         raise LabError(
-            f"LAB_BIN_DIR={folder} has no executable {', '.join(lacking)}: "
-            "put them there, or unset LAB_BIN_DIR to have all of them built"
+            f"LAB_BIN_DIR={folder} has no executable {', '.join(lacking)}: put them there, or unset LAB_BIN_DIR to have all of them built"
         )
     return folder
 
@@ -152,9 +151,7 @@ def _downloads(output: str) -> str:
 
 def _hint(output: str) -> str:
     if "no space left" in output:
-        return (
-            "The disk is full: free some space, or set XDG_CACHE_HOME, GOCACHE, GOMODCACHE and TMPDIR to a larger disk."
-        )
+        return "The disk is full: free some space, or set XDG_CACHE_HOME, GOCACHE, GOMODCACHE and TMPDIR to a larger disk."
     if "proxy" in output or "dial tcp" in output:
         return "The Go module proxy could not be reached: set GOPROXY to one that can, then run the same command again."
     return "Run the same command again; what was built so far is kept."

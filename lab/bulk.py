@@ -65,9 +65,7 @@ def _store(connection: http.client.HTTPConnection, entries: dict[str, dict[str, 
     keys = {key: _base64(key) for key in entries}
     transaction = {
         "compare": [{"key": key, "target": "VERSION", "version": "0"} for key in keys.values()],
-        "success": [
-            {"requestPut": {"key": keys[key], "value": _base64(json.dumps(item))}} for key, item in entries.items()
-        ],
+        "success": [{"requestPut": {"key": keys[key], "value": _base64(json.dumps(item))}} for key, item in entries.items()],
     }
     connection.request("POST", "/v3/kv/txn", json.dumps(transaction), {"Content-Type": "application/json"})
     answer = connection.getresponse()
@@ -86,8 +84,7 @@ def pods_running(template: dict[str, Any], bindings: Iterable[tuple[str, str]]) 
     """Pods from a template, each with a name and a node, that run and are Ready."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     conditions = [
-        {"type": name, "status": "True", "lastTransitionTime": now}
-        for name in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+        {"type": name, "status": "True", "lastTransitionTime": now} for name in ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     ]
     for name, node in bindings:
         yield {

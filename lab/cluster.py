@@ -193,9 +193,7 @@ class Cluster:
         """Decoded object at an API path such as /api/v1/namespaces/default/pods."""
         return self.api.get(path)
 
-    def service_account(
-        self, name: str, *, namespace: str = "default", cluster_role: str | None = "cluster-admin"
-    ) -> Path:
+    def service_account(self, name: str, *, namespace: str = "default", cluster_role: str | None = "cluster-admin") -> Path:
         """kubeconfig of a service account, made if needed.
 
         Unlike the administrator it is subject to priority-and-fairness, and to RBAC when `cluster_role` is None.
@@ -228,9 +226,7 @@ def _adopt(layout: Layout, wanted: dict[str, Any], log: Log) -> bool:
         return False
     state = json.loads(layout.state.read_text())
     if state != wanted:
-        raise LabError(
-            f"cluster {layout.name} in {layout.folder} was brought up as {state}, not as {wanted}: take it down first"
-        )
+        raise LabError(f"cluster {layout.name} in {layout.folder} was brought up as {state}, not as {wanted}: take it down first")
     known = components(layout)
     if known and all(component.healthy() for component in known):
         log(f"cluster {layout.name} is up already")

@@ -145,9 +145,7 @@ def components(layout: Layout) -> list[Component]:
         documents = list(yaml.load_all(layout.kwok_answer.read_text(), Loader=_loader()))
     except (FileNotFoundError, yaml.YAMLError):
         return []
-    entries: list[dict[str, Any]] = next(
-        (d.get("components", []) for d in documents if d and d["kind"] == "KwokctlConfiguration"), []
-    )
+    entries: list[dict[str, Any]] = next((d.get("components", []) for d in documents if d and d["kind"] == "KwokctlConfiguration"), [])
     return [
         Component(
             name=entry["name"],

@@ -28,9 +28,7 @@ READY_TIMEOUT_S = 60.0
 PROGRESS_EVERY_S = 8.0
 
 
-def create(
-    layout: Layout, *, binaries: Path, flavour: Flavour, prometheus: Path | None, log: Callable[[str], None]
-) -> None:
+def create(layout: Layout, *, binaries: Path, flavour: Flavour, prometheus: Path | None, log: Callable[[str], None]) -> None:
     """Create and start a control plane; on any failure or interrupt all its processes are ended again."""
     destroy(layout)
     layout.folder.mkdir(parents=True, exist_ok=True)
@@ -160,10 +158,7 @@ def _raise_if_ended(candidates: list[Component]) -> None:
 
 def _remedy(words: str) -> str:
     if "address already in use" in words:
-        return (
-            "\nAnother program took its port meanwhile: run up again, it chooses other ports "
-            "(LAB_PORTS sets the range to choose from)."
-        )
+        return "\nAnother program took its port meanwhile: run up again, it chooses other ports (LAB_PORTS sets the range to choose from)."
     return ""
 
 

@@ -31,9 +31,7 @@ def write_admin(layout: Layout, server: str) -> None:
     _write(layout.kubeconfig, layout, server, user)
 
 
-def write_service_account(
-    layout: Layout, server: str, api: ApiClient, *, name: str, namespace: str, cluster_role: str | None
-) -> Path:
+def write_service_account(layout: Layout, server: str, api: ApiClient, *, name: str, namespace: str, cluster_role: str | None) -> Path:
     """Create a service account, bind it to a cluster role if one is given, and return its kubeconfig."""
     account = {"metadata": {"name": name}}
     _create(api, f"/api/v1/namespaces/{namespace}/serviceaccounts", account)

@@ -299,12 +299,8 @@ def _same_pods(cluster: Cluster, workloads: list[Workload], before: dict[Workloa
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="demo", description="Show how piled-up workloads are spread again.")
-    parser.add_argument(
-        "--workers", type=int, default=6, choices=(6, 1), help="6 to spread over, or 1 to see that nothing is done"
-    )
-    parser.add_argument(
-        "--keep", action="store_true", default=os.environ.get("LAB_KEEP") == "1", help="leave the cluster up afterwards"
-    )
+    parser.add_argument("--workers", type=int, default=6, choices=(6, 1), help="6 to spread over, or 1 to see that nothing is done")
+    parser.add_argument("--keep", action="store_true", default=os.environ.get("LAB_KEEP") == "1", help="leave the cluster up afterwards")
     return parser
 
 

@@ -45,9 +45,7 @@ def version_of(go: Path) -> tuple[int, int]:
     environment = os.environ | {"GOTOOLCHAIN": "local"}
     try:
         # In / because a go.mod or go.work around the working directory must not matter.
-        answer = subprocess.run(
-            [go, "env", "GOVERSION"], capture_output=True, text=True, env=environment, cwd="/", check=True
-        )
+        answer = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, env=environment, cwd="/", check=True)
     except (OSError, subprocess.CalledProcessError):
         return (0, 0)
     match = re.match(r"go(\d+)\.(\d+)", answer.stdout)

@@ -164,9 +164,7 @@ class _Wait:
 
     def pause(self, waiting: int, total: int) -> None:
         if time.monotonic() > self.started + READY_TIMEOUT_S:
-            raise LabError(
-                f"{waiting} of {total} nodes {self.what} after {READY_TIMEOUT_S:.0f} s: see kwok-controller.log"
-            )
+            raise LabError(f"{waiting} of {total} nodes {self.what} after {READY_TIMEOUT_S:.0f} s: see kwok-controller.log")
         if time.monotonic() > self.next_line:
             self.log(f"  ... {waiting} of {total} nodes {self.what}")
             self.next_line = time.monotonic() + PROGRESS_EVERY_S

@@ -31,9 +31,7 @@ BASE_SCENARIO = "base"
 
 
 class NamespaceFactory(Protocol):
-    def __call__(
-        self, prefix: str, *, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None
-    ) -> str: ...
+    def __call__(self, prefix: str, *, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None) -> str: ...
 
 
 class ClusterFactory(Protocol):
@@ -114,9 +112,7 @@ _NUMBERS = itertools.count(1)
 def _clusters(folder: Path) -> Iterator[ClusterFactory]:
     clusters: list[Cluster] = []
 
-    def create(
-        scenario: Scenario | Path | str | None = BASE_SCENARIO, *, flavour: str = "standard", prometheus: bool = False
-    ) -> Cluster:
+    def create(scenario: Scenario | Path | str | None = BASE_SCENARIO, *, flavour: str = "standard", prometheus: bool = False) -> Cluster:
         name = f"fresh-{next(_NUMBERS)}"
         cluster = up(folder / name, name, scenario=scenario, flavour=flavour, prometheus=prometheus)
         clusters.append(cluster)

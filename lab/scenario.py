@@ -93,9 +93,7 @@ def _group(reader: _Reader, entry: Any, at: str) -> NodeGroup:
     data = reader.mapping(entry, at, allowed)
     prefix = data.get("prefix")
     if not isinstance(prefix, str) or not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,50}[a-z0-9])?", prefix):
-        raise reader.error(
-            f"{at}.prefix", f"{prefix!r} must be the start of a node name: lower case letters, digits, dashes"
-        )
+        raise reader.error(f"{at}.prefix", f"{prefix!r} must be the start of a node name: lower case letters, digits, dashes")
     count = data.get("count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise reader.error(f"{at}.count", f"{count!r} must be a whole number of at least 1")
@@ -158,9 +156,7 @@ class _Reader:
             if not isinstance(text, str):
                 raise self.error(f"{at}.{key}", f"{text!r} must be a string: put it in quotes")
             if not LABEL_VALUE.fullmatch(text):
-                raise self.error(
-                    f"{at}.{key}", f"{text!r} must be letters, digits, dashes, dots, underscores, 63 at most"
-                )
+                raise self.error(f"{at}.{key}", f"{text!r} must be letters, digits, dashes, dots, underscores, 63 at most")
         return data
 
     def quantities(self, value: Any, at: str) -> dict[str, str]:
@@ -180,9 +176,7 @@ class _Reader:
         if isinstance(value, int) and not isinstance(value, bool) and plural in data and value > 0:
             return tuple(f"{key}-{number}" for number in range(1, value + 1))
         names = [value] if isinstance(value, str) and key in data else value
-        if not isinstance(names, list) or not all(
-            isinstance(name, str) and name and LABEL_VALUE.fullmatch(name) for name in names
-        ):
+        if not isinstance(names, list) or not all(isinstance(name, str) and name and LABEL_VALUE.fullmatch(name) for name in names):
             raise self.error(
                 f"{at}.{key if key in data else plural}",
                 f"{value!r} must be a name or, for {plural}, a list or a number",

@@ -41,9 +41,7 @@ def find(version: str) -> Path | None:
 def version_of(python: Path) -> tuple[int, int]:
     """Major and minor version of an interpreter; (0, 0) when it does not run."""
     try:
-        answer = subprocess.run(
-            [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=True
-        )
+        answer = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return (0, 0)
     major, minor = answer.stdout.split()

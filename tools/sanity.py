@@ -29,7 +29,7 @@ PIP = "24.2"
 BOOTSTRAP_NAMES = ("get_pip_24_2.py", "get_pip_25_2.py")
 """What ansible-core 2.19 and 2.21 would download from a host that is no package index (ansible-test: setup/requirements.py)."""
 
-BOOTSTRAP = '''\
+BOOTSTRAP = """\
 import sys
 
 sys.path.insert(0, {wheel!r})
@@ -37,7 +37,7 @@ from pip._internal.cli.main import main
 
 # These options are of the original script, which this one replaces; pip does not know them.
 sys.exit(main(["install"] + [word for word in sys.argv[1:] if word not in ("--no-setuptools", "--no-wheel")]))
-'''
+"""
 
 
 def main() -> int:

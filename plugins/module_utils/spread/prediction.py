@@ -58,9 +58,8 @@ class RestartPredictor:
         if obstacle is not None:
             return Prediction(False, blockers=[obstacle])
         surge = surge_room(workload, self._snapshot)
-        if update_strategy_type(workload) == "RollingUpdate" and workload.kind == "Deployment":
-            if surge.pods == 0 and rollout_bounds(workload).max_unavailable == 0:
-                return Prediction(False, blockers=[_obstacle(f"quota: ResourceQuota {surge.bounded_by} leaves no room for a surge pod")])
+        if _needs_surge(workload) and surge.pods == 0:
+            return Prediction(False, blockers=[_obstacle(f"quota: ResourceQuota {surge.bounded_by} leaves no room for a surge pod")])
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
         domains = self._feasible_domains(best.first, eligible)
         if not self._better(workload, best, eligible):
@@ -129,6 +128,12 @@ class RestartPredictor:
         if preference:
             doubts.append(_obstacle(preference))
         return doubts
+
+
+def _needs_surge(workload: Workload) -> bool:
+    """The rollout can only begin with an additional pod."""
+    rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
+    return rolls and rollout_bounds(workload).max_unavailable == 0
 
 
 def _obstacle(text: str) -> Blocker:

@@ -119,9 +119,7 @@ def _counts(quota: ResourceQuota, pod: Pod) -> bool:
 def _in_scope(scope: str, pod: Pod) -> bool:
     if scope in ("BestEffort", "NotBestEffort"):
         return _best_effort(pod) == (scope == "BestEffort")
-    if scope == "Terminating":
-        return False  # pods of a workload have no deadline
-    return True
+    return scope != "Terminating"  # pods of a workload have no deadline
 
 
 def _best_effort(pod: Pod) -> bool:

@@ -39,9 +39,7 @@ def test_bulk_pods_run_and_can_be_deleted(lab_cluster: Cluster, namespaces: Call
         "metadata": {"namespace": namespace, "labels": {"app": "bulk"}},
         "spec": {
             "terminationGracePeriodSeconds": 0,
-            "containers": [
-                {"name": "main", "image": "example.invalid/app:1", "resources": {"requests": {"cpu": "1m"}}}
-            ],
+            "containers": [{"name": "main", "image": "example.invalid/app:1", "resources": {"requests": {"cpu": "1m"}}}],
         },
     }
     bindings = [(f"bulk-{number}", f"worker-{1 + number % 6}") for number in range(250)]

@@ -75,9 +75,7 @@ def test_port_taken_by_another_program(tmp_path: Path, busy_port: int, monkeypat
 
 def test_no_free_ports(tmp_path: Path, busy_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_PORTS", f"{busy_port}-{busy_port}")
-    with pytest.raises(
-        LabError, match=f"6 free TCP ports are needed in {busy_port}-{busy_port}, found 0. Set LAB_PORTS"
-    ):
+    with pytest.raises(LabError, match=f"6 free TCP ports are needed in {busy_port}-{busy_port}, found 0. Set LAB_PORTS"):
         up(tmp_path / "lab", "crowded")
 
 

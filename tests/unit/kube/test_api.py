@@ -22,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, PODS
 
-Answer = t.Union[bytes, Exception]
+Answer = bytes | Exception
 
 
 def status(code: int, retry_after_s: float | None = None) -> ApiError:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import namedtuple
 from pathlib import Path
@@ -101,7 +100,7 @@ def test_an_interrupted_build_leaves_nothing_and_goes_on_later(path_folder: Path
             binaries.ensure(lambda line: interrupt(line) if "..." in line else None)
     (tmp_path / "ok").touch()
     folder = binaries.ensure(lambda _: None)
-    assert sorted(os.listdir(folder)) == sorted(program.name for program in binaries.PROGRAMS)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(program.name for program in binaries.PROGRAMS)
 
 
 def test_lab_bin_dir_without_a_program_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
