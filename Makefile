@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 
 # Everything runs in .venv, which `env` makes; BASE_PYTHON=... chooses the interpreter below it.
-BASE := python3
+BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.step
 

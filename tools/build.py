@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 from tools.errors import ToolError, exit_with
 from tools.paths import ENVIRONMENT, ROOT
@@ -14,17 +15,20 @@ DIST = ROOT / "dist"
 
 
 def main() -> int:
-    DIST.mkdir(exist_ok=True)
     for old in DIST.glob("*.tar.gz"):
         old.unlink()
+    print(build(DIST).relative_to(ROOT))
+    return 0
+
+
+def build(folder: Path) -> Path:
+    """The artifact, made in `folder`, which must not have one yet."""
     with working_copy() as copy:
-        command = [ENVIRONMENT / "bin" / "ansible-galaxy", "collection", "build", "--output-path", str(DIST), str(copy)]
+        command = [str(ENVIRONMENT / "bin" / "ansible-galaxy"), "collection", "build", "--output-path", str(folder), str(copy)]
         answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode != 0:
         raise ToolError(f"ansible-galaxy collection build failed:\n{answer.stdout}{answer.stderr}".rstrip())
-    for artifact in DIST.glob("*.tar.gz"):
-        print(artifact.relative_to(ROOT))
-    return 0
+    return next(folder.glob("*.tar.gz"))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def main() -> int:
         link.unlink(missing_ok=True)
         link.symlink_to(kubernetes_core.ensure(venv / "bin" / "python", interpreters.version_of(python)))
     output = _run(venv, artifact)
-    print(output)
+    print("\n".join(line for line in output.splitlines() if not line.startswith("Loading ")))
     if "ERROR" in output:
         raise ToolError("galaxy-importer reports an ERROR above, though it says that the import succeeded.")
     return 0

@@ -33,6 +33,9 @@ def main() -> int:
         code = _run(options.name, command, started)
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        print(f"{error}: is it missing from requirements-dev.txt?")
+        code = 127
     seconds = time.monotonic() - started
     if code != 0:
         print(f"==> {options.name}: FAILED (exit code {code}) after {seconds:.1f} s", flush=True)
@@ -43,9 +46,8 @@ def main() -> int:
 
 def _run(name: str, command: list[str], started: float) -> int:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()) as process:
-        assert process.stdout is not None
         try:
-            _pass_on(name, process.stdout.fileno(), started)
+            _pass_on(name, process, started)
         except KeyboardInterrupt:
             # The terminal has told the command too; it gets the time to clean up.
             process.wait()
@@ -56,18 +58,25 @@ def _run(name: str, command: list[str], started: float) -> int:
 def _environment() -> dict[str, str]:
     return os.environ | {
         "PATH": os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)]),
+        # Output goes through a pipe: some programs colour it all the same.
+        "NO_COLOR": "1",
         # Through a pipe Python would hold its output back until it has a buffer full.
         "PYTHONUNBUFFERED": "1",
     }
 
 
-def _pass_on(name: str, source: int, started: float) -> None:
-    """Copy `source` to standard output until it ends."""
+def _pass_on(name: str, process: subprocess.Popen[bytes], started: float) -> None:
+    """Copy the command's output to standard output until it ends."""
+    assert process.stdout is not None
+    source = process.stdout.fileno()
     at_line_start = True
     with selectors.DefaultSelector() as selector:
         selector.register(source, selectors.EVENT_READ)
         while True:
             if not selector.select(HEARTBEAT_S):
+                if process.poll() is not None:
+                    # Something that it left running keeps the pipe open.
+                    return
                 gap = b"" if at_line_start else b"\n"
                 seconds = time.monotonic() - started
                 _write(gap + f"    ... {name}: still running ({seconds:.0f} s)\n".encode())

@@ -189,6 +189,7 @@ workloads:
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_request import (
+    not_begun,
     restart_options,
     restart_targets,
     result_of,
@@ -242,14 +243,13 @@ def main():
         required_one_of=[("name", "workloads")],
         required_together=[("kind", "namespace", "name")],
     )
-    named = module.params["name"] is not None
+    targets = restart_targets(module.params)
     try:
         options = restart_options(module.params, dry_run=module.check_mode)
-        targets = restart_targets(module.params)
         results = restart_workloads(connect(module, name="k8s_rollout_restart"), targets, options) if targets else []
     except (KubeError, OptionError) as error:
-        fail(module, error, workloads=[])
-    result = result_of(results, named=named)
+        fail(module, error, changed=False, workloads=not_begun(targets, error))
+    result = result_of(results, named=module.params["name"] is not None)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed"]:

@@ -52,18 +52,24 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
         "failed": bool(bad),
         "msg": "; ".join(f"{result.target}: {result.action}, {result.reason}" for result in bad),
         "warnings": [warning for result in results for warning in result.warnings],
-        "workloads": [
-            {
-                **result.target._asdict(),
-                "action": result.action,
-                "reason": result.reason,
-                "before": result.before,
-                "after": result.after,
-                "verdict": result.verdict,
-                "duration": round(result.duration_s),
-            }
-            for result in results
-        ],
+        "workloads": [_entry(result) for result in results],
+    }
+
+
+def not_begun(targets: Sequence[Target], error: Exception) -> list[dict[str, t.Any]]:
+    """The entries where nothing could be begun at all."""
+    return [_entry(RestartResult(target, FAILED_ACTION, f"not_begun: {error}")) for target in targets]
+
+
+def _entry(result: RestartResult) -> dict[str, t.Any]:
+    return {
+        **result.target._asdict(),
+        "action": result.action,
+        "reason": result.reason,
+        "before": result.before,
+        "after": result.after,
+        "verdict": result.verdict,
+        "duration": round(result.duration_s),
     }
 
 

@@ -25,15 +25,14 @@ from ..model.snapshot import ClusterSnapshot
 from ..model.wire import Raw, Struct, decode_json, encode_json, force_setattr
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution
+from ..spread.remembered import RESTARTED_AT, made_current_revision
 from ..spread.restart_plan import (
     RESTART,
-    RESTARTED_AT,
     RESUME,
     Decision,
     RestartOptions,
     compare,
     decide,
-    made_current_revision,
     outcome_patch,
     restart_patch,
 )
@@ -84,10 +83,9 @@ class _WholeTemplate(Struct, frozen=True):
 
 @dataclass
 class _Run:
-    """One target on its way: what was decided, what it looked like, and how its rollout went."""
+    """One target on its way: what it looked like before (None after an interruption), and how its rollout went."""
 
     result: RestartResult
-    decision: Decision
     workload: Workload
     before: t.Optional[tuple[Distribution, ...]]
     started_s: float
@@ -100,50 +98,75 @@ def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartO
     Each batch is decided on a snapshot that is newer than the last action. Raises KubeError only where nothing can be read.
     """
     unique = list(dict.fromkeys(targets))
-    return _Restarter(api, options).run(unique)
+    return _Restarter(api, unique, options).run()
+
+
+class _Look:
+    """One look at the cluster: a snapshot, and the lines of single workloads on it."""
+
+    def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
+        self.snapshot = snapshot
+        check_options = CheckOptions(
+            namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew, predict=predict
+        )
+        self._checker = WorkloadChecker(snapshot, check_options)
+        self._workloads = {
+            Target(workload.kind, workload.metadata.namespace, workload.metadata.name): workload for workload in snapshot.workloads()
+        }
+
+    def line(self, target: Target) -> t.Optional[WorkloadReport]:
+        """How the target lies; None where it does not exist or could not be read."""
+        workload = self._workloads.get(target)
+        return None if workload is None else self._checker.check(workload)
 
 
 class _Restarter:
-    def __init__(self, api: KubeApi, options: RestartOptions) -> None:
+    def __init__(self, api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> None:
         self._api = api
         self._options = options
-        self._check_options = CheckOptions(namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew)
+        self._targets = targets
+        self._namespaces = sorted({target.namespace for target in targets})
+        self._results: list[RestartResult] = []
 
-    def run(self, targets: Sequence[Target]) -> list[RestartResult]:
-        results: list[RestartResult] = []
-        namespaces = sorted({target.namespace for target in targets})
-        snapshot = self._read(namespaces)
-        waiting = list(targets)
+    def run(self) -> list[RestartResult]:
+        look = self._look()
+        waiting = list(self._targets)
         while waiting:
             batch: list[_Run] = []
             while waiting and len(batch) < self._options.max_parallel:
-                run = self._begin(waiting.pop(0), snapshot, results)
+                run = self._begin(waiting.pop(0), look)
                 if run is not None:
                     batch.append(run)
-            if not batch:
-                break
             self._wait(batch)
-            # The last look needs no room on nodes, only where the replicas of these namespaces are.
-            snapshot = self._read(namespaces, pods_everywhere=bool(waiting)) if self._looks_again() else snapshot
+            try:
+                # The last look needs no room on nodes, only where the replicas of these namespaces are.
+                look = self._look(pods_everywhere=bool(waiting)) if batch else look
+            except KubeError as error:
+                self._break_off(batch, waiting, error)
+                break
             for run in batch:
-                self._finish(run, snapshot)
-        return results
+                self._finish(run, look)
+        return self._results
 
-    def _read(self, namespaces: Sequence[str], *, pods_everywhere: bool = True) -> ClusterSnapshot:
-        return read_snapshot(self._api, namespaces=namespaces, pods_everywhere=pods_everywhere)
+    def _look(self, *, pods_everywhere: bool = True) -> _Look:
+        snapshot = read_snapshot(self._api, namespaces=self._namespaces, pods_everywhere=pods_everywhere)
+        return _Look(snapshot, self._options, predict=pods_everywhere and self._options.only_if_helps)
 
-    def _looks_again(self) -> bool:
-        return not self._options.dry_run and self._options.wait
+    def _break_off(self, batch: Sequence[_Run], waiting: Sequence[Target], error: KubeError) -> None:
+        """The cluster can no longer be read: what has been restarted stays pending, the rest is not begun."""
+        for run in batch:
+            _end(run.result, FAILED_ACTION, f"lost: {error}")
+        self._results += [RestartResult(target, FAILED_ACTION, f"not_begun: {error}") for target in waiting]
 
     # --- decide and act -----------------------------------------------------------------------------------------------
 
-    def _begin(self, target: Target, snapshot: ClusterSnapshot, results: list[RestartResult]) -> t.Optional[_Run]:
+    def _begin(self, target: Target, look: _Look) -> t.Optional[_Run]:
         """Decide and, if so decided, write the restart; None where there is nothing to wait for."""
         result = RestartResult(target)
-        results.append(result)
+        self._results.append(result)
         started_s = time.monotonic()
         try:
-            run = self._act(target, snapshot, result, started_s)
+            run = self._act(target, look, result, started_s)
         except NotFoundError as error:
             return _end(result, SKIPPED, f"vanished: {error}")
         except KubeError as error:
@@ -152,8 +175,8 @@ class _Restarter:
             result.duration_s = time.monotonic() - started_s
         return run
 
-    def _act(self, target: Target, snapshot: ClusterSnapshot, result: RestartResult, started_s: float) -> t.Optional[_Run]:
-        line = self._judge(target, snapshot)
+    def _act(self, target: Target, look: _Look, result: RestartResult, started_s: float) -> t.Optional[_Run]:
+        line, snapshot = look.line(target), look.snapshot
         if line is None:
             unreadable = next((s.reason for s in snapshot.skipped if s.namespace in ("", target.namespace)), None)
             if unreadable is not None:
@@ -172,21 +195,15 @@ class _Restarter:
         if self._options.dry_run:
             return None
         self._tell(result, patched, "SpreadRestart", f"restarted: {decision.reason}")
-        return _Run(result, decision, patched, line.distributions, started_s) if self._options.wait else None
-
-    def _judge(self, target: Target, snapshot: ClusterSnapshot) -> t.Optional[WorkloadReport]:
-        for workload in snapshot.workloads((target.kind,)):
-            if (workload.metadata.namespace, workload.metadata.name) == (target.namespace, target.name):
-                return WorkloadChecker(snapshot, self._check_options).check(workload)
-        return None
+        return _Run(result, patched, line.distributions, started_s) if self._options.wait else None
 
     def _resume(self, line: WorkloadReport, decision: Decision, result: RestartResult, started_s: float) -> t.Optional[_Run]:
         """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
         result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
         result.before = {}
-        if not self._looks_again():
+        if self._options.dry_run or not self._options.wait:
             return None
-        return _Run(result, decision, line.workload, None, started_s)
+        return _Run(result, line.workload, None, started_s)
 
     def _write_restart(self, judged: Workload, decision: Decision) -> t.Optional[Workload]:
         """The patched workload, or None where somebody changed it since it was judged.
@@ -235,6 +252,8 @@ class _Restarter:
     # --- wait and look again ------------------------------------------------------------------------------------------
 
     def _wait(self, batch: Sequence[_Run]) -> None:
+        if not batch:
+            return
         with ThreadPoolExecutor(max_workers=len(batch)) as pool:
             for _done in pool.map(self._wait_for_one, batch):
                 pass
@@ -248,7 +267,7 @@ class _Restarter:
             run.result.action, run.result.reason = FAILED_ACTION, f"lost: {error}"
         run.result.duration_s = time.monotonic() - run.started_s
 
-    def _finish(self, run: _Run, snapshot: ClusterSnapshot) -> None:
+    def _finish(self, run: _Run, look: _Look) -> None:
         result = run.result
         if run.progress is None:
             return
@@ -256,7 +275,7 @@ class _Restarter:
             waited = f" after {self._options.wait_timeout_s} s" if run.progress.state == WAITING else ""
             result.action, result.verdict = FAILED_ACTION, FAILED
             result.reason = f"rollout_not_finished{waited}: {run.progress.text}"
-        line = self._judge(result.target, snapshot)
+        line = look.line(result.target)
         if line is None:
             _end(result, FAILED_ACTION, f"vanished: {result.target} was deleted during its rollout")
             return
@@ -264,7 +283,7 @@ class _Restarter:
         if run.progress.state == DONE and self._options.verify_spread:
             result.verdict = compare(run.before, line.distributions, max_skew=self._options.max_skew)
         if result.verdict != PENDING:
-            self._remember(run, snapshot)
+            self._remember(run, look.snapshot)
 
     def _remember(self, run: _Run, snapshot: ClusterSnapshot) -> None:
         """Replace the pending verdict; what cannot be written stays pending and is settled by the next run."""

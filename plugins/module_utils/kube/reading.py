@@ -71,6 +71,7 @@ class _Reader:
             autoscalers=self._in_namespaces(resources.AUTOSCALERS),
             claims=self._in_namespaces(resources.CLAIMS),
             skipped=self._skipped,
+            read_at_s=self._api.now_s(),
         )
 
     def _namespaces(self) -> list[t.Any]:

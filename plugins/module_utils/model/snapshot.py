@@ -39,7 +39,7 @@ class ClusterSnapshot:
     """Nodes, pods, workloads and what bounds them. Read only.
 
     ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
-    ``skipped`` says what is missing.
+    ``skipped`` says what is missing. ``read_at_s``: seconds since the epoch by the API server's clock.
     """
 
     def __init__(
@@ -57,6 +57,7 @@ class ClusterSnapshot:
         claims: Iterable[PersistentVolumeClaim] = (),
         skipped: Iterable[Skipped] = (),
         complete_pods: bool = True,
+        read_at_s: float = 0.0,
     ) -> None:
         self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self.pods: tuple[Pod, ...] = tuple(pods)
@@ -65,6 +66,7 @@ class ClusterSnapshot:
         self.stateful_sets: tuple[Workload, ...] = tuple(stateful_sets)
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.complete_pods = complete_pods
+        self.read_at_s = read_at_s
 
         self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)
         self.pods_by_owner = _group(self.pods, _controller_uid)

@@ -15,6 +15,7 @@ from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN,
 from .eligible import EligibleNodes
 from .guard import refusal
 from .prediction import Prediction, RestartPredictor
+from .remembered import interrupted_restart, remembered_permission
 from .rollout_status import is_rolling
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
@@ -166,5 +167,12 @@ class WorkloadChecker:
             line,
             prediction=prediction,
             advice=tuple(advise(line.workload, topology_keys=self._options.topology_keys, preferred_home=preference)),
-            refusal=refusal(line.workload, self._snapshot, allow_downtime=False),
+            refusal=self._refusal(line),
         )
+
+    def _refusal(self, line: WorkloadReport) -> str:
+        """Why k8s_rollout_restart would refuse it with its own defaults; an interrupted restart only waits for its second look."""
+        forbidden = refusal(line.workload, self._snapshot, allow_downtime=False)
+        if forbidden or interrupted_restart(line.workload) is not None:
+            return forbidden
+        return remembered_permission(line.workload, self._snapshot, line.eligible, now_s=self._snapshot.read_at_s).refusal

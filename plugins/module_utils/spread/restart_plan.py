@@ -8,15 +8,14 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..memory.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, eligible_hash, may_restart, read_outcome
+from ..memory.outcome import IMPROVED, UNCHANGED, WORSE, Outcome, eligible_hash
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from .advice import HOSTNAME
 from .check import WorkloadReport
 from .distribution import COLLAPSED, HEALTHY, SKEWED, Distribution, judge
 from .guard import refusal
-
-RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+from .remembered import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, RESTARTED_AT, interrupted_restart, remembered_permission
 
 RESTART = "restart"
 RESUME = "resume"
@@ -30,8 +29,8 @@ class RestartOptions:
 
     only_if_helps: bool = True
     allow_downtime: bool = False
-    cooldown_s: int = 600
-    max_attempts: int = 3
+    cooldown_s: int = DEFAULT_COOLDOWN_S
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
     max_parallel: int = 1
     wait: bool = True
     wait_timeout_s: int = 600
@@ -44,24 +43,24 @@ class RestartOptions:
 
 @dataclass(frozen=True)
 class Decision:
-    """``action`` is restart, resume, skipped or refused; ``attempts`` counts a restart that is to be made in."""
+    """``action`` is restart, resume, skipped or refused.
+
+    For a restart: ``attempts`` counts it in, ``revision`` is the one before it, ``eligible`` the hash of the eligible nodes.
+    """
 
     action: str
     reason: str
     attempts: int = 0
     revision: str = ""
     eligible: str = ""
-    outcome: t.Optional[Outcome] = None
 
 
 def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> Decision:
-    """Decide on one workload, from its line of the spread check on ``snapshot``."""
+    """Decide on one workload, from its line of the spread check on ``snapshot``; ``now_s`` in seconds since the epoch."""
     workload = line.workload
-    outcome = read_outcome(workload.metadata.annotations)
-    revision, eligible = snapshot.revision(workload), eligible_hash(line.eligible)
-    if outcome is not None and made_current_revision(workload, outcome):
-        text = f"already_restarted: restarted at {outcome.time}, the second look is still to come"
-        return Decision(RESUME, text, outcome.attempts, revision, eligible, outcome)
+    interrupted = interrupted_restart(workload)
+    if interrupted is not None:
+        return Decision(RESUME, f"already_restarted: restarted at {interrupted.time}, the second look is still to come")
     forbidden = refusal(workload, snapshot, allow_downtime=options.allow_downtime)
     if forbidden:
         return Decision(REFUSE, forbidden)
@@ -69,24 +68,12 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
         useless = _useless(line)
         if useless is not None:
             return useless
-    remembered = None if snapshot.returned_to(workload) else outcome
-    permission = may_restart(
-        remembered,
-        now_s=now_s,
-        revision=revision,
-        eligible=eligible,
-        cooldown_s=options.cooldown_s,
-        max_attempts=options.max_attempts,
+    permission = remembered_permission(
+        workload, snapshot, line.eligible, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
     )
     if permission.refusal:
         return Decision(REFUSE, permission.refusal)
-    return Decision(RESTART, line.verdict.reason, permission.attempts, revision, eligible, outcome)
-
-
-def made_current_revision(workload: Workload, outcome: Outcome) -> bool:
-    """The pending outcome belongs to the restart that made the template what it is: nobody changed it since."""
-    annotations = workload.spec.template.metadata.annotations or {}
-    return outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+    return Decision(RESTART, line.verdict.reason, permission.attempts, snapshot.revision(workload), eligible_hash(line.eligible))
 
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:

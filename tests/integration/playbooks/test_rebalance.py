@@ -63,17 +63,22 @@ class Inventory:
         self._file = folder / "clusters.json"
         common = {
             "rebalance_kubeconfig": str(cluster.kubeconfig),
-            "rebalance_report_path": str(folder / "{{ inventory_hostname }}.html"),
-            "rebalance_map_path": str(folder / "{{ inventory_hostname }}.txt"),
+            # Relative to where ansible-playbook is started, not to the playbook.
+            "rebalance_report_path": "{{ inventory_hostname }}.html",
+            "rebalance_map_path": "{{ inventory_hostname }}.txt",
         }
         self._file.write_text(json.dumps({"clusters": {"hosts": hosts, "vars": common}}))
 
     def play(self, *arguments: str, playbook: str = "rebalance") -> Run:
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), f"playbooks/{playbook}.yml"]
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), str(REPOSITORY / f"playbooks/{playbook}.yml")]
         command += ["-i", str(self._file), "-e", "rebalance_hosts=clusters", *arguments]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
-        environment |= {"ANSIBLE_SHOW_CUSTOM_STATS": "true", "ANSIBLE_NOCOLOR": "true"}
-        done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+        environment |= {
+            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+            "ANSIBLE_SHOW_CUSTOM_STATS": "true",
+            "ANSIBLE_NOCOLOR": "true",
+        }
+        done = subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
         return Run(done.returncode, done.stdout + done.stderr)
 
     def report(self, host: str) -> str:

@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text
 from tests.unit.report.results import Json, check, even, nodes, piled, restart, workload
 
 
-def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, Json]]:
+def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, t.Any]]:
     """A check before, and options with what followed: one workload spread, one left where it is."""
     web = workload("web", piled(node_list, 4), "collapsed", restart_helps=True)
     blocker = {"reason": "insufficient_memory", "text": "Insufficient memory", "nodes": 2}

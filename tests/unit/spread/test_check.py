@@ -267,3 +267,14 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
         "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "skipped": 0, "restartable": 1,
     }  # fmt: skip
     assert result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]
+
+
+def test_a_workload_in_its_cooldown_is_not_restartable():
+    remembered = {
+        "kube-scheduling.onprem/last-outcome": '{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"unchanged","revision":"hash1","eligible":"x"}'
+    }
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": remembered})
+    lines = [check_spread(cluster.snapshot(read_at_s=1_767_225_600.0 + age_s), CheckOptions()).workloads[0] for age_s in (599, 600)]
+    assert [line.restartable for line in lines] == [False, True]
+    assert lines[0].refusal.startswith("cooldown")

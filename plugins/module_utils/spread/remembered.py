@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the workload's own annotation says about restarts that were made before, by whatever process or machine."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ..memory.outcome import PENDING, Outcome, Permission, eligible_hash, may_restart, read_outcome
+from ..model.objects import Workload
+from ..model.snapshot import ClusterSnapshot
+
+RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+DEFAULT_COOLDOWN_S = 600
+DEFAULT_MAX_ATTEMPTS = 3
+
+
+def made_current_revision(workload: Workload, outcome: Outcome) -> bool:
+    """The pending outcome belongs to the restart that made the template what it is: nobody changed it since."""
+    annotations = workload.spec.template.metadata.annotations or {}
+    return outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+
+
+def interrupted_restart(workload: Workload) -> t.Optional[Outcome]:
+    """The outcome of a restart whose second look is still to come, if there is one."""
+    outcome = read_outcome(workload.metadata.annotations)
+    return outcome if outcome is not None and made_current_revision(workload, outcome) else None
+
+
+def remembered_permission(
+    workload: Workload,
+    snapshot: ClusterSnapshot,
+    eligible: Iterable[str],
+    *,
+    now_s: float,
+    cooldown_s: int = DEFAULT_COOLDOWN_S,
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+) -> Permission:
+    """Whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
+
+    ``kubectl rollout undo`` brings old annotations back together with an old revision: those count as absent.
+    """
+    outcome = None if snapshot.returned_to(workload) else read_outcome(workload.metadata.annotations)
+    return may_restart(
+        outcome,
+        now_s=now_s,
+        revision=snapshot.revision(workload),
+        eligible=eligible_hash(eligible),
+        cooldown_s=cooldown_s,
+        max_attempts=max_attempts,
+    )

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The variables and tags of rebalance.yml stand in its head and in its guide."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+PLAYBOOK = (ROOT / "playbooks" / "rebalance.yml").read_text()
+GUIDE = (ROOT / "docs" / "rebalance.md").read_text()
+VARIABLE = r"\brebalance_[a-z_]+\b"
+NOT_VARIABLES = {"rebalance_report"}  # the template's name
+
+HEAD = "\n".join(line for line in PLAYBOOK.splitlines() if line.startswith("#"))
+BODY = "\n".join(line for line in PLAYBOOK.splitlines() if not line.startswith("#"))
+USED = set(re.findall(VARIABLE, BODY)) - NOT_VARIABLES
+
+
+def test_the_head_of_the_playbook_lists_all_variables_and_no_others() -> None:
+    assert set(re.findall(VARIABLE, HEAD)) == USED
+
+
+def test_the_guide_has_a_row_for_each_variable() -> None:
+    assert set(re.findall(rf"^\| `({VARIABLE})` \|", GUIDE, re.MULTILINE)) == USED
+
+
+def test_the_guide_shows_the_defaults_of_the_playbook() -> None:
+    defaults = dict(re.findall(rf"({VARIABLE}) \| default\('?(\w+)'?\)", BODY))
+    rows = dict(re.findall(rf"^\| `({VARIABLE})` \| `([^`]*)`", GUIDE, re.MULTILINE))
+    own = {name: value for name, value in defaults.items() if value != "omit"}
+    assert own
+    assert {name: rows[name] for name in own} == own
+
+
+def test_the_guide_names_all_tags() -> None:
+    tags = {tag for found in re.findall(r"tags: \[(.*)\]", BODY) for tag in found.split(", ")} - {"always"}
+    assert tags == {"check", "restart", "verify", "report"}
+    assert all(f"`{tag}`" in GUIDE for tag in tags)

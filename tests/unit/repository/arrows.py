@@ -1,0 +1,121 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which imports the collection's Python files have, and which of them break the rules.
+
+Reads the files without running them, so that an import inside a function or under TYPE_CHECKING counts, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+COLLECTION = "ansible_collections.onprem.kube_scheduling"
+MODULE_UTILS = f"{COLLECTION}.plugins.module_utils"
+SOURCES = ("plugins/module_utils", "services")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What may import what; files are named by their path below `plugins/module_utils`."""
+
+    arrows: Mapping[str, frozenset[str]]
+    """For each room the other rooms it may import."""
+
+    pure_rooms: frozenset[str]
+    """Rooms that decide without touching the world."""
+
+    impure_modules: frozenset[str]
+    """Modules, with all below them, that the pure rooms must not import."""
+
+    third_party: Mapping[str, frozenset[str]]
+    """For each package that is not Python's own, with all below it, the files that may import it."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, by its full name."""
+
+    file: Path
+    line: int
+    module: str
+
+
+def violations(root: Path, rules: Rules) -> list[str]:
+    """One sentence for each import below the collection `root` that the rules forbid."""
+    found = []
+    for source in SOURCES:
+        for file in sorted((root / source).rglob("*.py")):
+            for imported in imports_of(root, file):
+                complaint = _complaint(imported, rules)
+                if complaint:
+                    found.append(f"{file.relative_to(root)}:{imported.line}: {complaint}")
+    return found
+
+
+def imports_of(root: Path, file: Path) -> Iterator[Import]:
+    """Every import statement of a file, relative ones resolved."""
+    relative = file.relative_to(root)
+    package = [*COLLECTION.split("."), *relative.parent.parts]
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(relative, node.lineno, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            for alias in node.names:
+                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name out of one: for rooms and
+                # packages the longer name gives the same answer.
+                yield Import(relative, node.lineno, f"{module}.{alias.name}")
+
+
+def _complaint(imported: Import, rules: Rules) -> str | None:
+    room = _room_of(imported.file)
+    if room is not None and room not in rules.arrows:
+        return f"the room {room} has no line in the table of arrows: decide what it may import, and add one"
+    if _within(imported.module, COLLECTION):
+        return _arrow_complaint(imported.module, room, rules)
+    if room in rules.pure_rooms and any(_within(imported.module, name) for name in rules.impure_modules):
+        return f"{room} only decides, and {imported.module} touches the world: move that to kube or to actions"
+    return _third_party_complaint(imported, rules)
+
+
+def _arrow_complaint(module: str, room: str | None, rules: Rules) -> str | None:
+    if room is None:
+        # The services stand above all rooms.
+        return None
+    if not _within(module, MODULE_UTILS):
+        return f"module_utils must not import {module}, which stands above it"
+    target = module.removeprefix(MODULE_UTILS).lstrip(".").split(".")[0]
+    if target == room or target in rules.arrows[room]:
+        return None
+    allowed = ", ".join(sorted(rules.arrows[room])) or "no other room"
+    return f"{room} must not import {target} (it may import: {allowed})"
+
+
+def _third_party_complaint(imported: Import, rules: Rules) -> str | None:
+    top = imported.module.split(".")[0]
+    if top in sys.stdlib_module_names:
+        return None
+    file = imported.file.as_posix().removeprefix("plugins/module_utils/")
+    for package, files in rules.third_party.items():
+        if _within(imported.module, package):
+            allowed = ", ".join(sorted(files))
+            return None if file in files else f"only {allowed} may import {package}"
+    if _room_of(imported.file) is None:
+        return None
+    return f"{top} is a third-party package without a line in the table: one file wraps it, and has stand-ins for when it is missing"
+
+
+def _room_of(file: Path) -> str | None:
+    """The folder below module_utils; None for the services."""
+    parts = file.parts
+    return parts[2] if parts[:2] == ("plugins", "module_utils") else None
+
+
+def _within(module: str, package: str) -> bool:
+    return module == package or module.startswith(f"{package}.")

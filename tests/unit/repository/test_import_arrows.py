@@ -1,0 +1,169 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rooms of module_utils import each other in one direction only, and without ansible-core but for one file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.repository.arrows import COLLECTION, MODULE_UTILS, SOURCES, Rules, violations
+from tools.paths import COLLECTIONS, ROOT
+
+ANSIBLE_CONNECTION = "kube/ansible_connection.py"
+
+ARROWS = {
+    "model": set(),
+    "scheduling": {"model"},
+    "memory": {"model"},
+    "spread": {"model", "scheduling", "memory"},
+    "rescue": {"model", "scheduling", "memory"},
+    "kube": {"model"},
+    "scheduler_config": set(),
+    "report": {"model", "memory", "spread", "rescue"},
+    # What modules and services share: read, decide, act.
+    "actions": {"model", "scheduling", "memory", "spread", "rescue", "kube"},
+}
+
+PURE_ROOMS = {"model", "scheduling", "memory", "spread", "rescue", "report", "scheduler_config"}
+
+IMPURE_MODULES = {
+    "asyncio",
+    "concurrent",
+    "http",
+    "kubernetes",
+    "multiprocessing",
+    "os",
+    "pathlib",
+    "requests",
+    "shutil",
+    "socket",
+    "ssl",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib.request",
+    "urllib3",
+}
+
+THIRD_PARTY = {
+    "ansible": {ANSIBLE_CONNECTION},
+    "ansible_collections.kubernetes": {ANSIBLE_CONNECTION},
+    "kubernetes": {"kube/client.py", "kube/transport.py"},
+    "msgspec": {"model/wire.py"},
+    "urllib3": {"kube/transport.py"},
+}
+
+RULES = Rules(
+    arrows={room: frozenset(targets) for room, targets in ARROWS.items()},
+    pure_rooms=frozenset(PURE_ROOMS),
+    impure_modules=frozenset(IMPURE_MODULES),
+    third_party={package: frozenset(files) for package, files in THIRD_PARTY.items()},
+)
+
+
+def test_every_import_follows_the_rules() -> None:
+    found = violations(ROOT, RULES)
+    assert not found, "\n".join(["", *found])
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "complaint"),
+    [
+        ("model/a.py", "from ..spread.check import judge", "model must not import spread (it may import: no other room)"),
+        ("scheduling/a.py", "from .. import kube", "scheduling must not import kube (it may import: model)"),
+        ("scheduling/rules/a.py", "from ...spread import check", "scheduling must not import spread"),
+        ("spread/a.py", f"import {MODULE_UTILS}.rescue.plan", "spread must not import rescue"),
+        ("kube/a.py", f"from {MODULE_UTILS}.memory import outcome", "kube must not import memory"),
+        ("scheduler_config/a.py", "from ..model.wire import Struct", "scheduler_config must not import model"),
+        ("kube/a.py", f"from {COLLECTION}.services import rescuer", "which stands above it"),
+        ("spread/a.py", "import socket", "spread only decides, and socket touches the world"),
+        ("memory/a.py", "def now():\n    import subprocess", "memory only decides, and subprocess touches the world"),
+        ("model/a.py", "from urllib.request import urlopen", "model only decides"),
+        ("rescue/a.py", "from kubernetes import client", "rescue only decides"),
+        ("model/a.py", "import msgspec", "only model/wire.py may import msgspec"),
+        ("kube/a.py", "from urllib3.exceptions import HTTPError", "only kube/transport.py may import urllib3"),
+        ("kube/a.py", "if TYPE_CHECKING:\n    import ansible.module_utils.basic", f"only {ANSIBLE_CONNECTION} may import ansible"),
+        ("actions/a.py", "import ansible_collections.kubernetes.core", f"only {ANSIBLE_CONNECTION} may import"),
+        ("actions/a.py", "import yaml", "yaml is a third-party package without a line in the table"),
+        ("novelty/a.py", "import json", "the room novelty has no line in the table"),
+    ],
+)
+def test_a_forbidden_import_is_found(tmp_path: Path, file: str, line: str, complaint: str) -> None:
+    _write(tmp_path / "plugins" / "module_utils" / file, line)
+    found = violations(tmp_path, RULES)
+    assert len(found) == 1
+    assert complaint in found[0]
+    assert found[0].startswith(f"plugins/module_utils/{file}:")
+
+
+def test_services_must_not_import_ansible(tmp_path: Path) -> None:
+    _write(tmp_path / "services" / "rescuer" / "__main__.py", "from ansible.module_utils.basic import AnsibleModule")
+    assert len(violations(tmp_path, RULES)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("plugins/module_utils/spread/a.py", "from ..scheduling.rules import taint_toleration"),
+        ("plugins/module_utils/scheduling/rules/a.py", "from ..reasons import Reason"),
+        ("plugins/module_utils/kube/resources.py", "from urllib.parse import quote"),
+        ("plugins/module_utils/model/wire.py", "import msgspec"),
+        (f"plugins/module_utils/{ANSIBLE_CONNECTION}", "from ansible.module_utils.basic import AnsibleModule"),
+        ("services/rescuer/__main__.py", f"from {MODULE_UTILS}.actions import spread_check"),
+        ("services/extender/app.py", "import starlette.applications"),
+    ],
+)
+def test_an_allowed_import_is_not(tmp_path: Path, file: str, line: str) -> None:
+    _write(tmp_path / file, line)
+    assert violations(tmp_path, RULES) == []
+
+
+IMPORT_ALL = """
+import importlib
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == blocked or name.startswith(blocked + ".") for blocked in BLOCKED):
+            raise ModuleNotFoundError("blocked by the test: " + name, name=name)
+        return None
+
+BLOCKED, modules = (words.split(",") for words in sys.argv[1:])
+sys.meta_path.insert(0, Blocker())
+for module in modules:
+    importlib.import_module(module)
+"""
+
+
+@pytest.mark.parametrize(
+    "blocked",
+    [
+        pytest.param(("ansible", "ansible_collections.kubernetes"), id="without ansible-core"),
+        pytest.param(tuple(THIRD_PARTY), id="without any library: sanity tests and documentation builds"),
+    ],
+)
+def test_everything_else_loads(blocked: tuple[str, ...]) -> None:
+    sources = SOURCES if "msgspec" not in blocked else SOURCES[:1]
+    modules = [_module_name(file) for source in sources for file in sorted((ROOT / source).rglob("*.py"))]
+    modules.remove(f"{MODULE_UTILS}.kube.ansible_connection")
+    answer = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, ",".join(blocked), ",".join(modules)],
+        env={"PYTHONPATH": str(COLLECTIONS)},
+        capture_output=True,
+        text=True,
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+def _module_name(file: Path) -> str:
+    return ".".join([COLLECTION, *file.relative_to(ROOT).with_suffix("").parts])
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text(text + "\n")
