@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
@@ -270,11 +271,9 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
 
 
 def test_a_workload_in_its_cooldown_is_not_restartable():
-    remembered = {
-        "kube-scheduling.onprem/last-outcome": '{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"unchanged","revision":"hash1","eligible":"x"}'
-    }
+    outcome = make_outcome(now_s=1_767_225_600.0, attempts=1, verdict="unchanged", revision="hash1", eligible="x")
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": remembered})
+    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     lines = [check_spread(cluster.snapshot(read_at_s=1_767_225_600.0 + age_s), CheckOptions()).workloads[0] for age_s in (599, 600)]
     assert [line.restartable for line in lines] == [False, True]
     assert lines[0].refusal.startswith("cooldown")
