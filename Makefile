@@ -14,7 +14,7 @@ TYPED := lab tools $(COLLECTION).plugins.module_utils $(if $(wildcard services),
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help env demo test lab-binaries lab-up lab-down format build $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak format build $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -77,6 +77,14 @@ importer: build ## check: galaxy-importer on the built artifact
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
 integration: lab-binaries ## check: integration tests on the simulated cluster
 	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10
+
+## Measurements and long runs, for releases
+
+bench: lab-binaries ## measure the spread check on 5,000 nodes and 20,000 pods; prints ratios
+	@$(PYTHON) -m tests.bench
+
+soak: lab-binaries ## long random runs: 200,000 decisions compared with the real scheduler
+	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle --timeout 0
 
 format: env ## rewrite Python files as `ruff` wants them
 	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .

@@ -161,7 +161,7 @@ workloads:
       description: V(restarted), V(skipped), V(refused) or V(failed).
       type: str
     reason:
-      description: Why, as C(code) or C(code: text).
+      description: "Why, as C(code) or C(code: text)."
       type: str
     before:
       description: Replicas by topology key and domain before the restart.

@@ -143,7 +143,12 @@ workloads:
       description: Replicas of the current revision that are on a node, not terminating and not finished.
       type: int
     domains:
-      description: Placed replicas by topology key and domain; eligible domains without any are listed with 0.
+      description: >-
+        Placed replicas by topology key and domain. Eligible domains without any are listed with 0, unless there are more than 100
+        of them.
+      type: dict
+    eligible_domains:
+      description: By topology key, how many domains hold eligible nodes.
       type: dict
     verdict:
       description: >-
@@ -151,13 +156,13 @@ workloads:
         (a rollout is in progress), V(skipped) or V(unknown).
       type: str
     reason:
-      description: Why, as C(code) or C(code: text).
+      description: "Why, as C(code) or C(code: text)."
       type: str
     restart_helps:
       description: Whether a restart would spread it better; true, false, or the string V(unknown).
       type: raw
     feasible_domains:
-      description: By topology key, the domains in which the first new pod of a restart would find room.
+      description: By topology key, the domains in which the first new pod of a restart would find room; 100 of them at most.
       type: dict
     blockers:
       description: >-
@@ -166,7 +171,7 @@ workloads:
       type: list
       elements: dict
     advice:
-      description: What in the template would make the spread last, as C(code: text).
+      description: "What in the template would make the spread last, as C(code: text)."
       type: list
       elements: str
   sample:
@@ -177,6 +182,7 @@ workloads:
       replicas: 3
       placed: 3
       domains: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
+      eligible_domains: {kubernetes.io/hostname: 3}
       verdict: collapsed
       reason: "collapsed: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible"
       restart_helps: true

@@ -335,7 +335,7 @@ def _same_judgement(judged: Workload, live: Workload) -> bool:
 
 
 def _domains(distributions: Sequence[Distribution]) -> dict[str, dict[str, int]]:
-    return {distribution.topology_key: distribution.counts for distribution in distributions}
+    return {distribution.topology_key: distribution.listed for distribution in distributions}
 
 
 def _in_words(result: RestartResult) -> str:

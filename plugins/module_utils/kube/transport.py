@@ -180,7 +180,7 @@ def explain_connection_failure(error: BaseException, *, server: str, source: str
         return _answer("reach", f"the Kubernetes API server {server}".rstrip(), error)
     if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
         return UnreachableError(
-            f"no answer from the Kubernetes API server {server}: {_root_cause(error)}. "
+            f"no answer from the Kubernetes API server {server or 'of ' + source}: {_root_cause(error)}. "
             "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
         )
     said = str(error).rstrip(".")

@@ -89,7 +89,7 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
         skipped_namespaces=skipped,
     )
     if len(eligible) < options.min_ready_nodes:
-        text = f"{TOO_FEW_NODES}: {len(eligible)} nodes are ready and open to workloads, min_ready_nodes is {options.min_ready_nodes}"
+        text = f"{TOO_FEW_NODES}: nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
         return replace(report, reason=text)
     checker = WorkloadChecker(snapshot, options, eligible_nodes)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
@@ -152,7 +152,7 @@ class WorkloadChecker:
         if namespace is not None and namespace.status.phase == "Terminating":
             return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
         if workload.spec.replicas < 2:
-            return f"too_few_replicas: {workload.spec.replicas} replicas cannot spread"
+            return f"too_few_replicas: it takes two to spread, this has {workload.spec.replicas}"
         return ""
 
     def _explain(self, line: WorkloadReport) -> WorkloadReport:

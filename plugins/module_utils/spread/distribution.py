@@ -19,6 +19,9 @@ ROLLING = "rolling"
 SKIPPED = "skipped"
 UNKNOWN = "unknown"
 
+MOST_LISTED = 100
+"""Domains that are listed although they hold nothing; 5,000 zeros for each of 1,000 workloads would make results of many MB."""
+
 # Worst first: of several topology keys the worst verdict is the workload's.
 _SEVERITY = {COLLAPSED: 3, SKEWED: 2, UNKNOWN: 1, HEALTHY: 0}
 
@@ -36,6 +39,13 @@ class Distribution:
     def counts(self) -> dict[str, int]:
         """Replicas by domain, eligible or not."""
         return {**self.eligible, **self.elsewhere}
+
+    @property
+    def listed(self) -> dict[str, int]:
+        """The counts for people and results: of very many domains only those that hold replicas."""
+        if len(self.eligible) <= MOST_LISTED:
+            return self.counts
+        return {domain: count for domain, count in self.counts.items() if count}
 
     @property
     def skew(self) -> int:

@@ -78,7 +78,7 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:
     if line.workload.spec.replicas < 2:
-        return Decision(REFUSE, f"too_few_replicas: {line.workload.spec.replicas} replicas cannot spread")
+        return Decision(REFUSE, f"too_few_replicas: it takes two to spread, this has {line.workload.spec.replicas}")
     if line.verdict.verdict not in (COLLAPSED, SKEWED):
         return Decision(SKIP, line.verdict.reason)
     if line.prediction is None or line.prediction.restart_helps is not True:

@@ -8,7 +8,7 @@ import typing as t
 
 from ..model.snapshot import ClusterSnapshot
 from .check import SpreadReport, WorkloadReport
-from .distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
+from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, SKEWED, SKIPPED
 from .prediction import HELPS_UNKNOWN
 
 ZONE = "topology.kubernetes.io/zone"
@@ -53,7 +53,7 @@ def identity(line: WorkloadReport) -> dict[str, str]:
 
 def domains_of(line: WorkloadReport) -> dict[str, dict[str, int]]:
     """Replicas by topology key and domain."""
-    return {distribution.topology_key: distribution.counts for distribution in line.distributions}
+    return {distribution.topology_key: distribution.listed for distribution in line.distributions}
 
 
 def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
@@ -70,10 +70,11 @@ def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
         "replicas": line.workload.spec.replicas,
         "placed": line.placed,
         "domains": domains_of(line),
+        "eligible_domains": {distribution.topology_key: len(distribution.eligible) for distribution in line.distributions},
         "verdict": line.verdict.verdict,
         "reason": line.verdict.reason,
         "restart_helps": prediction.restart_helps if prediction else HELPS_UNKNOWN,
-        "feasible_domains": prediction.feasible_domains if prediction else {},
+        "feasible_domains": {key: names[:MOST_LISTED] for key, names in prediction.feasible_domains.items()} if prediction else {},
         "blockers": blockers,
         "advice": list(line.advice),
     }

@@ -249,11 +249,11 @@ class TestNoOp:
         cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
         cluster.deployment("web", ["worker-1"] * 2)
         report = check_spread(cluster.snapshot(), CheckOptions())
-        assert report.reason.startswith("too_few_ready_nodes: 1 nodes")
+        assert report.reason == "too_few_ready_nodes: nodes that are ready and open to workloads: 1, min_ready_nodes: 2"
         assert (report.nodes_total, report.nodes_ready, report.nodes_eligible, report.workloads) == (2, 2, 1, ())
 
     def test_no_nodes_at_all(self):
-        assert check_spread(ClusterBuilder().snapshot(), CheckOptions()).reason.startswith("too_few_ready_nodes: 0 nodes")
+        assert check_spread(ClusterBuilder().snapshot(), CheckOptions()).reason.startswith("too_few_ready_nodes: ")
 
 
 def test_result_lists_what_is_not_healthy_and_counts_everything():
@@ -268,6 +268,14 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
         "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "skipped": 0, "restartable": 1,
     }  # fmt: skip
     assert result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]
+
+
+def test_very_many_empty_domains_are_counted_and_not_listed():
+    cluster = workers(101)
+    cluster.deployment("web", ["worker-1"] * 2)
+    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=False)["workloads"]
+    assert (line["domains"], line["eligible_domains"]) == ({HOST: {"worker-1": 2}}, {HOST: 101})
+    assert len(line["feasible_domains"][HOST]) == 100
 
 
 def test_a_workload_in_its_cooldown_is_not_restartable():
