@@ -230,7 +230,7 @@ def argument_spec():
         "wait_timeout": {"type": "int", "default": 600},
         "wait_sleep": {"type": "int", "default": 5},
         "verify_spread": {"type": "bool", "default": True},
-        "topology_keys": {"type": "list", "elements": "str", "default": ["kubernetes.io/hostname"]},
+        "topology_keys": {"type": "list", "elements": "str", "no_log": False, "default": ["kubernetes.io/hostname"]},
         "max_skew": {"type": "int"},
     }
 

@@ -72,7 +72,7 @@ requirements:
   - msgspec >= 0.18
 notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
-  - Needs the verbs get and list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, deployments, statefulsets,
+  - Needs the verbs get and list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
     replicasets, poddisruptionbudgets and horizontalpodautoscalers. A namespace where some of it is forbidden is reported in
     RV(skipped_namespaces), with the missing verb.
 seealso:
@@ -238,7 +238,7 @@ def argument_spec():
             "choices": ["Deployment", "StatefulSet"],
             "default": ["Deployment", "StatefulSet"],
         },
-        "topology_keys": {"type": "list", "elements": "str", "default": ["kubernetes.io/hostname"]},
+        "topology_keys": {"type": "list", "elements": "str", "no_log": False, "default": ["kubernetes.io/hostname"]},
         "max_skew": {"type": "int"},
         "min_ready_nodes": {"type": "int", "default": 2},
         "predict": {"type": "bool", "default": True},

@@ -70,6 +70,7 @@ class _Reader:
             quotas=self._in_namespaces(resources.QUOTAS),
             autoscalers=self._in_namespaces(resources.AUTOSCALERS),
             claims=self._in_namespaces(resources.CLAIMS),
+            limit_ranges=self._in_namespaces(resources.LIMIT_RANGES),
             skipped=self._skipped,
             read_at_s=self._api.now_s(),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .wire import Struct, field
+from .wire import Struct, field, replace
 
 Labels = dict[str, str]
 ResourceList = dict[str, str]
@@ -502,6 +502,27 @@ class ResourceQuota(ApiStruct, frozen=True):
     status: ResourceQuotaStatus = field(default_factory=ResourceQuotaStatus)
 
 
+class LimitRangeItem(ApiStruct, frozen=True):
+    """Defaults that admission gives to containers which ask for nothing."""
+
+    type: str = ""
+    default: t.Optional[ResourceList] = None
+    default_request: t.Optional[ResourceList] = None
+
+
+class LimitRangeSpec(ApiStruct, frozen=True):
+    """The limits of a LimitRange."""
+
+    limits: tuple[LimitRangeItem, ...] = ()
+
+
+class LimitRange(ApiStruct, frozen=True):
+    """A LimitRange."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: LimitRangeSpec = field(default_factory=LimitRangeSpec)
+
+
 class CrossVersionObjectReference(ApiStruct, frozen=True):
     """The workload that an autoscaler scales."""
 
@@ -557,3 +578,19 @@ def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") ->
         annotations=template.metadata.annotations,
     )
     return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))
+
+
+def pod_of_workload(workload: Workload) -> Pod:
+    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods."""
+    pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+    claims = workload.spec.volume_claim_templates or ()
+    if not claims:
+        return pod
+    own = tuple(
+        Volume(
+            name=claim.metadata.name,
+            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{claim.metadata.name}-{workload.metadata.name}-0"),
+        )
+        for claim in claims
+    )
+    return replace(pod, spec=replace(pod.spec, volumes=(*(pod.spec.volumes or ()), *own)))

@@ -8,30 +8,32 @@ Rules of apimachinery's ``pkg/api/resource/quantity.go``: decimal, binary and ex
 from __future__ import annotations
 
 import re
-from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
 
 NANO = 10**9
 _NANO_PER_MILLI = 10**6
 
-_SUFFIXES: dict[str, Decimal] = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal("1e3"),
-    "M": Decimal("1e6"),
-    "G": Decimal("1e9"),
-    "T": Decimal("1e12"),
-    "P": Decimal("1e15"),
-    "E": Decimal("1e18"),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
+_SUFFIXES: dict[str, Fraction] = {
+    "n": Fraction("1e-9"),
+    "u": Fraction("1e-6"),
+    "m": Fraction("1e-3"),
+    "": Fraction(1),
+    "k": Fraction("1e3"),
+    "M": Fraction("1e6"),
+    "G": Fraction("1e9"),
+    "T": Fraction("1e12"),
+    "P": Fraction("1e15"),
+    "E": Fraction("1e18"),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
 }
+# The API server caps what does not fit 64 bits.
+_LARGEST = (2**63 - 1) * NANO
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|(n|u|m|k|[MGTPE]i?|Ki|))")
 
 
@@ -49,10 +51,9 @@ def parse_quantity(text: str) -> int:
     if match is None:
         raise QuantityError(f"{text!r} is not a Kubernetes quantity: write a number with at most one suffix, such as 250m or 1.5Gi")
     number, exponent, suffix = match.groups()
-    value = Decimal(number + (exponent or "")) * _SUFFIXES[suffix or ""] * NANO
-    floor = int(value // 1)
-    # Decimal's // truncates towards zero, so only a positive rest still has to be rounded up.
-    return floor + 1 if value > floor else floor
+    # Fractions are exact at any length, which decimals of the default context are not.
+    exact = Fraction(number + (exponent or "")) * _SUFFIXES[suffix or ""] * NANO
+    return max(-_LARGEST, min(_LARGEST, -(-exact.numerator // exact.denominator)))
 
 
 def milli_value(nano_units: int) -> int:

@@ -63,7 +63,7 @@ class Sharer:
             part = getattr(struct, name)
             if not part:
                 continue
-            key = part if type(part) is str else (name, encode_json(part))
+            key = part if isinstance(part, str) else (name, encode_json(part))
             shared = parts.setdefault(key, part)
             if shared is not part:
                 force_setattr(struct, name, shared)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from .objects import (
     HorizontalPodAutoscaler,
+    LimitRange,
     Namespace,
     Node,
     PersistentVolumeClaim,
@@ -55,6 +56,7 @@ class ClusterSnapshot:
         quotas: Iterable[ResourceQuota] = (),
         autoscalers: Iterable[HorizontalPodAutoscaler] = (),
         claims: Iterable[PersistentVolumeClaim] = (),
+        limit_ranges: Iterable[LimitRange] = (),
         skipped: Iterable[Skipped] = (),
         complete_pods: bool = True,
         read_at_s: float = 0.0,
@@ -75,6 +77,7 @@ class ClusterSnapshot:
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
+        self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
         self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {
             (claim.metadata.namespace, claim.metadata.name): claim for claim in claims
         }

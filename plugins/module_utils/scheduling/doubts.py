@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Namespace, Node, Pod, PodAffinityTerm
+from ..model.objects import Container, Namespace, Node, Pod, PodAffinityTerm
 from ..model.selectors import matches
 from ..model.sharing import binds_to_nodes
 from .placement import Placement, pod_key, required_anti_affinity
@@ -23,12 +23,16 @@ EXISTING_ANTI_AFFINITY = Reason(
 _FOREIGN_SCHEDULER = Reason("Scheduler", "foreign_scheduler", "the pod is for another scheduler")
 _PODS_NOT_READABLE = Reason("Snapshot", "pods_not_readable", "pods of some namespaces could not be read, so the room on nodes is not known")
 
+_LIMIT_RANGE = Reason("LimitRanger", "limit_range", "a LimitRange of the namespace adds requests that the template does not have")
+
 
 def pod_doubts(pod: Pod, placement: Placement, schedulers: frozenset[str]) -> Reasons:
     """What of the pod, or of the snapshot as a whole, cannot be judged."""
     found = [reason for applies, reason in _OF_POD if applies(pod)]
     if pod.spec.scheduler_name not in schedulers:
         found.append(_FOREIGN_SCHEDULER)
+    if _awaits_defaults(pod, placement):
+        found.append(_LIMIT_RANGE)
     if not placement.snapshot.complete_pods:
         found.append(_PODS_NOT_READABLE)
     return tuple(found)
@@ -74,6 +78,24 @@ def _claims_devices(pod: Pod) -> bool:
 def _awaits_runtime_class(pod: Pod) -> bool:
     # Admission adds the class's overhead, node selector and tolerations when the pod is created.
     return bool(pod.spec.runtime_class_name) and not pod.metadata.uid and pod.spec.overhead is None
+
+
+def _awaits_defaults(pod: Pod, placement: Placement) -> bool:
+    """Admission will fill requests in when the pod is created (a pod that exists has them already)."""
+    if pod.metadata.uid:
+        return False
+    defaults: set[str] = set()
+    for limit_range in placement.snapshot.limit_ranges_by_namespace.get(pod.metadata.namespace, ()):
+        for item in limit_range.spec.limits:
+            if item.type == "Container":
+                defaults.update(item.default_request or (), item.default or ())
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    return any(defaults - _asked_for(container) for container in containers)
+
+
+def _asked_for(container: Container) -> set[str]:
+    resources = container.resources
+    return set() if resources is None else {*(resources.requests or ()), *(resources.limits or ())}
 
 
 _OF_POD: tuple[tuple[t.Callable[[Pod], bool], Reason], ...] = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.objects import Node, Pod, Workload, pod_of_template
+from ..model.objects import Node, Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import encode_json
 from ..scheduling.eligibility import eligible_nodes
@@ -28,7 +28,7 @@ class EligibleNodes:
 
     def of(self, workload: Workload) -> list[str]:
         """Names of the nodes that are open to the workload's next pods."""
-        pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+        pod = pod_of_workload(workload)
         names = self._by_static_rules(pod)
         placed = self._snapshot.placed_pods(workload)
         homes = [self._snapshot.nodes[p.spec.node_name] for p in placed if p.spec.node_name in self._snapshot.nodes]

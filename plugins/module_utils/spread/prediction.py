@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..model.objects import Workload, pod_of_template
+from ..model.objects import Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible
@@ -112,7 +112,7 @@ class RestartPredictor:
     def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
         """Every node's reason at the first step, or at the step where the restart would stick."""
         counted = restart.stuck or restart.first
-        pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+        pod = pod_of_workload(workload)
         closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in counted.feasible]
         static = find_feasible(pod, self._placement, node_names=closed)
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})

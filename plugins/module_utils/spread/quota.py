@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Container, Pod, ResourceList, ResourceQuota, Workload, pod_of_template
+from ..model.objects import Container, Pod, ResourceList, ResourceQuota, Workload, pod_of_workload
 from ..model.quantity import NANO, parse_quantity
 from ..model.snapshot import ClusterSnapshot
 from .bounds import rollout_bounds
@@ -24,7 +24,7 @@ def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     room = rollout_bounds(workload).max_surge
     if room == 0:
         return SurgeRoom(0, "")
-    pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+    pod = pod_of_workload(workload)
     bounded_by = ""
     for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
         if not _counts(quota, pod):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..model.objects import Pod, Workload, pod_of_template
+from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
 from ..scheduling.domains import domain_of
@@ -65,11 +65,11 @@ class RestartSimulation:
         self._keys = list(topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
-        self._pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+        self._pod = pod_of_workload(workload)
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
-        self._per_domain: list[Counter[str]] = [Counter() for _ in topology_keys]
-        self._feasible: t.Optional[dict[str, bool]] = None
+        self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
+        self._feasible: dict[str, bool] = {}
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -100,7 +100,7 @@ class RestartSimulation:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._take_away(old)
             room_for = replicas + self._max_surge - len(old) - len(self._new)
-            for _ in range(max(1, min(room_for, replicas - len(self._new)))):
+            for _number in range(max(1, min(room_for, replicas - len(self._new)))):
                 self._place()
 
     def _take_away(self, old: list[Pod]) -> None:
@@ -111,7 +111,7 @@ class RestartSimulation:
     def _recreate(self) -> None:
         for pod in self._old_pods():
             self._leave(pod)
-        for _ in range(self._workload.spec.replicas):
+        for _number in range(self._workload.spec.replicas):
             self._place()
 
     def _replace_by_ordinal(self) -> None:
@@ -158,7 +158,7 @@ class RestartSimulation:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None
 
     def _feasible_nodes(self) -> list[str]:
-        if self._feasible is None:
+        if self._first is None:
             self._feasible = dict.fromkeys(self._candidates, False)
             self._first = self._judge(self._candidates)
             self._accept(self._first)
@@ -166,12 +166,11 @@ class RestartSimulation:
 
     def _look_again_at(self, node: str) -> None:
         # Only the nodes that a pod left or came to can change their answer: without this, each step would ask all of them.
-        if self._feasible is not None and node in self._feasible:
+        if node in self._feasible:
             self._feasible[node] = False
             self._accept(self._judge([node]))
 
     def _accept(self, feasibility: Feasibility) -> None:
-        assert self._feasible is not None
         if feasibility.unknown and not self._accept_unknown:
             return
         self._feasible.update(dict.fromkeys(feasibility.feasible, True))

@@ -150,7 +150,7 @@ def test_a_snapshot_shares_equal_parts_of_pods():
     ]
     empty = page()
     pods = json.dumps({"items": items}).encode()
-    api, _transport, _clock = api_with(empty, empty, pods, *[empty] * 7)
+    api, _transport, _clock = api_with(empty, empty, pods, *[empty] * 8)
     first, second = read_snapshot(api).pods
     assert first.spec.containers is second.spec.containers and first.metadata.labels is second.metadata.labels
     assert first.spec.volumes is second.spec.volumes and [volume.name for volume in first.spec.volumes or ()] == ["data"]

@@ -125,6 +125,27 @@ def test_even_if_something_is_unknown_a_full_cluster_is_a_no():
     assert helps(cluster)[0] is False
 
 
+def test_claims_that_a_stateful_set_makes_are_not_overlooked():
+    cluster = workers(2)
+    cluster.stateful_set("db", ["worker-1"] * 2, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    assert helps(cluster) == ("unknown", [("volumes", 2)])
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ({"defaultRequest": {"memory": "1Gi"}}, "unknown"),
+        ({"default": {"memory": "1Gi"}}, "unknown"),
+        ({"defaultRequest": {"cpu": "1"}}, True),
+    ],
+)
+def test_requests_that_a_limit_range_adds_are_not_overlooked(limit, expected):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    cluster.limit_range(**limit)
+    assert helps(cluster)[0] == expected
+
+
 def test_unreadable_pods_make_the_room_unknown():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)

@@ -8,6 +8,7 @@ import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
     HorizontalPodAutoscaler,
+    LimitRange,
     Namespace,
     Node,
     PersistentVolumeClaim,
@@ -41,6 +42,7 @@ class ClusterBuilder:
         self.quotas: list[ResourceQuota] = []
         self.autoscalers: list[HorizontalPodAutoscaler] = []
         self.claims: list[PersistentVolumeClaim] = []
+        self.limit_ranges: list[LimitRange] = []
         self.namespace("app", {"collectdeployments": "allow"})
 
     def namespace(self, name: str, annotations: dict[str, str] | None = None, phase: str = "Active") -> None:
@@ -187,6 +189,11 @@ class ClusterBuilder:
         }
         self.autoscalers.append(struct(HorizontalPodAutoscaler, value))
 
+    def limit_range(self, **limit: t.Any) -> None:
+        """A LimitRange with one limit for containers."""
+        value = {"metadata": {"name": "limits", "namespace": "app"}, "spec": {"limits": [{"type": "Container", **limit}]}}
+        self.limit_ranges.append(struct(LimitRange, value))
+
     def claim(self, name: str, *modes: str) -> None:
         """A PersistentVolumeClaim with its access modes."""
         value = {"metadata": {"name": name, "namespace": "app"}, "spec": {"accessModes": list(modes)}}
@@ -205,6 +212,7 @@ class ClusterBuilder:
             quotas=self.quotas,
             autoscalers=self.autoscalers,
             claims=self.claims,
+            limit_ranges=self.limit_ranges,
             **options,
         )
 

@@ -77,7 +77,7 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 if t.TYPE_CHECKING:
     # Whether an expression holds for the value of its label, None being no such label.
-    _Test = t.Callable[[str | None], bool]
+    _Test = t.Callable[[t.Optional[str]], bool]
 
 
 def _compile(term: NodeSelectorTerm) -> t.Callable[[Node], bool]:
