@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterator
 
 from ..model.wire import WatchEvent, decode_json, decode_list
-from .errors import ApiError, ExpiredError, OverloadedError, UnreachableError
+from .errors import ApiError, ExpiredError, OverloadedError, UnreachableError, UntrustedError
 from .resources import EVENTS, Resource
 from .transport import Query, Transport
 
@@ -169,7 +169,7 @@ class KubeApi:
 def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.Optional[float]:
     """Seconds to wait before the same call again, or None where it would not help."""
     if isinstance(error, UnreachableError):
-        return pause_s
+        return None if isinstance(error, UntrustedError) else pause_s
     if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
         return error.retry_after_s if error.retry_after_s is not None else pause_s
     return None

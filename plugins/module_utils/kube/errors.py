@@ -15,6 +15,10 @@ class UnreachableError(KubeError):
     """No answer from the API server: refused, timed out, wrong certificate, broken off."""
 
 
+class UntrustedError(UnreachableError):
+    """TLS failed: the certificate is not trusted, or not the server's. Trying again does not help."""
+
+
 class ConfigurationError(KubeError):
     """Kubeconfig, context or credentials cannot be used as given."""
 

@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, ConfigurationError, KubeError, UnreachableError, api_error
+from .errors import ApiError, ConfigurationError, KubeError, UnreachableError, UntrustedError, api_error
 
 if t.TYPE_CHECKING:
     KUBERNETES_IMPORT_ERROR: t.Optional[str] = None
@@ -134,10 +134,17 @@ class Transport:
             self.server_time_s = parsedate_to_datetime(date).timestamp()
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        return UnreachableError(
-            f"no answer from the Kubernetes API server {self.server}: {_root_cause(error)}. "
-            "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
-        )
+        return _no_answer(error, self.server)
+
+
+def _no_answer(error: BaseException, server: str) -> UnreachableError:
+    cause = _root_cause(error)
+    text = (
+        f"no answer from the Kubernetes API server {server}: {cause}. "
+        "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
+    )
+    # Client version 37 turns a TLS failure into an error without a status, older ones let urllib3's through.
+    return UntrustedError(text) if "SSLError" in cause or "CERTIFICATE" in cause else UnreachableError(text)
 
 
 def _root_cause(error: BaseException) -> str:
@@ -179,9 +186,6 @@ def explain_connection_failure(error: BaseException, *, server: str, source: str
     if isinstance(error, ApiException) and error.status:
         return _answer("reach", f"the Kubernetes API server {server}".rstrip(), error)
     if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
-        return UnreachableError(
-            f"no answer from the Kubernetes API server {server or 'of ' + source}: {_root_cause(error)}. "
-            "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
-        )
+        return _no_answer(error, server or f"of {source}")
     said = str(error).rstrip(".")
     return ConfigurationError(f"cannot connect to Kubernetes with {source}: {said}. Check the file, its context and the credentials.")

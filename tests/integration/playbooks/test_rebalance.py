@@ -76,6 +76,7 @@ class Inventory:
         environment |= {
             "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
             "ANSIBLE_SHOW_CUSTOM_STATS": "true",
+            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
             "ANSIBLE_NOCOLOR": "true",
         }
         done = subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
