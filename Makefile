@@ -57,7 +57,8 @@ unit: env ## check: unit tests
 	@$(STEP) unit -- python -m pytest tests/unit
 
 docs-lint: env ## check: documentation of modules, plugins and roles
-	@$(STEP) docs-lint -- antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self .
+	@$(STEP) docs-lint -- antsibull-docs --config-file tools/reference/antsibull.cfg \
+		lint-collection-docs --plugin-docs --validate-collection-refs self .
 
 ansible-lint: env ## check: ansible-lint, production profile, offline
 	@$(STEP) ansible-lint -- ansible-lint --offline

@@ -12,7 +12,7 @@ from tools.errors import ToolError, exit_with
 from tools.paths import NAME, NAMESPACE, ROOT
 
 BUILD = ROOT / "docs" / "build"
-SETTINGS = ROOT / "docs" / "docsite"
+SETTINGS = ROOT / "tools" / "reference"
 
 
 def main() -> int:
@@ -20,7 +20,8 @@ def main() -> int:
     rst = BUILD / "rst"
     rst.mkdir(parents=True)
     collection = f"{NAMESPACE}.{NAME}"
-    _run("antsibull-docs", "collection", "--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", str(rst), collection)
+    antsibull = ["antsibull-docs", "--config-file", str(SETTINGS / "antsibull.cfg"), "collection"]
+    _run(*antsibull, "--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", str(rst), collection)
     # Warnings are errors, but for references into the documentation of ansible-core, which is not at hand.
     quiet = ["--define", "suppress_warnings=ref.ref,ref.doc"]
     _run(sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--conf-dir", str(SETTINGS), *quiet, str(rst), str(BUILD / "html"))

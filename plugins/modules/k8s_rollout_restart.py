@@ -107,7 +107,7 @@ options:
 requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
-  - msgspec >= 0.18
+  - msgspec >= 0.19
 notes:
   - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
     create on events. Where events are forbidden the restart is made all the same, with a warning.

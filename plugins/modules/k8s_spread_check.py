@@ -69,7 +69,7 @@ options:
 requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
-  - msgspec >= 0.18
+  - msgspec >= 0.19
 notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
   - Needs the verbs get and list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,

@@ -74,4 +74,4 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
 
 
 def _not_done(result: RestartResult) -> bool:
-    return result.action == REFUSED or result.reason.startswith("vanished")
+    return result.action == REFUSED or result.missing

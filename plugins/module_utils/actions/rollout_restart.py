@@ -14,37 +14,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ..kube.api import KubeApi
-from ..kube.errors import ConflictError, KubeError, NotFoundError
-from ..kube.events import workload_event
+from ..kube.errors import KubeError, NotFoundError
 from ..kube.reading import read_snapshot
-from ..kube.resources import WORKLOADS
-from ..memory.outcome import FAILED, IMPROVED, OUTCOME_ANNOTATION, PENDING, make_outcome, read_outcome
-from ..memory.timestamps import format_time
+from ..kube.resources import NAMESPACES, WORKLOADS
+from ..memory.outcome import FAILED, PENDING
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import Raw, Struct, decode_json, encode_json, force_setattr
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
-from ..spread.distribution import Distribution
-from ..spread.remembered import RESTARTED_AT, made_current_revision
-from ..spread.restart_plan import (
-    RESTART,
-    RESUME,
-    Decision,
-    RestartOptions,
-    compare,
-    decide,
-    outcome_patch,
-    restart_patch,
-)
+from ..spread.distribution import Distribution, listed_by_key
+from ..spread.restart_plan import REFUSED, RESTART, RESUME, SKIPPED, Decision, RestartOptions, compare, decide
 from ..spread.rollout_status import DONE, WAITING, Progress
-from .rollout_wait import read_workload, wait_for_rollout
-
-CONFLICT_RETRIES = 5
+from .restart_memory import NotRememberedError, remember, tell
+from .restart_write import StaleJudgementError, write_restart
+from .rollout_wait import wait_for_rollout
 
 RESTARTED = "restarted"
-SKIPPED = "skipped"
-REFUSED = "refused"
 FAILED_ACTION = "failed"
+
+LOOKS = 3
+"""How often a workload is judged anew when it has moved on before its restart could be written."""
+
+__all__ = ["FAILED_ACTION", "REFUSED", "RESTARTED", "SKIPPED", "RestartResult", "Target", "restart_workloads"]
 
 
 class Target(t.NamedTuple):
@@ -60,7 +50,10 @@ class Target(t.NamedTuple):
 
 @dataclass
 class RestartResult:
-    """What happened to one target. ``before`` and ``after``: replicas by topology key and domain; ``duration_s`` in seconds."""
+    """What happened to one target.
+
+    ``before`` and ``after``: replicas by topology key and domain. ``missing``: it does not exist, or no longer.
+    """
 
     target: Target
     action: str = ""
@@ -70,15 +63,8 @@ class RestartResult:
     after: dict[str, dict[str, int]] = field(default_factory=dict)
     duration_s: float = 0.0
     changed: bool = False
+    missing: bool = False
     warnings: list[str] = field(default_factory=list)
-
-
-class _TemplateSpec(Struct, frozen=True):
-    template: Raw
-
-
-class _WholeTemplate(Struct, frozen=True):
-    spec: _TemplateSpec
 
 
 @dataclass
@@ -127,26 +113,34 @@ class _Restarter:
         self._targets = targets
         self._namespaces = sorted({target.namespace for target in targets})
         self._results: list[RestartResult] = []
+        self._now: _Look
 
     def run(self) -> list[RestartResult]:
-        look = self._look()
+        self._now = self._look()
         waiting = list(self._targets)
         while waiting:
             batch: list[_Run] = []
             while waiting and len(batch) < self._options.max_parallel:
-                run = self._begin(waiting.pop(0), look)
+                run = self._begin(waiting.pop(0))
                 if run is not None:
                     batch.append(run)
             self._wait(batch)
             try:
-                # The last look needs no room on nodes, only where the replicas of these namespaces are.
-                look = self._look(pods_everywhere=bool(waiting)) if batch else look
+                self._look_again(batch, last=not waiting)
             except KubeError as error:
                 self._break_off(batch, waiting, error)
                 break
-            for run in batch:
-                self._finish(run, look)
         return self._results
+
+    def _look_again(self, batch: Sequence[_Run], *, last: bool) -> None:
+        """See what came of the batch; the next one is decided on what is seen now."""
+        unfinished = any(run.progress is not None and run.progress.state != DONE for run in batch)
+        if not batch or (last and not self._options.verify_spread and not unfinished):
+            return
+        # After the last restart no room on nodes is needed any more, only where the replicas of these namespaces are.
+        self._now = self._look(pods_everywhere=not last)
+        for run in batch:
+            self._finish(run)
 
     def _look(self, *, pods_everywhere: bool = True) -> _Look:
         snapshot = read_snapshot(self._api, namespaces=self._namespaces, pods_everywhere=pods_everywhere)
@@ -160,35 +154,39 @@ class _Restarter:
 
     # --- decide and act -----------------------------------------------------------------------------------------------
 
-    def _begin(self, target: Target, look: _Look) -> t.Optional[_Run]:
+    def _begin(self, target: Target) -> t.Optional[_Run]:
         """Decide and, if so decided, write the restart; None where there is nothing to wait for."""
         result = RestartResult(target)
         self._results.append(result)
         started_s = time.monotonic()
         try:
-            run = self._act(target, look, result, started_s)
+            return self._act_on_fresh_judgement(target, result, started_s)
         except NotFoundError as error:
-            return _end(result, SKIPPED, f"vanished: {error}")
+            return _missing(result, SKIPPED, f"vanished: {error}")
         except KubeError as error:
             return _end(result, FAILED_ACTION, f"error: {error}")
         finally:
             result.duration_s = time.monotonic() - started_s
-        return run
 
-    def _act(self, target: Target, look: _Look, result: RestartResult, started_s: float) -> t.Optional[_Run]:
-        line, snapshot = look.line(target), look.snapshot
+    def _act_on_fresh_judgement(self, target: Target, result: RestartResult, started_s: float) -> t.Optional[_Run]:
+        for _attempt in range(LOOKS):
+            try:
+                return self._act(target, result, started_s)
+            except StaleJudgementError:
+                self._now = self._look()
+        return _end(result, SKIPPED, f"changed_meanwhile: {target} keeps changing; run again when it has settled")
+
+    def _act(self, target: Target, result: RestartResult, started_s: float) -> t.Optional[_Run]:
+        line = self._now.line(target)
         if line is None:
-            unreadable = next((s.reason for s in snapshot.skipped if s.namespace in ("", target.namespace)), None)
-            if unreadable is not None:
-                return _end(result, FAILED_ACTION, f"unreadable: {unreadable}")
-            return _end(result, SKIPPED, f"vanished: there is no {target}")
-        result.before = _domains(line.distributions)
-        decision = decide(line, snapshot, self._options, now_s=self._api.now_s())
+            return self._absent(target, result)
+        result.before = listed_by_key(line.distributions)
+        decision = decide(line, self._now.snapshot, self._options, now_s=self._api.now_s())
         if decision.action == RESUME:
             return self._resume(line, decision, result, started_s)
         if decision.action != RESTART:
             return _end(result, decision.action, decision.reason)
-        patched = self._write_restart(line.workload, decision)
+        patched = write_restart(self._api, line.workload, decision, dry_run=self._options.dry_run)
         if patched is None:
             return _end(result, SKIPPED, f"changed_meanwhile: {target} was changed while its restart was being decided; run again")
         result.action, result.reason, result.verdict, result.changed = RESTARTED, decision.reason, PENDING, True
@@ -197,6 +195,14 @@ class _Restarter:
         self._tell(result, patched, "SpreadRestart", f"restarted: {decision.reason}")
         return _Run(result, patched, line.distributions, started_s) if self._options.wait else None
 
+    def _absent(self, target: Target, result: RestartResult) -> t.Optional[_Run]:
+        """Not in the snapshot: either it is gone, or its namespace or kind may not be read."""
+        wanted = (NAMESPACES.plural, WORKLOADS[target.kind].plural)
+        for entry in self._now.snapshot.skipped:
+            if entry.resource in wanted and entry.namespace in ("", target.namespace):
+                return _end(result, FAILED_ACTION, f"unreadable: {entry.reason}")
+        return _missing(result, SKIPPED, f"vanished: there is no {target}")
+
     def _resume(self, line: WorkloadReport, decision: Decision, result: RestartResult, started_s: float) -> t.Optional[_Run]:
         """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
         result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
@@ -204,50 +210,6 @@ class _Restarter:
         if self._options.dry_run or not self._options.wait:
             return None
         return _Run(result, line.workload, None, started_s)
-
-    def _write_restart(self, judged: Workload, decision: Decision) -> t.Optional[Workload]:
-        """The patched workload, or None where somebody changed it since it was judged.
-
-        Status and autoscaler writes move the resource version without changing anything that was judged: after such a conflict
-        the workload is read again and the patch repeated.
-        """
-        metadata, resource = judged.metadata, WORKLOADS[judged.kind]
-        live, template = self._read_live(judged)
-        if live.metadata.generation != metadata.generation or not _same_judgement(judged, live):
-            return None
-        outcome = make_outcome(
-            now_s=self._restart_time(live),
-            attempts=decision.attempts,
-            verdict=PENDING,
-            revision=decision.revision,
-            eligible=decision.eligible,
-        )
-        for _attempt in range(CONFLICT_RETRIES):
-            patch = restart_patch(live, outcome, OUTCOME_ANNOTATION)
-            try:
-                patched: Workload = self._api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=self._options.dry_run)
-            except ConflictError:
-                live, template_now = self._read_live(judged)
-            else:
-                force_setattr(patched, "kind", judged.kind)
-                return patched
-            if read_outcome(live.metadata.annotations) == outcome and made_current_revision(live, outcome):
-                return live  # the patch had got through, only its answer was lost
-            if template_now != template or not _same_judgement(judged, live):
-                return None
-        return None
-
-    def _restart_time(self, live: Workload) -> float:
-        now_s = self._api.now_s()
-        last = (live.spec.template.metadata.annotations or {}).get(RESTARTED_AT)
-        return now_s + 1 if last == format_time(now_s) else now_s  # the same text again would start no rollout
-
-    def _read_live(self, workload: Workload) -> tuple[Workload, bytes]:
-        """The workload as it is now, and its whole template as the server writes it (the struct holds only a part)."""
-        data = self._api.get_bytes(WORKLOADS[workload.kind], workload.metadata.namespace, workload.metadata.name)
-        live = decode_json(Workload, data)
-        force_setattr(live, "kind", workload.kind)
-        return live, bytes(decode_json(_WholeTemplate, data).spec.template)
 
     # --- wait and look again ------------------------------------------------------------------------------------------
 
@@ -267,7 +229,7 @@ class _Restarter:
             run.result.action, run.result.reason = FAILED_ACTION, f"lost: {error}"
         run.result.duration_s = time.monotonic() - run.started_s
 
-    def _finish(self, run: _Run, look: _Look) -> None:
+    def _finish(self, run: _Run) -> None:
         result = run.result
         if run.progress is None:
             return
@@ -275,67 +237,31 @@ class _Restarter:
             waited = f" after {self._options.wait_timeout_s} s" if run.progress.state == WAITING else ""
             result.action, result.verdict = FAILED_ACTION, FAILED
             result.reason = f"rollout_not_finished{waited}: {run.progress.text}"
-        line = look.line(result.target)
+        line = self._now.line(result.target)
         if line is None:
-            _end(result, FAILED_ACTION, f"vanished: {result.target} was deleted during its rollout")
+            _missing(result, FAILED_ACTION, f"vanished: {result.target} was deleted during its rollout")
             return
-        result.after = _domains(line.distributions)
-        if run.progress.state == DONE and self._options.verify_spread:
-            result.verdict = compare(run.before, line.distributions, max_skew=self._options.max_skew)
+        if self._options.verify_spread:
+            result.after = listed_by_key(line.distributions)
+            if run.progress.state == DONE:
+                result.verdict = compare(run.before, line.distributions, max_skew=self._options.max_skew)
         if result.verdict != PENDING:
-            self._remember(run, look.snapshot)
+            self._remember(run)
 
-    def _remember(self, run: _Run, snapshot: ClusterSnapshot) -> None:
-        """Replace the pending verdict; what cannot be written stays pending and is settled by the next run."""
-        result, metadata = run.result, run.workload.metadata
+    def _remember(self, run: _Run) -> None:
+        result = run.result
         try:
-            for _attempt in range(CONFLICT_RETRIES):
-                live = read_workload(self._api, run.workload.kind, metadata.namespace, metadata.name)
-                pending = read_outcome(live.metadata.annotations)
-                if pending is None or not made_current_revision(live, pending):
-                    result.warnings.append(f"{result.target} was changed by someone else during its rollout: the outcome is not kept")
-                    return
-                outcome = make_outcome(
-                    now_s=self._api.now_s(),
-                    attempts=0 if result.verdict == IMPROVED else pending.attempts,
-                    verdict=result.verdict,
-                    revision=snapshot.revision(live),
-                    eligible=pending.eligible,
-                )
-                try:
-                    patch = outcome_patch(live, outcome, OUTCOME_ANNOTATION)
-                    self._api.merge_patch(WORKLOADS[run.workload.kind], metadata.namespace, metadata.name, patch)
-                except ConflictError:
-                    continue
-                result.changed = True
-                self._tell(result, live, "SpreadRestartOutcome", f"{result.verdict}: {_in_words(result)}")
-                return
-            result.warnings.append(f"{result.target} kept changing: the outcome stays pending until the next run")
-        except KubeError as error:
-            result.warnings.append(f"the outcome of {result.target} stays pending until the next run: {error}")
+            live = remember(self._api, run.workload, result.verdict, self._now.snapshot)
+        except NotRememberedError as error:
+            result.warnings.append(str(error))
+            return
+        result.changed = True
+        self._tell(result, live, "SpreadRestartOutcome", f"{result.verdict}: {_in_words(result)}")
 
     def _tell(self, result: RestartResult, workload: Workload, reason: str, message: str) -> None:
-        event = workload_event(
-            workload,
-            reason=reason,
-            message=message,
-            time=format_time(self._api.now_s()),
-            warning=result.action == FAILED_ACTION,
-        )
-        try:
-            self._api.create_event(workload.metadata.namespace, event)
-        except KubeError as error:
-            result.warnings.append(f"no event was written: {error}")
-
-
-def _same_judgement(judged: Workload, live: Workload) -> bool:
-    """What the decision rests on is as it was: the same object, template, replicas and strategy, and nothing begun since."""
-    same_spec = encode_json(judged.spec) == encode_json(live.spec)
-    return same_spec and judged.metadata.uid == live.metadata.uid and live.metadata.deletion_timestamp is None
-
-
-def _domains(distributions: Sequence[Distribution]) -> dict[str, dict[str, int]]:
-    return {distribution.topology_key: distribution.listed for distribution in distributions}
+        warning = tell(self._api, workload, reason=reason, message=message, warning=result.action == FAILED_ACTION)
+        if warning:
+            result.warnings.append(warning)
 
 
 def _in_words(result: RestartResult) -> str:
@@ -350,3 +276,9 @@ def _end(result: RestartResult, action: str, reason: str) -> t.Optional[_Run]:
     """Close a result; None, because there is nothing to wait for."""
     result.action, result.reason = action, reason
     return None
+
+
+def _missing(result: RestartResult, action: str, reason: str) -> t.Optional[_Run]:
+    """Close a result of something that does not exist."""
+    result.missing = True
+    return _end(result, action, reason)

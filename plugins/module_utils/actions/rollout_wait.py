@@ -11,17 +11,9 @@ from ..kube.api import KubeApi
 from ..kube.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
 from ..kube.resources import WORKLOADS, Resource
 from ..model.objects import Workload
-from ..model.wire import decode_json, force_setattr
 from ..spread.rollout_status import WAITING, Progress, rollout_progress
 
 _WATCH_S = 60.0
-
-
-def read_workload(api: KubeApi, kind: str, namespace: str, name: str) -> Workload:
-    """The workload as it is now; raises NotFoundError."""
-    workload: Workload = api.get(WORKLOADS[kind], namespace, name)
-    force_setattr(workload, "kind", kind)
-    return workload
 
 
 def wait_for_rollout(
@@ -36,7 +28,7 @@ def wait_for_rollout(
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
     may_watch = True
     while True:
-        workload = read_workload(api, workload.kind, metadata.namespace, metadata.name)
+        workload = api.get(resource, metadata.namespace, metadata.name)
         progress = rollout_progress(workload)
         left_s = deadline - clock()
         if progress.state != WAITING or left_s <= 0:
@@ -55,9 +47,7 @@ def _watch_once(api: KubeApi, resource: Resource, workload: Workload, timeout_s:
         for event in events:
             if event.type != "MODIFIED":
                 return True  # deleted, or an error such as an expired version: the next read tells
-            changed = decode_json(Workload, bytes(event.object))
-            force_setattr(changed, "kind", workload.kind)
-            if rollout_progress(changed).state != WAITING:
+            if rollout_progress(resource.decode(bytes(event.object))).state != WAITING:
                 return True
     except ForbiddenError:
         return False

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Read the cluster and judge it: what k8s_spread_check and the rebalancer do first."""
+"""Read the cluster and judge it: what k8s_spread_check does."""
 
 from __future__ import annotations
 

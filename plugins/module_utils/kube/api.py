@@ -47,11 +47,6 @@ class KubeApi:
         self._sleep = sleep
         self._clock = clock
 
-    @property
-    def server(self) -> str:
-        """The address of the API server."""
-        return self._transport.server
-
     def now_s(self) -> float:
         """Seconds since the epoch by the API server's clock as of its last answer.
 
@@ -75,7 +70,8 @@ class KubeApi:
         for attempt in range(LIST_RESTARTS):
             try:
                 pages = self._pages(resource, namespace, label_selector)
-                return [each(item) if each is not None else item for page in pages for item in page]
+                items = (resource.named(item) for page in pages for item in page)
+                return [each(item) for item in items] if each is not None else list(items)
             except ExpiredError:
                 if attempt == LIST_RESTARTS - 1:
                     raise
@@ -98,7 +94,7 @@ class KubeApi:
 
     def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
         """One object as a struct; raises NotFoundError with its name."""
-        return decode_json(resource.type, self.get_bytes(resource, namespace, name))
+        return resource.decode(self.get_bytes(resource, namespace, name))
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """One object as the server wrote it."""
@@ -122,7 +118,7 @@ class KubeApi:
                 content_type=MERGE_PATCH,
             )
         )
-        return decode_json(resource.type, data)
+        return resource.decode(data)
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""

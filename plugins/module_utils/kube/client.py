@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The connection of the in-cluster services and of tests: the service account, or a kubeconfig."""
+"""A connection without Ansible: the service account of a pod, or a kubeconfig."""
 
 from __future__ import annotations
 

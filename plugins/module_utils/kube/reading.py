@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from ..model.objects import Workload
 from ..model.sharing import Sharer
 from ..model.snapshot import ClusterSnapshot, Skipped
-from ..model.wire import force_setattr
 from . import resources
 from .api import KubeApi
 from .errors import ForbiddenError, NotFoundError
@@ -109,10 +108,7 @@ class _Reader:
         return pods, False
 
     def _workloads(self, kind: str) -> list[Workload]:
-        found: list[Workload] = self._in_namespaces(resources.WORKLOADS[kind], self._label_selector)
-        for workload in found:
-            force_setattr(workload, "kind", kind)  # lists leave the kind of their items out
-        return found
+        return self._in_namespaces(resources.WORKLOADS[kind], self._label_selector)
 
     def _in_namespaces(self, resource: Resource, label_selector: str = "") -> list[t.Any]:
         """The collection in one list, or namespace by namespace where only some of them are wanted or allowed."""

@@ -8,6 +8,7 @@ import typing as t
 from urllib.parse import quote
 
 from ..model import objects
+from ..model.wire import decode_json, force_setattr
 
 
 class Resource(t.NamedTuple):
@@ -18,16 +19,24 @@ class Resource(t.NamedTuple):
     kind: str
     type: type[t.Any]
 
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of the collection, of the collection in one namespace, of an object, or of its subresource."""
+    def decode(self, data: bytes) -> t.Any:
+        """One object of this resource as its struct."""
+        return self.named(decode_json(self.type, data))
+
+    def named(self, item: t.Any) -> t.Any:
+        """The object with its kind, which the items of a list do not carry."""
+        if self.type is objects.Workload:
+            force_setattr(item, "kind", self.kind)
+        return item
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """The path of the collection, of the collection in one namespace, or of an object."""
         parts = [self.prefix]
         if namespace:
             parts += ["namespaces", quote(namespace, safe="")]
         parts.append(self.plural)
         if name:
             parts.append(quote(name, safe=""))
-        if subresource:
-            parts.append(subresource)
         return "/".join(parts)
 
 

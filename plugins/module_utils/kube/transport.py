@@ -73,19 +73,18 @@ class Transport:
         query: Query = (),
         body: t.Any = None,
         content_type: str = "application/json",
-        accept: str = "application/json",
     ) -> bytes:
         """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``target`` are for the error's text."""
-        with_errors = self._call(method, path, verb, target, query, body, content_type, accept, READ_TIMEOUT_S)
+        response = self._call(method, path, verb=verb, target=target, query=query, body=body, content_type=content_type)
         try:
-            data: bytes = with_errors.data
+            data: bytes = response.data
         except urllib3.exceptions.HTTPError as error:
             raise self._unreachable(error) from error
         return data
 
     def lines(self, path: str, *, verb: str, target: str, query: Query, timeout_s: float) -> Iterator[bytes]:
         """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off."""
-        response = self._call("get", path, verb, target, query, None, "application/json", "application/json", timeout_s)
+        response = self._call("get", path, verb=verb, target=target, query=query, read_timeout_s=timeout_s)
         rest = b""
         try:
             for chunk in response.stream(amt=None, decode_content=True):
@@ -100,13 +99,13 @@ class Transport:
         self,
         method: str,
         path: str,
+        *,
         verb: str,
         target: str,
         query: Query,
-        body: t.Any,
-        content_type: str,
-        accept: str,
-        read_timeout_s: float,
+        body: t.Any = None,
+        content_type: str = "application/json",
+        read_timeout_s: float = READ_TIMEOUT_S,
     ) -> t.Any:
         try:
             response = self._dynamic.request(
@@ -114,7 +113,7 @@ class Transport:
                 path,
                 body=body,
                 query_params=list(query),
-                header_params={"Accept": accept},
+                header_params={"Accept": "application/json"},
                 content_type=content_type,
                 serialize=False,
                 _request_timeout=(CONNECT_TIMEOUT_S, read_timeout_s),

@@ -43,7 +43,6 @@ class ObjectMeta(ApiStruct, frozen=True):
     labels: t.Optional[Labels] = None
     annotations: t.Optional[Labels] = None
     owner_references: t.Optional[tuple[OwnerReference, ...]] = None
-    creation_timestamp: t.Optional[str] = None
     deletion_timestamp: t.Optional[str] = None
     finalizers: t.Optional[tuple[str, ...]] = None
 
@@ -164,7 +163,6 @@ class PodAffinityTerm(ApiStruct, frozen=True):
     topology_key: str = ""
     namespace_selector: t.Optional[LabelSelector] = None
     match_label_keys: t.Optional[tuple[str, ...]] = None
-    mismatch_label_keys: t.Optional[tuple[str, ...]] = None
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True):
@@ -196,9 +194,6 @@ class TopologySpreadConstraint(ApiStruct, frozen=True):
     topology_key: str = ""
     when_unsatisfiable: str = ""
     label_selector: t.Optional[LabelSelector] = None
-    min_domains: t.Optional[int] = None
-    node_affinity_policy: t.Optional[str] = None
-    node_taints_policy: t.Optional[str] = None
     match_label_keys: t.Optional[tuple[str, ...]] = None
 
 
@@ -254,12 +249,10 @@ class PodSpec(ApiStruct, frozen=True):
     runtime_class_name: str = ""
     priority: t.Optional[int] = None
     priority_class_name: str = ""
-    preemption_policy: t.Optional[str] = None
     scheduling_gates: t.Optional[tuple[Named, ...]] = None
     resource_claims: t.Optional[tuple[Named, ...]] = None
     scheduling_group: t.Optional[dict[str, t.Any]] = None
     os: t.Optional[PodOS] = None
-    termination_grace_period_seconds: t.Optional[int] = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):
@@ -281,7 +274,6 @@ class PodStatus(ApiStruct, frozen=True):
     init_container_statuses: t.Optional[tuple[ContainerStatus, ...]] = None
     resources: t.Optional[ResourceRequirements] = None
     allocated_resources: t.Optional[ResourceList] = None
-    start_time: t.Optional[str] = None
 
 
 class Pod(ApiStruct, frozen=True):
@@ -397,10 +389,7 @@ class WorkloadSpec(ApiStruct, frozen=True):
     paused: bool = False
     strategy: t.Optional[UpdateStrategy] = None
     update_strategy: t.Optional[UpdateStrategy] = None
-    min_ready_seconds: int = 0
-    progress_deadline_seconds: t.Optional[int] = None
     volume_claim_templates: t.Optional[tuple[VolumeClaimTemplate, ...]] = None
-    pod_management_policy: str = "OrderedReady"
 
 
 class WorkloadStatus(ApiStruct, frozen=True):
@@ -411,7 +400,6 @@ class WorkloadStatus(ApiStruct, frozen=True):
     updated_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
-    current_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
     conditions: t.Optional[tuple[Condition, ...]] = None
@@ -440,11 +428,9 @@ class Namespace(ApiStruct, frozen=True):
 
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
-    """Which pods a budget is for, and how many of them have to stay."""
+    """Which pods a budget is for."""
 
     selector: t.Optional[LabelSelector] = None
-    min_available: t.Optional[IntOrString] = None
-    max_unavailable: t.Optional[IntOrString] = None
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
@@ -452,8 +438,6 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
 
     desired_healthy: int = 0
     current_healthy: int = 0
-    expected_pods: int = 0
-    disruptions_allowed: int = 0
     observed_generation: int = 0
 
 
@@ -539,9 +523,8 @@ class HorizontalPodAutoscalerSpec(ApiStruct, frozen=True):
 
 
 class HorizontalPodAutoscalerStatus(ApiStruct, frozen=True):
-    """What the autoscaler wants and has."""
+    """What the autoscaler wants."""
 
-    current_replicas: int = 0
     desired_replicas: int = 0
 
 
@@ -554,11 +537,9 @@ class HorizontalPodAutoscaler(ApiStruct, frozen=True):
 
 
 class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
-    """Access modes and the bound volume of a claim."""
+    """Access modes of a claim."""
 
     access_modes: t.Optional[tuple[str, ...]] = None
-    volume_name: str = ""
-    storage_class_name: t.Optional[str] = None
 
 
 class PersistentVolumeClaim(ApiStruct, frozen=True):

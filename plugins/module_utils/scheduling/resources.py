@@ -39,6 +39,20 @@ def pod_requests(pod: Pod, *, from_status: bool = True) -> dict[str, int]:
     return {name: _in_scheduler_units(name, amount) for name, amount in total.items() if _is_compared(name)}
 
 
+def quota_amount(pod: Pod, resource: str, *, limits: bool) -> int:
+    """What the pod asks for of one resource, or is limited to, in nano-units, as quotas count it.
+
+    Source: kubernetes ``pkg/quota/v1/evaluator/core/pods.go``. Raises QuantityError.
+    """
+    if not limits:
+        return _requests(pod, None).get(resource, 0)
+    total = _aggregate(pod, lambda container: _parse(container.resources.limits if container.resources is not None else None))
+    total.update(_parse(pod.spec.resources.limits if pod.spec.resources is not None else None))
+    if total.get(resource):
+        _add(total, _parse(pod.spec.overhead))
+    return total.get(resource, 0)
+
+
 def allocatable(node: Node) -> dict[str, int]:
     """What the node offers to pods, in the units of ``pod_requests``; ``pods`` is the number of pods it may hold.
 

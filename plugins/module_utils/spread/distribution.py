@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.objects import Node, Pod
@@ -88,6 +88,17 @@ def judge(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -
     """The worst verdict over the topology keys; with equal ones the key listed first decides."""
     verdicts = [_judge_key(distribution, max_skew) for distribution in distributions]
     return max(verdicts, key=lambda verdict: _SEVERITY[verdict.verdict])
+
+
+def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> tuple[int, ...]:
+    """The verdict's rank, then the skew by topology key: what is lower is spread better. Predictions and outcomes compare by it."""
+    verdict = judge(distributions, max_skew=max_skew).verdict
+    return ({COLLAPSED: 2, SKEWED: 1}.get(verdict, 0), *(distribution.skew for distribution in distributions))
+
+
+def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:
+    """Replicas by topology key and domain, as results list them."""
+    return {distribution.topology_key: distribution.listed for distribution in distributions}
 
 
 def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict:

@@ -14,15 +14,13 @@ from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
 from .bounds import rollout_bounds, update_strategy_type
-from .distribution import COLLAPSED, HEALTHY, SKEWED, distribute, judge
+from .distribution import badness, distribute
 from .guard import shared_single_writer_claim
 from .quota import autoscaling, surge_room
 from .simulation import RestartSimulation, SimulatedRestart
 
 HELPS_UNKNOWN = "unknown"
 RestartHelps = t.Union[bool, str]
-
-_RANK = {COLLAPSED: 2, SKEWED: 1, HEALTHY: 0}
 
 
 @dataclass(frozen=True)
@@ -96,13 +94,10 @@ class RestartPredictor:
         if restart.stuck is not None:
             return False
         before = [pod.spec.node_name for pod in self._snapshot.placed_pods(workload)]
-        return self._score(restart.nodes, eligible) < self._score(before, eligible)
+        return self._badness(restart.nodes, eligible) < self._badness(before, eligible)
 
-    def _score(self, homes: Sequence[str], eligible: Sequence[str]) -> tuple[int, ...]:
-        """Verdict, then skew by topology key: lower is better."""
-        distributions = [distribute(key, homes, self._snapshot.nodes, eligible) for key in self._keys]
-        verdict = judge(distributions, max_skew=self._max_skew).verdict
-        return (_RANK.get(verdict, 0), *(distribution.skew for distribution in distributions))
+    def _badness(self, homes: Sequence[str], eligible: Sequence[str]) -> tuple[int, ...]:
+        return badness([distribute(key, homes, self._snapshot.nodes, eligible) for key in self._keys], max_skew=self._max_skew)
 
     def _feasible_domains(self, feasibility: Feasibility, eligible: Sequence[str]) -> dict[str, list[str]]:
         names = [name for name in (*feasibility.feasible, *feasibility.unknown_nodes) if name in set(eligible)]

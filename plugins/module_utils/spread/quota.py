@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Container, Pod, ResourceList, ResourceQuota, Workload, pod_of_workload
+from ..model.objects import Pod, ResourceQuota, Workload, pod_of_workload
 from ..model.quantity import NANO, parse_quantity
 from ..model.snapshot import ClusterSnapshot
+from ..scheduling.resources import quota_amount
 from .bounds import rollout_bounds
 
 
@@ -70,34 +71,8 @@ def _usage(name: str, pod: Pod) -> int:
     if name in ("pods", "count/pods"):
         return NANO
     if name.startswith("limits."):
-        return _pod_amount(pod, name[len("limits.") :], limits=True)
-    return _pod_amount(pod, name[len("requests.") :] if name.startswith("requests.") else name, limits=False)
-
-
-def _pod_amount(pod: Pod, resource: str, *, limits: bool) -> int:
-    running = sum(_amount(container, resource, limits=limits) for container in pod.spec.containers)
-    sidecars, start = 0, 0
-    for container in pod.spec.init_containers or ():
-        amount = _amount(container, resource, limits=limits)
-        if container.restart_policy == "Always":
-            running, sidecars = running + amount, sidecars + amount
-            start = max(start, sidecars)
-        else:
-            start = max(start, sidecars + amount)
-    total = max(running, start)
-    own = _listed(pod.spec.resources.limits if limits else pod.spec.resources.requests, resource) if pod.spec.resources else None
-    return (total if own is None else own) + (_listed(pod.spec.overhead, resource) or 0)
-
-
-def _amount(container: Container, resource: str, *, limits: bool) -> int:
-    if container.resources is None:
-        return 0
-    return _listed(container.resources.limits if limits else container.resources.requests, resource) or 0
-
-
-def _listed(resources: t.Optional[ResourceList], name: str) -> t.Optional[int]:
-    text = (resources or {}).get(name)
-    return None if text is None else parse_quantity(text)
+        return quota_amount(pod, name[len("limits.") :], limits=True)
+    return quota_amount(pod, name[len("requests.") :] if name.startswith("requests.") else name, limits=False)
 
 
 def _counts(quota: ResourceQuota, pod: Pod) -> bool:

@@ -13,14 +13,14 @@ from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from .advice import HOSTNAME
 from .check import WorkloadReport
-from .distribution import COLLAPSED, HEALTHY, SKEWED, Distribution, judge
+from .distribution import COLLAPSED, HEALTHY, SKEWED, Distribution, badness, judge
 from .guard import refusal
 from .remembered import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, RESTARTED_AT, interrupted_restart, remembered_permission
 
 RESTART = "restart"
 RESUME = "resume"
-SKIP = "skipped"
-REFUSE = "refused"
+SKIPPED = "skipped"
+REFUSED = "refused"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
         return Decision(RESUME, f"already_restarted: restarted at {interrupted.time}, the second look is still to come")
     forbidden = refusal(workload, snapshot, allow_downtime=options.allow_downtime)
     if forbidden:
-        return Decision(REFUSE, forbidden)
+        return Decision(REFUSED, forbidden)
     if options.only_if_helps:
         useless = _useless(line)
         if useless is not None:
@@ -72,19 +72,19 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
         workload, snapshot, line.eligible, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
     )
     if permission.refusal:
-        return Decision(REFUSE, permission.refusal)
+        return Decision(REFUSED, permission.refusal)
     return Decision(RESTART, line.verdict.reason, permission.attempts, snapshot.revision(workload), eligible_hash(line.eligible))
 
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:
     if line.workload.spec.replicas < 2:
-        return Decision(REFUSE, f"too_few_replicas: it takes two to spread, this has {line.workload.spec.replicas}")
+        return Decision(REFUSED, f"too_few_replicas: it takes two to spread, this has {line.workload.spec.replicas}")
     if line.verdict.verdict not in (COLLAPSED, SKEWED):
-        return Decision(SKIP, line.verdict.reason)
+        return Decision(SKIPPED, line.verdict.reason)
     if line.prediction is None or line.prediction.restart_helps is not True:
         helps = "unknown" if line.prediction is None else str(line.prediction.restart_helps).lower()
         texts = [f"{b.text} ({b.nodes} nodes)" if b.nodes else b.text for b in (line.prediction.blockers if line.prediction else ())]
-        return Decision(SKIP, f"no_gain: restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else ""))
+        return Decision(SKIPPED, f"no_gain: restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else ""))
     return None
 
 
@@ -106,16 +106,10 @@ def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribu
 
     Without ``before`` (the process that saw it was killed) a healthy spread counts as improved, anything else as unchanged.
     """
-    now = _score(after, max_skew)
+    now = badness(after, max_skew=max_skew)
     if before is None:
         return IMPROVED if judge(after, max_skew=max_skew).verdict == HEALTHY else UNCHANGED
-    then = _score(before, max_skew)
+    then = badness(before, max_skew=max_skew)
     if now == then:
         return UNCHANGED
     return IMPROVED if now < then else WORSE
-
-
-def _score(distributions: Sequence[Distribution], max_skew: t.Optional[int]) -> tuple[int, ...]:
-    verdict = judge(distributions, max_skew=max_skew).verdict
-    rank = {COLLAPSED: 2, SKEWED: 1}.get(verdict, 0)
-    return (rank, *(distribution.skew for distribution in distributions))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The spread report as plain values, in the one shape that modules, services and reports return."""
+"""The spread report as plain values, in the one shape that modules and reports use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typing as t
 
 from ..model.snapshot import ClusterSnapshot
 from .check import SpreadReport, WorkloadReport
-from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, SKEWED, SKIPPED
+from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, SKEWED, SKIPPED, listed_by_key
 from .prediction import HELPS_UNKNOWN
 
 ZONE = "topology.kubernetes.io/zone"
@@ -51,11 +51,6 @@ def identity(line: WorkloadReport) -> dict[str, str]:
     return {"kind": line.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
 
 
-def domains_of(line: WorkloadReport) -> dict[str, dict[str, int]]:
-    """Replicas by topology key and domain."""
-    return {distribution.topology_key: distribution.listed for distribution in line.distributions}
-
-
 def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
     """One entry of ``workloads``."""
     prediction = line.prediction
@@ -69,7 +64,7 @@ def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
         "uid": line.workload.metadata.uid,
         "replicas": line.workload.spec.replicas,
         "placed": line.placed,
-        "domains": domains_of(line),
+        "domains": listed_by_key(line.distributions),
         "eligible_domains": {distribution.topology_key: len(distribution.eligible) for distribution in line.distributions},
         "verdict": line.verdict.verdict,
         "reason": line.verdict.reason,

@@ -208,6 +208,18 @@ def test_an_event_tells_what_was_done_and_why(cluster: Cluster, modules: Modules
     assert messages["SpreadRestartOutcome"].startswith("improved: kubernetes.io/hostname:")
 
 
+def test_without_the_second_look_the_outcome_stays_pending_until_the_next_run(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    line = modules.restart(workloads=[identity(web)], verify_spread=False)["workloads"][0]
+    assert (line["action"], line["verdict"], line["after"]) == ("restarted", "pending", {})
+    stamp = restarted_at(cluster, web)
+    line = modules.restart(workloads=[identity(web)])["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("skipped", "improved") and restarted_at(cluster, web) == stamp
+
+
 def test_several_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -> None:
     webs = [deployment(namespace, f"web-{index}", 2) for index in range(4)]
     pile_up(cluster, *webs)

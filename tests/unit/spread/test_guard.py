@@ -152,6 +152,15 @@ def test_quotas_bound_the_surge(hard, used, spec, expected):
     assert surge_room(workload, cluster.snapshot()) == expected
 
 
+@pytest.mark.parametrize(("hard", "room"), [("requests.cpu", 0), ("limits.cpu", 0), ("requests.memory", 1)])
+def test_limits_without_requests_count_as_requests_for_quotas(hard, room):
+    cluster = workers(2)
+    limits = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]}}
+    workload = cluster.deployment("web", ["worker-1"] * 4, template=limits, strategy=rolling(0, "25%"))
+    cluster.quota("q", {hard: "4"}, {hard: "4"})
+    assert surge_room(workload, cluster.snapshot()).pods == room
+
+
 @pytest.mark.parametrize(
     ("low", "high", "desired", "expected"),
     [(1, 9, 3, ""), (1, 9, 0, ""), (1, 9, 5, "autoscaling"), (4, 9, 3, "autoscaling"), (1, 2, 3, "autoscaling")],
