@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import binaries, bulk, control_plane, credentials, nodes
+from lab import binaries, bulk, control_plane, credentials, nodes, ports
 from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
@@ -31,6 +31,7 @@ from lab.progress import silent
 from lab.scenario import Scenario, load
 
 Log = Callable[[str], None]
+PORT_TIMEOUT_S = 10.0
 PROMETHEUS_REMEDY = "install it (Debian: apt-get install prometheus), or put the program `prometheus` on PATH"
 
 
@@ -150,6 +151,9 @@ class Cluster:
     def start(self, component: str, *, timeout_s: float = control_plane.READY_TIMEOUT_S) -> None:
         """Start a component again with the command line it had, and wait until it is healthy."""
         found = self._component(component)
+        if found.pid is None:
+            # A killed process is a zombie as soon as its main thread is; its other threads may hold the port a little longer.
+            ports.wait_until_free(int(found.health_address.rpartition(":")[2]), timeout_s=PORT_TIMEOUT_S)
         found.start()
         found.wait_healthy(timeout_s=timeout_s)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,6 +52,13 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def wait_until_free(port: int, *, timeout_s: float) -> None:
+    """Wait until the port can be bound; after that time whoever tries to bind it tells what is wrong."""
+    deadline = time.monotonic() + timeout_s
+    while not is_free(port) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _free(taken: dict[int, str]) -> Iterator[int]:
