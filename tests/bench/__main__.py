@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -16,21 +17,36 @@ from tests.bench.measure import Figures, run_in_turn
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 COLLECTIONS = REPOSITORY / ".venv" / "collections"
+RESULTS = REPOSITORY / "docs" / "benchmarks.md"
+PODS = 20_000
+HEADER = """<!--
+SPDX-License-Identifier: GPL-3.0-or-later
+Copyright: onprem.kube_scheduling contributors
+-->
+# Benchmarks
+
+`make bench` measures whole processes on a simulated cluster (a real API server and etcd), one after the other in turn, and writes this
+page. Only ratios of one run can be compared: cluster and client share the machine's cores.
+"""
 MODULE = "ansible_collections.onprem.kube_scheduling.plugins.modules.k8s_spread_check"
 
 
 def main() -> None:
     """Measure and print; the cluster is gone afterwards."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--pods", type=int, default=20_000)
+    parser.add_argument("--pods", type=int, default=PODS)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
         cluster = big_cluster.start(Path(folder), pods=options.pods)
         try:
-            print(_report(_measure(cluster, options.runs), options.pods, options.runs))
+            report = _report(_measure(cluster, options.runs), options.pods, options.runs)
         finally:
             cluster.down()
+    print(report)
+    if options.pods == PODS:
+        RESULTS.write_text(f"{HEADER}\n{report}\n", encoding="utf-8")
+        print(f"written to {RESULTS.relative_to(REPOSITORY)}")
 
 
 def _measure(cluster: Cluster, runs: int) -> dict[str, Figures]:
@@ -59,6 +75,7 @@ def _report(figures: dict[str, Figures], pods: int, runs: int) -> str:
         ("Ansible's own start (`ansible -m ping`)", figures["ansible"]),
     ]
     lines = [
+        f"On {os.cpu_count()} cores, Python {sys.version.split()[0]}: "
         f"{big_cluster.NODES:,} nodes, {pods:,} pods, {pods // big_cluster.REPLICAS:,} Deployments; medians of {runs} runs in turn",
         "",
         "| what | wall s | × floor | cpu s | peak MB |",

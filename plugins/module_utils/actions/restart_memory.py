@@ -8,10 +8,11 @@ from ..kube.api import KubeApi
 from ..kube.errors import ConflictError, KubeError
 from ..kube.events import workload_event
 from ..kube.resources import WORKLOADS
-from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, make_outcome, read_outcome
+from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, read_outcome
 from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
+from ..model.wire import replace
 from ..spread.remembered import made_current_revision
 from ..spread.restart_plan import outcome_patch
 from .restart_write import CONFLICT_RETRIES
@@ -21,8 +22,11 @@ class NotRememberedError(Exception):
     """The outcome could not be written; it stays pending, and the next run settles it."""
 
 
-def remember(api: KubeApi, workload: Workload, verdict: str, snapshot: ClusterSnapshot) -> Workload:
+def remember(api: KubeApi, workload: Workload, verdict: str, snapshot: ClusterSnapshot, *, settled: bool) -> Workload:
     """Replace the pending outcome by ``verdict``, for the revision that the workload has on ``snapshot``; returns the workload.
+
+    ``settled``: the workload is well spread now. Only that sets the attempts back: a skew that gets better and worse in turn would
+    otherwise be restarted for ever.
 
     Raises NotRememberedError, whose text says why.
     """
@@ -31,14 +35,13 @@ def remember(api: KubeApi, workload: Workload, verdict: str, snapshot: ClusterSn
         for _attempt in range(CONFLICT_RETRIES):
             live: Workload = api.get(resource, metadata.namespace, metadata.name)
             pending = read_outcome(live.metadata.annotations)
-            if pending is None or not made_current_revision(live, pending):
+            if pending is None or not made_current_revision(live, pending, snapshot):
                 raise NotRememberedError(f"{workload} was changed by someone else during its rollout: the outcome is not kept")
-            outcome = make_outcome(
-                now_s=api.now_s(),
-                attempts=0 if verdict == IMPROVED else pending.attempts,
+            outcome = replace(
+                pending,
+                attempts=0 if verdict == IMPROVED and settled else pending.attempts,
                 verdict=verdict,
                 revision=snapshot.revision(live),
-                eligible=pending.eligible,
             )
             try:
                 api.merge_patch(resource, metadata.namespace, metadata.name, outcome_patch(live, outcome, OUTCOME_ANNOTATION))

@@ -13,7 +13,7 @@ from ..memory.outcome import OUTCOME_ANNOTATION, PENDING, make_outcome, read_out
 from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.wire import Raw, Struct, decode_json, encode_json
-from ..spread.remembered import RESTARTED_AT, made_current_revision
+from ..spread.remembered import RESTARTED_AT
 from ..spread.restart_plan import Decision, restart_patch
 
 CONFLICT_RETRIES = 5
@@ -56,7 +56,7 @@ def write_restart(api: KubeApi, judged: Workload, decision: Decision, *, dry_run
             return patched
         except ConflictError:
             live, template_now = _read(api, judged)
-        if read_outcome(live.metadata.annotations) == outcome and made_current_revision(live, outcome):
+        if read_outcome(live.metadata.annotations) == outcome:
             return live  # the patch had got through, only its answer was lost
         if template_now != template or not _same_judgement(judged, live):
             return None

@@ -21,9 +21,10 @@ from ..memory.outcome import FAILED, PENDING
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
-from ..spread.distribution import Distribution, listed_by_key
-from ..spread.restart_plan import REFUSED, RESTART, RESUME, SKIPPED, Decision, RestartOptions, compare, decide
-from ..spread.rollout_status import DONE, WAITING, Progress
+from ..spread.distribution import Distribution, distribute_pods, listed_by_key
+from ..spread.guard import budgets_at_stake
+from ..spread.restart_plan import REFUSED, RESTART, RESUME, SKIPPED, Decision, RestartOptions, compare, decide, well_spread
+from ..spread.rollout_status import DONE, WAITING, Progress, rollout_progress
 from .restart_memory import NotRememberedError, remember, tell
 from .restart_write import StaleJudgementError, write_restart
 from .rollout_wait import wait_for_rollout
@@ -48,6 +49,10 @@ class Target(t.NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
+class _SharedBudgetError(Exception):
+    """The target has to wait until another restart of the same budget has ended."""
+
+
 @dataclass
 class RestartResult:
     """What happened to one target.
@@ -69,11 +74,11 @@ class RestartResult:
 
 @dataclass
 class _Run:
-    """One target on its way: what it looked like before (None after an interruption), and how its rollout went."""
+    """One target on its way: how it lay before (None after an interruption), and how its rollout went."""
 
     result: RestartResult
     workload: Workload
-    before: t.Optional[tuple[Distribution, ...]]
+    before: t.Optional[WorkloadReport]
     started_s: float
     progress: t.Optional[Progress] = None
 
@@ -113,29 +118,44 @@ class _Restarter:
         self._targets = targets
         self._namespaces = sorted({target.namespace for target in targets})
         self._results: list[RestartResult] = []
+        self._at_stake: set[tuple[str, str]] = set()
         self._now: _Look
 
     def run(self) -> list[RestartResult]:
         self._now = self._look()
         waiting = list(self._targets)
         while waiting:
-            batch: list[_Run] = []
-            while waiting and len(batch) < self._options.max_parallel:
-                run = self._begin(waiting.pop(0))
-                if run is not None:
-                    batch.append(run)
+            batch, waiting = self._begin_batch(waiting)
             self._wait(batch)
             try:
                 self._look_again(batch, last=not waiting)
             except KubeError as error:
                 self._break_off(batch, waiting, error)
                 break
-        return self._results
+        order = {target: number for number, target in enumerate(self._targets)}
+        return sorted(self._results, key=lambda result: order[result.target])
+
+    def _begin_batch(self, waiting: Sequence[Target]) -> tuple[list[_Run], list[Target]]:
+        """Begin up to ``max_parallel`` restarts; what shares a budget with one of them waits for the next batch."""
+        batch: list[_Run] = []
+        put_off: list[Target] = []
+        if self._options.wait:
+            self._at_stake.clear()  # what was begun before has ended
+        for number, target in enumerate(waiting):
+            if len(batch) == self._options.max_parallel:
+                return batch, [*put_off, *waiting[number:]]
+            try:
+                run = self._begin(target)
+            except _SharedBudgetError:
+                put_off.append(target)
+            else:
+                batch += [run] if run is not None else []
+        return batch, put_off
 
     def _look_again(self, batch: Sequence[_Run], *, last: bool) -> None:
         """See what came of the batch; the next one is decided on what is seen now."""
         unfinished = any(run.progress is not None and run.progress.state != DONE for run in batch)
-        if not batch or (last and not self._options.verify_spread and not unfinished):
+        if not batch or (last and not unfinished and not (self._options.wait and self._options.verify_spread)):
             return
         # After the last restart no room on nodes is needed any more, only where the replicas of these namespaces are.
         self._now = self._look(pods_everywhere=not last)
@@ -157,16 +177,16 @@ class _Restarter:
     def _begin(self, target: Target) -> t.Optional[_Run]:
         """Decide and, if so decided, write the restart; None where there is nothing to wait for."""
         result = RestartResult(target)
-        self._results.append(result)
         started_s = time.monotonic()
         try:
-            return self._act_on_fresh_judgement(target, result, started_s)
+            run = self._act_on_fresh_judgement(target, result, started_s)
         except NotFoundError as error:
-            return _missing(result, SKIPPED, f"vanished: {error}")
+            run = _missing(result, SKIPPED, f"vanished: {error}")
         except KubeError as error:
-            return _end(result, FAILED_ACTION, f"error: {error}")
-        finally:
-            result.duration_s = time.monotonic() - started_s
+            run = _end(result, FAILED_ACTION, f"error: {error}")
+        result.duration_s = time.monotonic() - started_s
+        self._results.append(result)
+        return run
 
     def _act_on_fresh_judgement(self, target: Target, result: RestartResult, started_s: float) -> t.Optional[_Run]:
         for _attempt in range(LOOKS):
@@ -186,14 +206,24 @@ class _Restarter:
             return self._resume(line, decision, result, started_s)
         if decision.action != RESTART:
             return _end(result, decision.action, decision.reason)
+        at_stake = set() if self._options.allow_downtime else budgets_at_stake(line.workload, self._now.snapshot)
+        if at_stake & self._at_stake:
+            return self._put_off(target, result)
         patched = write_restart(self._api, line.workload, decision, dry_run=self._options.dry_run)
         if patched is None:
             return _end(result, SKIPPED, f"changed_meanwhile: {target} was changed while its restart was being decided; run again")
         result.action, result.reason, result.verdict, result.changed = RESTARTED, decision.reason, PENDING, True
         if self._options.dry_run:
             return None
+        self._at_stake |= at_stake
         self._tell(result, patched, "SpreadRestart", f"restarted: {decision.reason}")
-        return _Run(result, patched, line.distributions, started_s) if self._options.wait else None
+        return _Run(result, patched, line, started_s)
+
+    def _put_off(self, target: Target, result: RestartResult) -> t.Optional[_Run]:
+        """Another workload of the same budget is being restarted: two losses at a time were never asked of the budget."""
+        if self._options.wait:
+            raise _SharedBudgetError
+        return _end(result, REFUSED, f"budget: a restart that shares a PodDisruptionBudget with {target} was just begun; run again")
 
     def _absent(self, target: Target, result: RestartResult) -> t.Optional[_Run]:
         """Not in the snapshot: either it is gone, or its namespace or kind may not be read."""
@@ -207,14 +237,20 @@ class _Restarter:
         """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
         result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
         result.before = {}
-        if self._options.dry_run or not self._options.wait:
+        ended = rollout_progress(line.workload).state != WAITING
+        if self._options.dry_run or not (self._options.wait or ended):
             return None
-        return _Run(result, line.workload, None, started_s)
+        run = _Run(result, line.workload, None, started_s)
+        if not self._options.wait:
+            run.progress = rollout_progress(line.workload)
+            self._finish(run)
+            return None
+        return run
 
     # --- wait and look again ------------------------------------------------------------------------------------------
 
     def _wait(self, batch: Sequence[_Run]) -> None:
-        if not batch:
+        if not batch or not self._options.wait:
             return
         with ThreadPoolExecutor(max_workers=len(batch)) as pool:
             for _done in pool.map(self._wait_for_one, batch):
@@ -244,14 +280,24 @@ class _Restarter:
         if self._options.verify_spread:
             result.after = listed_by_key(line.distributions)
             if run.progress.state == DONE:
-                result.verdict = compare(run.before, line.distributions, max_skew=self._options.max_skew)
+                result.verdict = compare(
+                    run.before.distributions if run.before else None, self._seen_as_before(run, line), max_skew=self._options.max_skew
+                )
         if result.verdict != PENDING:
-            self._remember(run)
+            self._remember(run, settled=well_spread(line.distributions, max_skew=self._options.max_skew))
 
-    def _remember(self, run: _Run) -> None:
+    def _seen_as_before(self, run: _Run, line: WorkloadReport) -> Sequence[Distribution]:
+        """The replicas of now over the nodes that were eligible before: a node that closed meanwhile makes nothing better."""
+        if run.before is None:
+            return line.distributions
+        snapshot = self._now.snapshot
+        eligible = [name for name in run.before.eligible if name in snapshot.nodes]
+        return distribute_pods(self._options.topology_keys, snapshot.placed_pods(line.workload), snapshot.nodes, eligible)
+
+    def _remember(self, run: _Run, *, settled: bool) -> None:
         result = run.result
         try:
-            live = remember(self._api, run.workload, result.verdict, self._now.snapshot)
+            live = remember(self._api, run.workload, result.verdict, self._now.snapshot, settled=settled)
         except NotRememberedError as error:
             result.warnings.append(str(error))
             return

@@ -12,7 +12,7 @@ import time
 import typing as t
 from collections.abc import Iterator
 
-from ..model.wire import WatchEvent, decode_json, decode_list
+from ..model.wire import WatchEvent, decode_json
 from .errors import ApiError, ExpiredError, OverloadedError, UnreachableError, UntrustedError
 from .resources import EVENTS, Resource
 from .transport import Query, Transport
@@ -70,7 +70,7 @@ class KubeApi:
         for attempt in range(LIST_RESTARTS):
             try:
                 pages = self._pages(resource, namespace, label_selector)
-                items = (resource.named(item) for page in pages for item in page)
+                items = (item for page in pages for item in page)
                 return [each(item) for item in items] if each is not None else list(items)
             except ExpiredError:
                 if attempt == LIST_RESTARTS - 1:
@@ -87,7 +87,7 @@ class KubeApi:
             if token:
                 query.append(("continue", token))
             data = self._read(resource.path(namespace), query, verb="list", target=target)
-            items, token = decode_list(resource.type, data)
+            items, token = resource.decode_page(data)
             yield items
             if not token:
                 return

@@ -23,6 +23,10 @@ class ConfigurationError(KubeError):
     """Kubeconfig, context or credentials cannot be used as given."""
 
 
+class UnexpectedAnswerError(KubeError):
+    """The API server's answer does not have the shape that its type has."""
+
+
 class ApiError(KubeError):
     """The API server answered with an error status.
 

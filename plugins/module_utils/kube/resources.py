@@ -8,7 +8,8 @@ import typing as t
 from urllib.parse import quote
 
 from ..model import objects
-from ..model.wire import decode_json, force_setattr
+from ..model.wire import WireError, decode_json, decode_list, force_setattr
+from .errors import UnexpectedAnswerError
 
 
 class Resource(t.NamedTuple):
@@ -20,8 +21,19 @@ class Resource(t.NamedTuple):
     type: type[t.Any]
 
     def decode(self, data: bytes) -> t.Any:
-        """One object of this resource as its struct."""
-        return self.named(decode_json(self.type, data))
+        """One object of this resource as its struct; raises UnexpectedAnswerError."""
+        try:
+            return self.named(decode_json(self.type, data))
+        except WireError as error:
+            raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
+
+    def decode_page(self, data: bytes) -> tuple[list[t.Any], str]:
+        """The objects of one page of a list, and the token of the next; raises UnexpectedAnswerError."""
+        try:
+            items, token = decode_list(self.type, data)
+        except WireError as error:
+            raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
+        return [self.named(item) for item in items], token
 
     def named(self, item: t.Any) -> t.Any:
         """The object with its kind, which the items of a list do not carry."""

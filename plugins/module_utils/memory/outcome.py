@@ -21,14 +21,17 @@ UNCHANGED = "unchanged"
 WORSE = "worse"
 FAILED = "failed"
 PENDING = "pending"
+FUTURE_TOLERANCE_S = 300
+"""The annotation's times are the API server's; what lies further ahead was written by hand and counts as absent."""
+MOST_DOUBLINGS = 10
 VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
 class Outcome(Struct, frozen=True):
     """The content of the annotation.
 
-    ``time``: RFC 3339, of the restart while the verdict is pending and of the second look after it. ``attempts``: restarts in a row
-    that did not help. ``revision``: the revision that the verdict is about; while pending, the one before the restart.
+    ``time``: RFC 3339, of the restart. ``attempts``: restarts in a row that did not help. ``revision``: the one that the verdict is
+    about; while pending, the one before the restart.
     ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
     """
 
@@ -67,10 +70,14 @@ def eligible_hash(node_names: Iterable[str]) -> str:
 
 
 class Permission(t.NamedTuple):
-    """Whether a restart may be tried now: ``refusal`` is empty or the reason; ``attempts`` counts this one in."""
+    """Whether a restart may be tried now.
+
+    ``refusal`` is empty or the reason, ``attempts`` counts this one in, ``used_up`` says that waiting alone will not help.
+    """
 
     refusal: str
     attempts: int
+    used_up: bool = False
 
 
 def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int) -> Permission:
@@ -80,15 +87,17 @@ def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligibl
     outcome; after n attempts in a row that did not help it is cooldown_s · 2^(n-1), and after ``max_attempts`` none is made
     until the revision or the eligible nodes change.
     """
-    if outcome is None or outcome.revision != revision:
+    if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
         return Permission("", 1)
     same_nodes = outcome.eligible == eligible
     attempts = outcome.attempts if same_nodes else 0
     if attempts >= max_attempts:
         return Permission(
-            f"attempts_used_up: {attempts} restarts in a row did not help; a changed workload or node set allows the next", attempts
+            f"attempts_used_up: {attempts} restarts in a row did not help; a changed workload or node set allows the next",
+            attempts,
+            used_up=True,
         )
-    wait_s = cooldown_s * 2 ** max(0, attempts - 1)
+    wait_s = cooldown_s * 2 ** min(max(0, attempts - 1), MOST_DOUBLINGS)
     left_s = parse_time(outcome.time) + wait_s - now_s
     if left_s > 0:
         return Permission(

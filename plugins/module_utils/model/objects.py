@@ -497,7 +497,7 @@ class LimitRangeItem(ApiStruct, frozen=True):
 class LimitRangeSpec(ApiStruct, frozen=True):
     """The limits of a LimitRange."""
 
-    limits: tuple[LimitRangeItem, ...] = ()
+    limits: t.Optional[tuple[LimitRangeItem, ...]] = None
 
 
 class LimitRange(ApiStruct, frozen=True):

@@ -122,6 +122,14 @@ class ClusterSnapshot:
             return ""
         return (replica_set.metadata.labels or {}).get(POD_TEMPLATE_HASH, "")
 
+    def succeeds(self, workload: Workload, revision: str) -> bool:
+        """The Deployment's current revision came right after ``revision``; true as well where that can no longer be told."""
+        current = self.current_replica_set(workload) if workload.kind == "Deployment" else None
+        for replica_set in self.replica_sets(workload) if current is not None else ():
+            if (replica_set.metadata.labels or {}).get(POD_TEMPLATE_HASH) == revision:
+                return current is not None and _revision_number(current) <= _revision_number(replica_set) + 1
+        return True
+
     def current_pods(self, workload: Workload) -> list[Pod]:
         """The pods of the workload's current revision."""
         if workload.kind == "Deployment":

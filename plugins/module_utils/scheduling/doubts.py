@@ -86,7 +86,7 @@ def _awaits_defaults(pod: Pod, placement: Placement) -> bool:
         return False
     defaults: set[str] = set()
     for limit_range in placement.snapshot.limit_ranges_by_namespace.get(pod.metadata.namespace, ()):
-        for item in limit_range.spec.limits:
+        for item in limit_range.spec.limits or ():
             if item.type == "Container":
                 defaults.update(item.default_request or (), item.default or ())
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))

@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ..memory.outcome import eligible_hash
 from ..model.objects import Namespace, Workload
 from ..model.snapshot import ClusterSnapshot
 from .advice import HOSTNAME, advise, outweighed_preference
@@ -47,6 +48,7 @@ class WorkloadReport:
     placed: int = 0
     distributions: tuple[Distribution, ...] = ()
     eligible: tuple[str, ...] = ()
+    eligible_hash: str = ""
     prediction: t.Optional[Prediction] = None
     advice: tuple[str, ...] = ()
     refusal: str = ""
@@ -133,6 +135,7 @@ class WorkloadChecker:
         eligible = self._eligible_nodes.of(workload)
         distributions = distribute_pods(self._options.topology_keys, placed, self._snapshot.nodes, eligible)
         line = WorkloadReport(workload, Verdict(SKIPPED, skipped), len(placed), tuple(distributions), tuple(eligible))
+        line = replace(line, eligible_hash=eligible_hash(self._eligible_nodes.by_static_rules(workload)))
         if skipped:
             return line
         if is_rolling(workload, self._snapshot):
@@ -171,8 +174,12 @@ class WorkloadChecker:
         )
 
     def _refusal(self, line: WorkloadReport) -> str:
-        """Why k8s_rollout_restart would refuse it with its own defaults; an interrupted restart only waits for its second look."""
+        """Why k8s_rollout_restart, with its defaults, would not restart it now."""
         forbidden = refusal(line.workload, self._snapshot, allow_downtime=False)
-        if forbidden or interrupted_restart(line.workload) is not None:
+        if forbidden:
             return forbidden
-        return remembered_permission(line.workload, self._snapshot, line.eligible, now_s=self._snapshot.read_at_s).refusal
+        permission = remembered_permission(line.workload, self._snapshot, line.eligible_hash, now_s=self._snapshot.read_at_s)
+        # A restart that was interrupted has not failed yet: with its attempts used up it still waits for its second look.
+        if permission.used_up and interrupted_restart(line.workload, self._snapshot) is not None:
+            return ""
+        return permission.refusal

@@ -19,6 +19,9 @@ ROLLING = "rolling"
 SKIPPED = "skipped"
 UNKNOWN = "unknown"
 
+SPREAD = "spread"
+"""The reason of a workload that is healthy although it could be otherwise."""
+
 MOST_LISTED = 100
 """Domains that are listed although they hold nothing; 5,000 zeros for each of 1,000 workloads would make results of many MB."""
 
@@ -117,4 +120,4 @@ def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict
     if max_skew is not None and distribution.skew > max_skew:
         counts = distribution.eligible.values()
         return Verdict(SKEWED, f"skewed: {max(counts)} to {min(counts)} replicas over {key}, max_skew is {max_skew}", key)
-    return Verdict(HEALTHY, "spread", key)
+    return Verdict(HEALTHY, SPREAD, key)

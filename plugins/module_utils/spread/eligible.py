@@ -35,6 +35,10 @@ class EligibleNodes:
         platforms = {label: _only_value(label, homes) for label in PLATFORM_LABELS if not _selects_label(pod, label)}
         return [name for name in names if _can_run(pod, self._snapshot.nodes[name], platforms)]
 
+    def by_static_rules(self, workload: Workload) -> list[str]:
+        """Names of the nodes that the workload's own rules allow; unlike ``of`` it does not depend on where its pods are."""
+        return self._by_static_rules(pod_of_workload(workload))
+
     def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
         """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
         names = set(self._by_static_rules(Pod()))

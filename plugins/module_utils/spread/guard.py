@@ -18,16 +18,9 @@ SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> str:
     """Why the workload must not be restarted now, as ``code: text``; empty where nothing forbids it."""
-    namespace = snapshot.namespaces.get(workload.metadata.namespace)
-    if namespace is not None and namespace.status.phase == "Terminating":
-        return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
-    if workload.metadata.deletion_timestamp is not None:
-        return f"terminating: {workload} is being deleted"
-    if workload.spec.paused:
-        return f"paused: {workload} is paused; resume its rollout first"
-    strategy = update_strategy_type(workload)
-    if strategy == "OnDelete":
-        return f"on_delete: {workload} replaces its pods only when they are deleted; use strategy evict_surplus"
+    forbidden = immovable(workload, snapshot) or _unreadable(workload, snapshot, allow_downtime=allow_downtime)
+    if forbidden:
+        return forbidden
     if is_rolling(workload, snapshot):
         return f"rolling: a rollout of {workload} is in progress; wait for its end"
     if workload.spec.replicas and partition(workload) >= workload.spec.replicas:
@@ -36,6 +29,38 @@ def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bo
     if claim:
         return f"shared_rwo_volume: the replicas of {workload} share the claim {claim}, which only one node can mount"
     return "" if allow_downtime else _downtime(workload, snapshot)
+
+
+def immovable(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Why no rollout of the workload would go on, as ``code: text``; empty where one would."""
+    namespace = snapshot.namespaces.get(workload.metadata.namespace)
+    if namespace is not None and namespace.status.phase == "Terminating":
+        return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
+    if workload.metadata.deletion_timestamp is not None:
+        return f"terminating: {workload} is being deleted"
+    if workload.spec.paused:
+        return f"paused: {workload} is paused; resume its rollout first"
+    if update_strategy_type(workload) == "OnDelete":
+        return f"on_delete: {workload} replaces its pods only when they are deleted; use strategy evict_surplus"
+    return ""
+
+
+def _unreadable(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> str:
+    """What may not be read may forbid the restart: that is no permission."""
+    needed = {"pods", "persistentvolumeclaims"} | ({"replicasets"} if workload.kind == "Deployment" else set())
+    if not allow_downtime:
+        needed.add("poddisruptionbudgets")
+    for entry in snapshot.skipped:
+        if entry.namespace == workload.metadata.namespace and entry.resource in needed:
+            return f"unreadable: {entry.reason}"
+    return ""
+
+
+def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
+    """(namespace, name) of the budgets from which a rollout of the workload may take healthy pods away for a while."""
+    if lowest_available(workload) >= workload.status.available_replicas:
+        return set()
+    return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
 
 
 def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) -> str:

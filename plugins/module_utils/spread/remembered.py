@@ -5,33 +5,34 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
 
-from ..memory.outcome import PENDING, Outcome, Permission, eligible_hash, may_restart, read_outcome
+from ..memory.outcome import PENDING, Outcome, Permission, may_restart, read_outcome
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
+from ..model.wire import replace
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 DEFAULT_COOLDOWN_S = 600
 DEFAULT_MAX_ATTEMPTS = 3
 
 
-def made_current_revision(workload: Workload, outcome: Outcome) -> bool:
-    """The pending outcome belongs to the restart that made the template what it is: nobody changed it since."""
+def made_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    """The pending outcome belongs to the restart that made the current revision: nobody rolled the workload since."""
     annotations = workload.spec.template.metadata.annotations or {}
-    return outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+    same_restart = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+    return same_restart and snapshot.succeeds(workload, outcome.revision)
 
 
-def interrupted_restart(workload: Workload) -> t.Optional[Outcome]:
+def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
     """The outcome of a restart whose second look is still to come, if there is one."""
     outcome = read_outcome(workload.metadata.annotations)
-    return outcome if outcome is not None and made_current_revision(workload, outcome) else None
+    return outcome if outcome is not None and made_current_revision(workload, outcome, snapshot) else None
 
 
 def remembered_permission(
     workload: Workload,
     snapshot: ClusterSnapshot,
-    eligible: Iterable[str],
+    eligible: str,
     *,
     now_s: float,
     cooldown_s: int = DEFAULT_COOLDOWN_S,
@@ -39,14 +40,11 @@ def remembered_permission(
 ) -> Permission:
     """Whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
 
-    ``kubectl rollout undo`` brings old annotations back together with an old revision: those count as absent.
+    ``eligible`` is the ``eligible_hash`` of now. ``kubectl rollout undo`` brings old annotations back together with an old revision:
+    those count as absent. An interrupted restart counts from when it was made, as one that has not helped so far.
     """
+    revision = snapshot.revision(workload)
     outcome = None if snapshot.returned_to(workload) else read_outcome(workload.metadata.annotations)
-    return may_restart(
-        outcome,
-        now_s=now_s,
-        revision=snapshot.revision(workload),
-        eligible=eligible_hash(eligible),
-        cooldown_s=cooldown_s,
-        max_attempts=max_attempts,
-    )
+    if interrupted_restart(workload, snapshot) is not None and outcome is not None:
+        outcome = replace(outcome, revision=revision)
+    return may_restart(outcome, now_s=now_s, revision=revision, eligible=eligible, cooldown_s=cooldown_s, max_attempts=max_attempts)

@@ -8,14 +8,15 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..memory.outcome import IMPROVED, UNCHANGED, WORSE, Outcome, eligible_hash
+from ..memory.outcome import IMPROVED, UNCHANGED, WORSE, Outcome, Permission
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from .advice import HOSTNAME
 from .check import WorkloadReport
-from .distribution import COLLAPSED, HEALTHY, SKEWED, Distribution, badness, judge
-from .guard import refusal
+from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, badness, judge
+from .guard import immovable, refusal
 from .remembered import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, RESTARTED_AT, interrupted_restart, remembered_permission
+from .rollout_status import DONE, rollout_progress
 
 RESTART = "restart"
 RESUME = "resume"
@@ -58,9 +59,15 @@ class Decision:
 def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> Decision:
     """Decide on one workload, from its line of the spread check on ``snapshot``; ``now_s`` in seconds since the epoch."""
     workload = line.workload
-    interrupted = interrupted_restart(workload)
-    if interrupted is not None:
-        return Decision(RESUME, f"already_restarted: restarted at {interrupted.time}, the second look is still to come")
+    forbidden = immovable(workload, snapshot)
+    if forbidden:
+        return Decision(REFUSED, forbidden)
+    permission = remembered_permission(
+        workload, snapshot, line.eligible_hash, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
+    )
+    interrupted = interrupted_restart(workload, snapshot)
+    if interrupted is not None and _second_look_is_due(workload, permission, options):
+        return Decision(RESUME, f"already_restarted: restarted at {interrupted.time}, the second look was still to come")
     forbidden = refusal(workload, snapshot, allow_downtime=options.allow_downtime)
     if forbidden:
         return Decision(REFUSED, forbidden)
@@ -68,12 +75,18 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
         useless = _useless(line)
         if useless is not None:
             return useless
-    permission = remembered_permission(
-        workload, snapshot, line.eligible, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
-    )
     if permission.refusal:
         return Decision(REFUSED, permission.refusal)
-    return Decision(RESTART, line.verdict.reason, permission.attempts, snapshot.revision(workload), eligible_hash(line.eligible))
+    # Where nothing was to be improved, a restart that improves nothing is none in vain.
+    attempts = permission.attempts if line.verdict.verdict in (COLLAPSED, SKEWED) else 0
+    return Decision(RESTART, line.verdict.reason, attempts, snapshot.revision(workload), line.eligible_hash)
+
+
+def _second_look_is_due(workload: Workload, permission: Permission, options: RestartOptions) -> bool:
+    """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once."""
+    if rollout_progress(workload).state != DONE:
+        return True
+    return options.verify_spread and bool(permission.refusal)
 
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:
@@ -102,14 +115,21 @@ def outcome_patch(workload: Workload, outcome: Outcome, annotation: str) -> dict
 
 
 def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribution], *, max_skew: t.Optional[int]) -> str:
-    """The outcome of a second look: improved, unchanged or worse.
+    """The outcome of a second look: improved, unchanged or worse. Both looks must be over the same eligible nodes.
 
-    Without ``before`` (the process that saw it was killed) a healthy spread counts as improved, anything else as unchanged.
+    Without ``before`` (the process that saw it was killed) a real spread counts as improved, anything else as unchanged. Fewer than two
+    replicas show nothing.
     """
-    now = badness(after, max_skew=max_skew)
+    if any(sum(distribution.counts.values()) < 2 for distribution in after):
+        return UNCHANGED
     if before is None:
-        return IMPROVED if judge(after, max_skew=max_skew).verdict == HEALTHY else UNCHANGED
-    then = badness(before, max_skew=max_skew)
+        return IMPROVED if well_spread(after, max_skew=max_skew) else UNCHANGED
+    now, then = badness(after, max_skew=max_skew), badness(before, max_skew=max_skew)
     if now == then:
         return UNCHANGED
     return IMPROVED if now < then else WORSE
+
+
+def well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> bool:
+    """Healthy, and not merely because there is only one place to be."""
+    return judge(distributions, max_skew=max_skew).reason == SPREAD

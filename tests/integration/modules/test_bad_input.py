@@ -172,6 +172,11 @@ class TestOddClusters:
         finally:
             cluster.kubectl("delete", "node", "bare")
 
+    def test_lists_that_the_server_writes_as_null(self, cluster: Cluster, modules: Modules, namespace: str) -> None:
+        metadata = {"name": "none", "namespace": namespace}
+        cluster.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": metadata, "spec": {"limits": []}})
+        assert not modules.check(namespace).get("failed")
+
     def test_the_longest_name_there_is(self, cluster: Cluster, modules: Modules, namespace: str) -> None:
         web = deployment(namespace, "web", 2)
         web["metadata"]["name"] = "w" * 253

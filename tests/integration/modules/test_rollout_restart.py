@@ -12,6 +12,7 @@ from tests.integration.modules.workloads import (
     RESTARTED_AT,
     budget,
     deployment,
+    filler,
     identity,
     outcome,
     pile_up,
@@ -96,25 +97,25 @@ def test_the_outcome_is_remembered_and_the_next_run_keeps_the_cooldown(cluster: 
 
 
 def test_a_restart_in_vain_is_remembered_as_unchanged_and_backs_off(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    # The node selector leaves two nodes, and only one of them has room for more than the rolling update's first pod.
-    home, other = workers(cluster)[:2]
+    home, *others = workers(cluster)
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, node=home)
-    cluster.kubectl("cordon", *[name for name in workers(cluster) if name != home])
-    try:
-        first = modules.restart(**identity(web), only_if_helps=False)["workloads"][0]
-        assert (first["action"], first["verdict"]) == ("restarted", "unchanged")
-        assert outcome(cluster, web)["attempts"] == 1  # type: ignore[index]
-        second = modules.restart(**identity(web), cooldown=0)["workloads"][0]
-        assert second["verdict"] == "unchanged" and outcome(cluster, web)["attempts"] == 2  # type: ignore[index]
-        third = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
-        assert third["action"] == "refused" and third["reason"].startswith("attempts_used_up: 2")
-    finally:
-        cluster.kubectl("uncordon", *workers(cluster))
+    cluster.apply([filler(namespace, node) for node in others])
+    first = modules.restart(**identity(web), only_if_helps=False)["workloads"][0]
+    assert (first["action"], first["verdict"]) == ("restarted", "unchanged")
+    assert outcome(cluster, web)["attempts"] == 1  # type: ignore[index]
+    second = modules.restart(**identity(web), cooldown=0)["workloads"][0]
+    assert second["verdict"] == "unchanged" and outcome(cluster, web)["attempts"] == 2  # type: ignore[index]
+    third = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
+    assert third["action"] == "refused" and third["reason"].startswith("attempts_used_up: 2")
     # Other eligible nodes: the attempts start anew.
-    fourth = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
+    cluster.kubectl("delete", "pods", "-n", namespace, "-l", "app=filler", "--grace-period=0", "--force")
+    cluster.kubectl("cordon", others[-1])
+    try:
+        fourth = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
+    finally:
+        cluster.kubectl("uncordon", others[-1])
     assert (fourth["action"], fourth["verdict"]) == ("restarted", "improved")
-    assert other in fourth["after"][HOST]
 
 
 def test_rollout_undo_brings_old_memories_back_that_do_not_count(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -208,9 +209,7 @@ def test_an_event_tells_what_was_done_and_why(cluster: Cluster, modules: Modules
     assert messages["SpreadRestartOutcome"].startswith("improved: kubernetes.io/hostname:")
 
 
-def test_without_the_second_look_the_outcome_stays_pending_until_the_next_run(
-    cluster: Cluster, modules: Modules, namespace: str
-) -> None:
+def test_without_the_second_look_the_outcome_stays_pending_until_the_next_run(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     line = modules.restart(workloads=[identity(web)], verify_spread=False)["workloads"][0]
@@ -218,6 +217,25 @@ def test_without_the_second_look_the_outcome_stays_pending_until_the_next_run(
     stamp = restarted_at(cluster, web)
     line = modules.restart(workloads=[identity(web)])["workloads"][0]
     assert (line["action"], line["verdict"]) == ("skipped", "improved") and restarted_at(cluster, web) == stamp
+
+
+def test_workloads_of_one_budget_are_never_restarted_at_the_same_time(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    webs = [deployment(namespace, f"web-{index}", 3, strategy=strategy) for index in range(3)]
+    for web in webs:
+        web["spec"]["template"]["metadata"]["labels"]["tier"] = "shared"
+    keep = budget(namespace, "keep", "none", minAvailable=8)
+    keep["spec"]["selector"] = {"matchLabels": {"tier": "shared"}}
+    pile_up(cluster, *webs, keep)
+    begun = modules.restart(workloads=[identity(web) for web in webs], wait=False, max_parallel=3)["workloads"]
+    assert [(w["action"], w["reason"].partition(":")[0]) for w in begun[1:]] == [("refused", "budget")] * 2
+    wait_rolled_out(cluster, webs[0])
+    done = modules.restart(workloads=[identity(web) for web in webs], max_parallel=3)["workloads"]
+    assert [(w["name"], w["action"], w["verdict"]) for w in done] == [
+        ("web-0", "skipped", "improved"),
+        ("web-1", "restarted", "improved"),
+        ("web-2", "restarted", "improved"),
+    ]
 
 
 def test_several_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -37,6 +37,16 @@ def stateful_set(namespace: str, name: str, replicas: int = 3, *, cpu: str = "10
     return {**deployment(namespace, name, replicas, cpu=cpu, template=template, serviceName=name, **spec), "kind": "StatefulSet"}
 
 
+def filler(namespace: str, node: str, *, cpu: str = "7950m") -> dict[str, Any]:
+    """A pod that leaves next to nothing of a worker's eight cpus."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"filler-{node}", "namespace": namespace, "labels": {"app": "filler"}},
+        "spec": {**_pod(cpu, None), "nodeName": node},
+    }
+
+
 def budget(namespace: str, name: str, app: str, **spec: Any) -> dict[str, Any]:
     """A PodDisruptionBudget over the pods with label app."""
     return {

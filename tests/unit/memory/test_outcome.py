@@ -42,10 +42,17 @@ def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eli
         pytest.param(outcome(attempts=3), 1, {"revision": "r2"}, ("", 1), id="rolled by someone else: counts as absent"),
         pytest.param(outcome("improved", attempts=0), 599, {}, ("cooldown", 0), id="cooldown also after success"),
         pytest.param(outcome("improved", attempts=0), 600, {}, ("", 1), id="success does not use attempts up"),
+        pytest.param(outcome(), -301, {}, ("", 1), id="from the future: written by hand, counts as absent"),
+        pytest.param(outcome(attempts=2), -300, {}, ("cooldown", 2), id="clocks may differ a little"),
     ],
 )
 def test_when_the_next_restart_may_be_tried(remembered, after_s, others, expected):
     assert ask(remembered, after_s, **others) == expected
+
+
+def test_any_number_of_attempts_gives_a_time():
+    permission = may_restart(outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cooldown_s=600, max_attempts=10**6)
+    assert permission.refusal.startswith("cooldown")
 
 
 def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():

@@ -9,6 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import distribute
@@ -106,6 +107,75 @@ def test_a_pending_outcome_of_a_template_that_was_changed_since_counts_as_absent
     assert decision(cluster) == ("restart", "collapsed")
 
 
+def interrupted(*homes: str, age_s: int = 60, **spec: t.Any) -> ClusterBuilder:
+    """A Deployment whose restart was interrupted before the second look; its rollout is done."""
+    cluster = workers(2)
+    metadata = remember("pending", revision="hash0", age_s=age_s)
+    stamp = make_outcome(now_s=NOW - age_s, attempts=1, verdict="pending", revision="hash0", eligible="x").time
+    template = {"metadata": {"labels": {"app": "web"}, "annotations": {"kubectl.kubernetes.io/restartedAt": stamp}}}
+    cluster.deployment("web", homes, metadata=metadata, template=template, **spec)
+    return cluster
+
+
+def test_an_interrupted_restart_does_not_hold_a_workload_for_ever():
+    assert decision(interrupted("worker-1", "worker-1", age_s=599)) == ("resume", "already_restarted")
+    assert decision(interrupted("worker-1", "worker-1", age_s=600)) == ("restart", "collapsed")
+
+
+def test_without_second_looks_the_cooldown_counts_from_the_restart():
+    assert decision(interrupted("worker-1", "worker-1"), verify_spread=False) == ("refused", "cooldown")
+    assert decision(interrupted("worker-1", "worker-1", age_s=600), verify_spread=False) == ("restart", "collapsed")
+
+
+def test_an_interrupted_restart_that_was_paused_meanwhile_is_refused():
+    assert decision(interrupted("worker-1", "worker-1", paused=True)) == ("refused", "paused")
+
+
+def test_a_rollout_of_someone_else_after_an_interrupted_restart_counts_as_theirs():
+    cluster = interrupted("worker-1", "worker-1")
+    cluster.replica_sets.clear()
+    cluster.replica_set("web", 1, "hash0")
+    cluster.replica_set("web", 2, "ours")
+    cluster.replica_set("web", 3, "hash1")
+    assert decision(cluster) == ("restart", "collapsed")
+    cluster.replica_sets.clear()
+    cluster.replica_set("web", 2, "hash0")
+    cluster.replica_set("web", 3, "hash1")
+    assert decision(cluster) == ("resume", "already_restarted")
+
+
+@pytest.mark.parametrize("resource", ["pods", "replicasets", "poddisruptionbudgets", "persistentvolumeclaims"])
+def test_what_may_not_be_read_is_no_permission(resource):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    snapshot = cluster.snapshot(skipped=[Skipped(resource, "app", f"cannot list {resource}")])
+    line = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0])
+    made = decide(line, snapshot, RestartOptions(), now_s=NOW)
+    assert (made.action, made.reason) == ("refused", f"unreadable: cannot list {resource}")
+    without_budgets = decide(line, snapshot, RestartOptions(allow_downtime=True), now_s=NOW)
+    assert (without_budgets.action == "restart") == (resource == "poddisruptionbudgets")
+
+
+def test_attempts_count_only_where_there_was_something_to_improve():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1", "worker-2"])
+    snapshot = cluster.snapshot()
+    line = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0])
+    assert decide(line, snapshot, RestartOptions(only_if_helps=False), now_s=NOW).attempts == 0
+
+
+def test_the_eligible_hash_does_not_move_with_the_pods():
+    hashes = set()
+    for homes in (["amd", "amd"], ["amd", "arm"], ["arm", "arm"]):
+        cluster = ClusterBuilder()
+        cluster.node("amd", labels={"kubernetes.io/arch": "amd64"})
+        cluster.node("arm", labels={"kubernetes.io/arch": "arm64"})
+        cluster.deployment("web", homes)
+        snapshot = cluster.snapshot()
+        hashes.add(WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0]).eligible_hash)
+    assert len(hashes) == 1
+
+
 def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else():
     workload = workers(2).deployment("web", ["worker-1"] * 2, metadata={"resourceVersion": "77"})
     outcome = make_outcome(now_s=NOW, attempts=2, verdict="pending", revision="hash1", eligible="abc")
@@ -129,6 +199,8 @@ def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else
         ("aabc", "aaab", 1, "worse"),
         (None, "abc", None, "improved"),
         (None, "aaa", None, "unchanged"),
+        ("aaa", "", None, "unchanged"),
+        ("aaa", "b", None, "unchanged"),
     ],
 )
 def test_the_second_look_compares_with_the_first(before, after, max_skew, expected):
