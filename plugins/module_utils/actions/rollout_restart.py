@@ -21,7 +21,7 @@ from ..memory.outcome import FAILED, PENDING
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
-from ..spread.distribution import Distribution, distribute_pods, listed_by_key
+from ..spread.distribution import Distribution, Topology, listed_by_key
 from ..spread.guard import budgets_at_stake
 from ..spread.restart_plan import REFUSED, RESTART, RESUME, SKIPPED, Decision, RestartOptions, compare, decide, well_spread
 from ..spread.rollout_status import DONE, WAITING, Progress, rollout_progress
@@ -291,8 +291,9 @@ class _Restarter:
         if run.before is None:
             return line.distributions
         snapshot = self._now.snapshot
-        eligible = [name for name in run.before.eligible if name in snapshot.nodes]
-        return distribute_pods(self._options.topology_keys, snapshot.placed_pods(line.workload), snapshot.nodes, eligible)
+        eligible = tuple(name for name in run.before.eligible if name in snapshot.nodes)
+        homes = [pod.spec.node_name for pod in snapshot.placed_pods(line.workload)]
+        return Topology(snapshot.nodes).distribute_over(self._options.topology_keys, homes, eligible)
 
     def _remember(self, run: _Run, *, settled: bool) -> None:
         result = run.result

@@ -8,11 +8,10 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from ..memory.outcome import eligible_hash
 from ..model.objects import Namespace, Workload
 from ..model.snapshot import ClusterSnapshot
 from .advice import HOSTNAME, advise, outweighed_preference
-from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Verdict, distribute_pods, judge
+from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .guard import refusal
 from .prediction import Prediction, RestartPredictor
@@ -126,16 +125,19 @@ class WorkloadChecker:
         self._snapshot = snapshot
         self._options = options
         self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
-        self._predictor = RestartPredictor(snapshot, topology_keys=options.topology_keys, max_skew=options.max_skew)
+        self._topology = Topology(snapshot.nodes)
+        self._predictor = RestartPredictor(snapshot, self._topology, topology_keys=options.topology_keys, max_skew=options.max_skew)
 
     def check(self, workload: Workload) -> WorkloadReport:
         """The workload's line: skipped and rolling ones are not judged, and only uneven ones are predicted."""
         skipped = self._skip_reason(workload)
         placed = self._snapshot.placed_pods(workload)
         eligible = self._eligible_nodes.of(workload)
-        distributions = distribute_pods(self._options.topology_keys, placed, self._snapshot.nodes, eligible)
-        line = WorkloadReport(workload, Verdict(SKIPPED, skipped), len(placed), tuple(distributions), tuple(eligible))
-        line = replace(line, eligible_hash=eligible_hash(self._eligible_nodes.by_static_rules(workload)))
+        homes = [pod.spec.node_name for pod in placed]
+        distributions = self._topology.distribute_over(self._options.topology_keys, homes, eligible)
+        line = WorkloadReport(
+            workload, Verdict(SKIPPED, skipped), len(placed), tuple(distributions), eligible, self._eligible_nodes.hash_of(workload)
+        )
         if skipped:
             return line
         if is_rolling(workload, self._snapshot):

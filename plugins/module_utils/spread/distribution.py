@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..model.objects import Node, Pod
+from ..model.objects import Node
 from ..scheduling.domains import domain_of
 
 HEALTHY = "healthy"
@@ -31,29 +31,72 @@ _SEVERITY = {COLLAPSED: 3, SKEWED: 2, UNKNOWN: 1, HEALTHY: 0}
 
 @dataclass(frozen=True)
 class Distribution:
-    """Replicas per domain of one topology key: eligible domains (also those with none) and other domains that hold some."""
+    """Replicas per domain of one topology key.
+
+    ``domains`` are the eligible ones, sorted, and shared by all workloads that have the same; ``placed`` holds only domains with
+    replicas, eligible or not, so that thousands of empty domains cost nothing.
+    """
 
     topology_key: str
-    eligible: dict[str, int]
-    elsewhere: dict[str, int]
+    domains: tuple[str, ...]
+    placed: dict[str, int]
     without_domain: int
+    most: int
+    """Replicas in the fullest eligible domain."""
+    fewest: int
+    """Replicas in the emptiest eligible domain."""
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Replicas by domain, eligible or not."""
-        return {**self.eligible, **self.elsewhere}
+    def replicas(self) -> int:
+        """All replicas that are in some domain."""
+        return sum(self.placed.values())
 
     @property
     def listed(self) -> dict[str, int]:
-        """The counts for people and results: of very many domains only those that hold replicas."""
-        if len(self.eligible) <= MOST_LISTED:
-            return self.counts
-        return {domain: count for domain, count in self.counts.items() if count}
+        """The counts for people and results: eligible domains, also empty ones if they are not too many, and then the others."""
+        shown = self.domains if len(self.domains) <= MOST_LISTED else tuple(d for d in self.domains if d in self.placed)
+        return {**{domain: self.placed.get(domain, 0) for domain in shown}, **self.placed}
 
     @property
     def skew(self) -> int:
         """max − min replicas over the eligible domains; 0 where there are none."""
-        return max(self.eligible.values()) - min(self.eligible.values()) if self.eligible else 0
+        return self.most - self.fewest
+
+
+class Topology:
+    """The domains of a snapshot's nodes, worked out once for all workloads with the same eligible nodes."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._nodes = nodes
+        self._domains: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], frozenset[str]]] = {}
+
+    def distribute(self, topology_key: str, homes: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
+        """Count replicas by domain; ``homes`` is the node of each replica, ``eligible`` the nodes open to the workload."""
+        domains, known = self._eligible_domains(topology_key, eligible)
+        counts = Counter(domain_of(self._nodes[name], topology_key) if name in self._nodes else None for name in homes)
+        without_domain = counts.pop(None, 0)
+        placed = {domain: counts[domain] for domain in sorted(domain for domain in counts if domain is not None)}
+        held = [count for domain, count in placed.items() if domain in known]
+        return Distribution(
+            topology_key=topology_key,
+            domains=domains,
+            placed=placed,
+            without_domain=without_domain,
+            most=max(held, default=0),
+            fewest=min(held, default=0) if len(held) == len(domains) else 0,
+        )
+
+    def distribute_over(self, topology_keys: Iterable[str], homes: Iterable[str], eligible: tuple[str, ...]) -> list[Distribution]:
+        """One distribution for each topology key."""
+        names = list(homes)
+        return [self.distribute(key, names, eligible) for key in topology_keys]
+
+    def _eligible_domains(self, topology_key: str, eligible: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
+        found = self._domains.get((topology_key, eligible))
+        if found is None:
+            known = frozenset(d for d in (domain_of(self._nodes[name], topology_key) for name in eligible) if d is not None)
+            found = self._domains[topology_key, eligible] = (tuple(sorted(known)), known)
+        return found
 
 
 class Verdict(t.NamedTuple):
@@ -62,29 +105,6 @@ class Verdict(t.NamedTuple):
     verdict: str
     reason: str
     topology_key: str = ""
-
-
-def distribute(topology_key: str, node_names: Iterable[str], nodes: Mapping[str, Node], eligible: Iterable[str]) -> Distribution:
-    """Count replicas by domain; ``node_names`` is the node of each replica, ``eligible`` the nodes open to the workload."""
-    open_domains = {domain_of(nodes[name], topology_key) for name in eligible}
-    open_domains.discard(None)
-    counts = Counter(domain_of(nodes[name], topology_key) if name in nodes else None for name in node_names)
-    without_domain = counts.pop(None, 0)
-    return Distribution(
-        topology_key=topology_key,
-        eligible={domain: counts.get(domain, 0) for domain in sorted(d for d in open_domains if d is not None)},
-        elsewhere={str(domain): counts[domain] for domain in sorted(d for d in counts if d not in open_domains and d is not None)},
-        without_domain=without_domain,
-    )
-
-
-def distribute_pods(
-    topology_keys: Iterable[str], pods: Iterable[Pod], nodes: Mapping[str, Node], eligible: Iterable[str]
-) -> list[Distribution]:
-    """One distribution for each topology key."""
-    homes = [pod.spec.node_name for pod in pods]
-    names = list(eligible)
-    return [distribute(key, homes, nodes, names) for key in topology_keys]
 
 
 def judge(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -> Verdict:
@@ -105,19 +125,18 @@ def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, 
 
 
 def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict:
-    key = distribution.topology_key
-    placed = sum(distribution.counts.values())
-    if not distribution.eligible:
+    key, domains = distribution.topology_key, len(distribution.domains)
+    if not domains:
         return Verdict(UNKNOWN, f"no_domain: no eligible node has the label {key}", key)
     if distribution.without_domain:
         return Verdict(UNKNOWN, f"no_domain: {distribution.without_domain} replicas are on nodes without the label {key}", key)
-    if len(distribution.eligible) < 2:
+    if domains < 2:
         return Verdict(HEALTHY, "single_domain", key)
-    holders = [domain for domain, count in distribution.counts.items() if count]
-    if len(holders) == 1:
-        reason = f"collapsed: all {placed} placed replicas in {key}={holders[0]}, {len(distribution.eligible)} domains are eligible"
+    if len(distribution.placed) == 1:
+        (home,) = distribution.placed
+        reason = f"collapsed: all {distribution.replicas} placed replicas in {key}={home}, {domains} domains are eligible"
         return Verdict(COLLAPSED, reason, key)
     if max_skew is not None and distribution.skew > max_skew:
-        counts = distribution.eligible.values()
-        return Verdict(SKEWED, f"skewed: {max(counts)} to {min(counts)} replicas over {key}, max_skew is {max_skew}", key)
+        reason = f"skewed: {distribution.most} to {distribution.fewest} replicas over {key}, max_skew is {max_skew}"
+        return Verdict(SKEWED, reason, key)
     return Verdict(HEALTHY, SPREAD, key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
+from ..memory.outcome import eligible_hash
 from ..model.objects import Node, Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import encode_json
@@ -24,34 +25,42 @@ class EligibleNodes:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
-        self._by_rules: dict[bytes, list[str]] = {}
+        self._by_rules: dict[bytes, tuple[str, ...]] = {}
+        self._hashes: dict[tuple[str, ...], str] = {}
+        nodes = snapshot.nodes.values()
+        # In most clusters all nodes are alike and none is virtual: then the static rules say it all.
+        self._mixed = [label for label in PLATFORM_LABELS if len({node.labels.get(label) for node in nodes}) > 1]
+        self._any_virtual = any(_is_virtual_kubelet(node) for node in nodes)
 
-    def of(self, workload: Workload) -> list[str]:
+    def of(self, workload: Workload) -> tuple[str, ...]:
         """Names of the nodes that are open to the workload's next pods."""
         pod = pod_of_workload(workload)
         names = self._by_static_rules(pod)
+        if not self._mixed and not self._any_virtual:
+            return names
         placed = self._snapshot.placed_pods(workload)
         homes = [self._snapshot.nodes[p.spec.node_name] for p in placed if p.spec.node_name in self._snapshot.nodes]
-        platforms = {label: _only_value(label, homes) for label in PLATFORM_LABELS if not _selects_label(pod, label)}
-        return [name for name in names if _can_run(pod, self._snapshot.nodes[name], platforms)]
+        platforms = {label: _only_value(label, homes) for label in self._mixed if not _selects_label(pod, label)}
+        return tuple(name for name in names if _can_run(pod, self._snapshot.nodes[name], platforms))
 
-    def by_static_rules(self, workload: Workload) -> list[str]:
-        """Names of the nodes that the workload's own rules allow; unlike ``of`` it does not depend on where its pods are."""
-        return self._by_static_rules(pod_of_workload(workload))
+    def hash_of(self, workload: Workload) -> str:
+        """The ``eligible_hash`` of the nodes that the workload's own rules allow; it does not depend on where its pods are."""
+        names = self._by_static_rules(pod_of_workload(workload))
+        if names not in self._hashes:
+            self._hashes[names] = eligible_hash(names)
+        return self._hashes[names]
 
     def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
         """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
-        names = set(self._by_static_rules(Pod()))
-        for workload in workloads:
-            names.update(self.of(workload))
-        return names
+        answers = {self._by_static_rules(Pod()), *(self.of(workload) for workload in workloads)}
+        return set().union(*answers)
 
-    def _by_static_rules(self, pod: Pod) -> list[str]:
+    def _by_static_rules(self, pod: Pod) -> tuple[str, ...]:
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
         key = encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))
         names = self._by_rules.get(key)
         if names is None:
-            names = self._by_rules[key] = eligible_nodes(pod, self._snapshot.nodes.values())
+            names = self._by_rules[key] = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))
         return names
 
 

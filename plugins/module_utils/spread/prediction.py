@@ -14,7 +14,7 @@ from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
 from .bounds import rollout_bounds, update_strategy_type
-from .distribution import badness, distribute
+from .distribution import Topology, badness
 from .guard import shared_single_writer_claim
 from .quota import autoscaling, surge_room
 from .simulation import RestartSimulation, SimulatedRestart
@@ -44,13 +44,14 @@ class Prediction:
 class RestartPredictor:
     """Predicts restarts on one snapshot; the load of the nodes is worked out once."""
 
-    def __init__(self, snapshot: ClusterSnapshot, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
         self._snapshot = snapshot
+        self._topology = topology
         self._placement = Placement.of(snapshot)
         self._keys = list(topology_keys)
         self._max_skew = max_skew
 
-    def predict(self, workload: Workload, eligible: Sequence[str], *, preference: str = "") -> Prediction:
+    def predict(self, workload: Workload, eligible: tuple[str, ...], *, preference: str = "") -> Prediction:
         """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``advice.outweighed_preference``."""
         obstacle = self._obstacle(workload)
         if obstacle is not None:
@@ -79,7 +80,7 @@ class RestartPredictor:
             return _obstacle("on_delete: the update strategy OnDelete replaces no pods")
         return None
 
-    def _simulate(self, workload: Workload, eligible: Sequence[str], max_surge: int, *, accept_unknown: bool) -> SimulatedRestart:
+    def _simulate(self, workload: Workload, eligible: tuple[str, ...], max_surge: int, *, accept_unknown: bool) -> SimulatedRestart:
         return RestartSimulation(
             workload,
             self._snapshot,
@@ -90,17 +91,18 @@ class RestartPredictor:
             accept_unknown=accept_unknown,
         ).run()
 
-    def _better(self, workload: Workload, restart: SimulatedRestart, eligible: Sequence[str]) -> bool:
+    def _better(self, workload: Workload, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
         if restart.stuck is not None:
             return False
         before = [pod.spec.node_name for pod in self._snapshot.placed_pods(workload)]
         return self._badness(restart.nodes, eligible) < self._badness(before, eligible)
 
-    def _badness(self, homes: Sequence[str], eligible: Sequence[str]) -> tuple[int, ...]:
-        return badness([distribute(key, homes, self._snapshot.nodes, eligible) for key in self._keys], max_skew=self._max_skew)
+    def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> tuple[int, ...]:
+        return badness(self._topology.distribute_over(self._keys, homes, eligible), max_skew=self._max_skew)
 
-    def _feasible_domains(self, feasibility: Feasibility, eligible: Sequence[str]) -> dict[str, list[str]]:
-        names = [name for name in (*feasibility.feasible, *feasibility.unknown_nodes) if name in set(eligible)]
+    def _feasible_domains(self, feasibility: Feasibility, eligible: tuple[str, ...]) -> dict[str, list[str]]:
+        candidates = set(eligible)
+        names = [name for name in (*feasibility.feasible, *feasibility.unknown_nodes) if name in candidates]
         found = {key: {domain_of(self._snapshot.nodes[name], key) for name in names} for key in self._keys}
         return {key: sorted(domain for domain in domains if domain is not None) for key, domains in found.items()}
 

@@ -120,7 +120,7 @@ def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribu
     Without ``before`` (the process that saw it was killed) a real spread counts as improved, anything else as unchanged. Fewer than two
     replicas show nothing.
     """
-    if any(sum(distribution.counts.values()) < 2 for distribution in after):
+    if any(distribution.replicas + distribution.without_domain < 2 for distribution in after):
         return UNCHANGED
     if before is None:
         return IMPROVED if well_spread(after, max_skew=max_skew) else UNCHANGED

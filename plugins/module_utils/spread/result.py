@@ -65,7 +65,7 @@ def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
         "replicas": line.workload.spec.replicas,
         "placed": line.placed,
         "domains": listed_by_key(line.distributions),
-        "eligible_domains": {distribution.topology_key: len(distribution.eligible) for distribution in line.distributions},
+        "eligible_domains": {distribution.topology_key: len(distribution.domains) for distribution in line.distributions},
         "verdict": line.verdict.verdict,
         "reason": line.verdict.reason,
         "restart_helps": prediction.restart_helps if prediction else HELPS_UNKNOWN,

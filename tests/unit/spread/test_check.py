@@ -35,7 +35,7 @@ def test_all_replicas_on_one_of_several_nodes_are_collapsed():
     line = check_one(cluster)
     assert line.verdict.verdict == "collapsed"
     assert "all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible" in line.verdict.reason
-    assert line.distributions[0].counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
+    assert line.distributions[0].listed == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
 
 
 def test_two_nodes_are_enough_to_be_healthy_unless_a_skew_is_asked_for():
@@ -167,7 +167,7 @@ class TestEligibleNodes:
         cluster = workers(2)
         cluster.node("other", **node)
         cluster.deployment("web", ["worker-1", "worker-2"])
-        assert "other" not in check_one(cluster).distributions[0].counts
+        assert "other" not in check_one(cluster).distributions[0].listed
 
     def test_another_architecture_counts_only_if_the_template_speaks_of_it(self):
         arm = {"kubernetes.io/arch": "arm64"}
@@ -188,7 +188,7 @@ class TestEligibleNodes:
         for name, arch in (("amd", "amd64"), ("arm", "arm64"), ("arm-2", "arm64")):
             cluster.node(name, labels={"kubernetes.io/arch": arch})
         cluster.deployment("web", ["amd", "arm"])
-        assert check_one(cluster).distributions[0].counts == {"amd": 1, "arm": 1, "arm-2": 0}
+        assert check_one(cluster).distributions[0].listed == {"amd": 1, "arm": 1, "arm-2": 0}
 
     @pytest.mark.parametrize(
         ("template", "expected"),
@@ -213,7 +213,7 @@ class TestTopologyKeys:
         cluster.deployment("web", ["worker-1", "worker-3"])
         assert verdict(cluster) == ("healthy", "spread")
         line = check_one(cluster, topology_keys=[ZONE])
-        assert (line.verdict.verdict, line.distributions[0].counts) == ("collapsed", {"a": 2, "b": 0})
+        assert (line.verdict.verdict, line.distributions[0].listed) == ("collapsed", {"a": 2, "b": 0})
 
     def test_of_several_keys_the_worst_decides_and_is_named(self):
         cluster = workers(4)

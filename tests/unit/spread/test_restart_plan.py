@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import distribute
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import (
     RestartOptions,
     compare,
@@ -207,8 +207,8 @@ def test_the_second_look_compares_with_the_first(before, after, max_skew, expect
     cluster = ClusterBuilder()
     for name in "abc":
         cluster.node(name)
-    nodes = cluster.snapshot().nodes
-    looks = [None if homes is None else [distribute("kubernetes.io/hostname", homes, nodes, "abc")] for homes in (before, after)]
+    topology = Topology(cluster.snapshot().nodes)
+    looks = [None if homes is None else [topology.distribute("kubernetes.io/hostname", homes, tuple("abc"))] for homes in (before, after)]
     assert compare(looks[0], looks[1], max_skew=max_skew) == expected
 
 
