@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from lab import bulk
 from lab.cluster import Cluster, up
 from lab.errors import LabError
 
+NAME = "bench"
 NODES = 5_000
 NAMESPACES = 50
 REPLICAS = 20
@@ -24,7 +26,7 @@ COLLAPSED_EVERY = 100
 
 def start(folder: Path, *, pods: int) -> Cluster:
     """5,000 nodes and ``pods`` pods in Deployments of 20, without the programs that would move them."""
-    cluster = up(folder, "bench", scenario="big", log=print)
+    cluster = up(folder, NAME, scenario="big", log=print)
     for component in ("kube-scheduler", "kube-controller-manager"):
         cluster.kill(component)
     print(f"storing {pods} pods", flush=True)
@@ -157,3 +159,7 @@ def _managed_fields() -> list[dict[str, Any]]:
         "time": "2026-01-01T00:00:00Z",
     }
     return [{**entry, "manager": "kube-controller-manager"}, {**entry, "manager": "kubelet", "subresource": "status"}]
+
+
+if __name__ == "__main__":
+    start(Path(sys.argv[1]), pods=int(sys.argv[2]))
