@@ -11,8 +11,8 @@ from __future__ import annotations
 import typing as t
 
 if t.TYPE_CHECKING:
-    from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, field
     from msgspec import DecodeError as MsgspecDecodeError
+    from msgspec import Raw, Struct, ValidationError, field
     from msgspec.structs import force_setattr, replace
 
     MSGSPEC_IMPORT_ERROR: t.Optional[str] = None
@@ -21,8 +21,8 @@ else:
 
     MSGSPEC_IMPORT_ERROR = None
     try:
-        from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError, field
         from msgspec import DecodeError as MsgspecDecodeError
+        from msgspec import Raw, Struct, ValidationError, field
         from msgspec.structs import force_setattr, replace
     except ImportError:
         MSGSPEC_IMPORT_ERROR = traceback.format_exc()
@@ -42,9 +42,6 @@ else:
         class MsgspecDecodeError(ValueError):
             """Stand-in for msgspec's error."""
 
-        UNSET = None
-        UnsetType = type(None)
-
         def field(**options):
             """Stand-in for msgspec's field declaration."""
             return None
@@ -60,10 +57,8 @@ else:
 
 __all__ = [
     "MSGSPEC_IMPORT_ERROR",
-    "UNSET",
     "Raw",
     "Struct",
-    "UnsetType",
     "WatchEvent",
     "WireError",
     "decode_json",

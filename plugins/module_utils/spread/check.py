@@ -147,7 +147,7 @@ class WorkloadChecker:
         verdict = judge(distributions, max_skew=self._options.max_skew)
         if verdict.verdict == UNKNOWN and not eligible:
             verdict = Verdict(HEALTHY, "single_domain: no node is eligible", verdict.topology_key)
-        return self._explain(replace(line, verdict=verdict))
+        return self._explain(replace(line, verdict=verdict), homes)
 
     def _skip_reason(self, workload: Workload) -> str:
         namespace = self._snapshot.namespaces.get(workload.metadata.namespace)
@@ -160,10 +160,9 @@ class WorkloadChecker:
             return f"too_few_replicas: it takes two to spread, this has {workload.spec.replicas}"
         return ""
 
-    def _explain(self, line: WorkloadReport) -> WorkloadReport:
+    def _explain(self, line: WorkloadReport, homes: Sequence[str]) -> WorkloadReport:
         if line.verdict.verdict not in (COLLAPSED, SKEWED):
             return line
-        homes = [pod.spec.node_name for pod in self._snapshot.placed_pods(line.workload)]
         preference = outweighed_preference(line.workload, homes, line.eligible, self._snapshot.nodes)
         prediction = None
         if self._options.predict:

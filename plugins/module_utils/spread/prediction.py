@@ -60,7 +60,7 @@ class RestartPredictor:
         if _needs_surge(workload) and surge.pods == 0:
             return Prediction(False, blockers=[_obstacle(f"quota: ResourceQuota {surge.bounded_by} leaves no room for a surge pod")])
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
-        domains = self._feasible_domains(best.first, eligible)
+        domains = self._feasible_domains(best.first)
         if not self._better(workload, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         doubts = self._doubts(best.first, preference)
@@ -100,9 +100,8 @@ class RestartPredictor:
     def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> tuple[int, ...]:
         return badness(self._topology.distribute_over(self._keys, homes, eligible), max_skew=self._max_skew)
 
-    def _feasible_domains(self, feasibility: Feasibility, eligible: tuple[str, ...]) -> dict[str, list[str]]:
-        candidates = set(eligible)
-        names = [name for name in (*feasibility.feasible, *feasibility.unknown_nodes) if name in candidates]
+    def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:
+        names = (*feasibility.feasible, *feasibility.unknown_nodes)
         found = {key: {domain_of(self._snapshot.nodes[name], key) for name in names} for key in self._keys}
         return {key: sorted(domain for domain in domains if domain is not None) for key, domains in found.items()}
 
