@@ -16,32 +16,9 @@ description:
   - With a second look it shows each number before and after.
   - Where the nodes do not fit into O(width), zones take their place, and where these do not fit, the busiest ones and
     one column for all others.
+extends_documentation_fragment:
+  - onprem.kube_scheduling.rebalance_results
 options:
-  _input:
-    description:
-      - The registered result of M(onprem.kube_scheduling.k8s_spread_check).
-      - It tells most with O(onprem.kube_scheduling.k8s_spread_check#module:include_healthy=true) and
-        O(onprem.kube_scheduling.k8s_spread_check#module:include_nodes=true).
-    type: dict
-    required: true
-  after:
-    description: The result of a second check after the restarts.
-    type: dict
-  restart:
-    description: The result of M(onprem.kube_scheduling.k8s_rollout_restart).
-    type: dict
-  plan:
-    description: Whether O(restart) comes from check mode and tells what would be done.
-    type: bool
-    default: false
-  cluster:
-    description: What to call the cluster.
-    type: str
-    default: ""
-  error:
-    description: What went wrong, if anything did.
-    type: str
-    default: ""
   width:
     description: The longest line in characters, at least 60.
     type: int

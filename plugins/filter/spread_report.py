@@ -14,32 +14,9 @@ description:
   - Puts the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart)
     together into what a report needs; the numbers in C(totals), and a table of bounded width with its cells.
   - Texts that come from the cluster are returned as they are. A template must escape them.
+extends_documentation_fragment:
+  - onprem.kube_scheduling.rebalance_results
 options:
-  _input:
-    description:
-      - The registered result of M(onprem.kube_scheduling.k8s_spread_check).
-      - It tells most with O(onprem.kube_scheduling.k8s_spread_check#module:include_healthy=true) and
-        O(onprem.kube_scheduling.k8s_spread_check#module:include_nodes=true).
-    type: dict
-    required: true
-  after:
-    description: The result of a second check after the restarts.
-    type: dict
-  restart:
-    description: The result of M(onprem.kube_scheduling.k8s_rollout_restart).
-    type: dict
-  plan:
-    description: Whether O(restart) comes from check mode and tells what would be done.
-    type: bool
-    default: false
-  cluster:
-    description: What to call the cluster.
-    type: str
-    default: ""
-  error:
-    description: What went wrong, if anything did.
-    type: str
-    default: ""
   max_columns:
     description: The most columns for nodes. With more nodes, zones take their place.
     type: int

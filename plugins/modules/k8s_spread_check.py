@@ -200,7 +200,25 @@ node_list:
   returned: with O(include_nodes)
   type: list
   elements: dict
-  sample: [{name: worker-1, zone: a, ready: true, schedulable: true}]
+  contains:
+    name:
+      description: Its name.
+      type: str
+    hostname:
+      description: >-
+        The value of its label C(kubernetes.io/hostname), by which RV(workloads[].domains) counts; empty without the label. Mostly, but
+        not always, its name.
+      type: str
+    zone:
+      description: The value of its label C(topology.kubernetes.io/zone); empty without the label.
+      type: str
+    ready:
+      description: Whether it is ready.
+      type: bool
+    schedulable:
+      description: Whether it is not cordoned.
+      type: bool
+  sample: [{name: worker-1, hostname: worker-1, zone: a, ready: true, schedulable: true}]
 skipped_namespaces:
   description: Namespaces that could not be read, or that were asked for by name and lack the annotation.
   returned: success

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ..model.reasons import Reason, in_words
 from ..spread.options import check_at_least, check_topology_keys
 from ..spread.restart_plan import RestartOptions
 from .rollout_restart import FAILED_ACTION, REFUSED, RestartResult, Target
@@ -50,7 +51,7 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
     return {
         "changed": any(result.changed for result in results),
         "failed": bool(bad),
-        "msg": "; ".join(f"{result.target}: {result.action}, {result.reason}" for result in bad),
+        "msg": "; ".join(f"{result.target}: {result.action}, {in_words(result.reason)}" for result in bad),
         "warnings": [warning for result in results for warning in result.warnings],
         "workloads": [_entry(result) for result in results],
     }
@@ -58,14 +59,14 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
 
 def not_begun(targets: Sequence[Target], error: Exception) -> list[dict[str, t.Any]]:
     """The entries where nothing could be begun at all."""
-    return [_entry(RestartResult(target, FAILED_ACTION, f"not_begun: {error}")) for target in targets]
+    return [_entry(RestartResult(target, FAILED_ACTION, Reason("not_begun", str(error)))) for target in targets]
 
 
 def _entry(result: RestartResult) -> dict[str, t.Any]:
     return {
         **result.target._asdict(),
         "action": result.action,
-        "reason": result.reason,
+        "reason": in_words(result.reason),
         "before": result.before,
         "after": result.after,
         "verdict": result.verdict,

@@ -12,9 +12,10 @@ from ..kube.resources import WORKLOADS
 from ..memory.outcome import OUTCOME_ANNOTATION, PENDING, make_outcome, read_outcome
 from ..memory.timestamps import format_time
 from ..model.objects import Workload
-from ..model.wire import Raw, Struct, decode_json, encode_json
+from ..model.snapshot import ClusterSnapshot
+from ..model.wire import Raw, Struct, decode_json
 from ..spread.remembered import RESTARTED_AT
-from ..spread.restart_plan import Decision, restart_patch
+from ..spread.restart_plan import Decision, RestartOptions, holds_for, restart_patch
 
 CONFLICT_RETRIES = 5
 
@@ -31,16 +32,18 @@ class _WholeTemplate(Struct, frozen=True):
     spec: _TemplateSpec
 
 
-def write_restart(api: KubeApi, judged: Workload, decision: Decision, *, dry_run: bool) -> t.Optional[Workload]:
+def write_restart(
+    api: KubeApi, judged: Workload, decision: Decision, snapshot: ClusterSnapshot, options: RestartOptions
+) -> t.Optional[Workload]:
     """The restarted workload, or None where somebody changed it while the restart was being written.
 
-    Status and autoscaler writes move the resource version without changing anything that was judged: after such a conflict the
-    workload is read again and the patch repeated. Raises StaleJudgementError before anything is written where the generation is not
+    Status and autoscaler writes move the resource version without making the judgement on ``snapshot`` wrong: after such a conflict
+    the workload is read again and the patch repeated. Raises StaleJudgementError before anything is written where the generation is not
     that of the snapshot: an annotation raises it as well as an edit, and a snapshot does not hold enough to tell them apart.
     """
     metadata, resource = judged.metadata, WORKLOADS[judged.kind]
     live, template = _read(api, judged)
-    if live.metadata.generation != metadata.generation or not _same_judgement(judged, live):
+    if live.metadata.generation != metadata.generation or not holds_for(live, judged, snapshot, options):
         raise StaleJudgementError
     outcome = make_outcome(
         now_s=_restart_time(api.now_s(), live),
@@ -52,13 +55,13 @@ def write_restart(api: KubeApi, judged: Workload, decision: Decision, *, dry_run
     for _attempt in range(CONFLICT_RETRIES):
         patch = restart_patch(live, outcome, OUTCOME_ANNOTATION)
         try:
-            patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=dry_run)
+            patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
             return patched
         except ConflictError:
             live, template_now = _read(api, judged)
         if read_outcome(live.metadata.annotations) == outcome:
             return live  # the patch had got through, only its answer was lost
-        if template_now != template or not _same_judgement(judged, live):
+        if template_now != template or not holds_for(live, judged, snapshot, options):
             return None
     return None
 
@@ -68,12 +71,6 @@ def _read(api: KubeApi, workload: Workload) -> tuple[Workload, bytes]:
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
     data = api.get_bytes(resource, metadata.namespace, metadata.name)
     return resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template)
-
-
-def _same_judgement(judged: Workload, live: Workload) -> bool:
-    """What the decision rests on is as it was: the same object, template, replicas and strategy, and nothing begun since."""
-    same_spec = encode_json(judged.spec) == encode_json(live.spec)
-    return same_spec and judged.metadata.uid == live.metadata.uid and live.metadata.deletion_timestamp is None
 
 
 def _restart_time(now_s: float, live: Workload) -> float:

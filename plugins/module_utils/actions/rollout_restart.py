@@ -19,6 +19,7 @@ from ..kube.reading import read_snapshot
 from ..kube.resources import NAMESPACES, WORKLOADS
 from ..memory.outcome import FAILED, PENDING
 from ..model.objects import Workload
+from ..model.reasons import Reason, in_words
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution, Topology, listed_by_key
@@ -62,7 +63,7 @@ class RestartResult:
 
     target: Target
     action: str = ""
-    reason: str = ""
+    reason: t.Optional[Reason] = None
     verdict: str = ""
     before: dict[str, dict[str, int]] = field(default_factory=dict)
     after: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -74,7 +75,7 @@ class RestartResult:
 
 @dataclass
 class _Run:
-    """One target on its way: how it lay before (None after an interruption), and how its rollout went."""
+    """One target on its way: how it lay before (None after an interruption), and how its rollout went (None while it is under way)."""
 
     result: RestartResult
     workload: Workload
@@ -142,7 +143,7 @@ class _Restarter:
         if self._options.wait:
             self._at_stake.clear()  # what was begun before has ended
         for number, target in enumerate(waiting):
-            if len(batch) == self._options.max_parallel:
+            if sum(run.progress is None for run in batch) == self._options.max_parallel:
                 return batch, [*put_off, *waiting[number:]]
             try:
                 run = self._begin(target)
@@ -154,8 +155,9 @@ class _Restarter:
 
     def _look_again(self, batch: Sequence[_Run], *, last: bool) -> None:
         """See what came of the batch; the next one is decided on what is seen now."""
-        unfinished = any(run.progress is not None and run.progress.state != DONE for run in batch)
-        if not batch or (last and not unfinished and not (self._options.wait and self._options.verify_spread)):
+        ended = [run.progress.state for run in batch if run.progress is not None]
+        to_finish = any(state != DONE or self._options.verify_spread for state in ended)
+        if not batch or (last and not to_finish):
             return
         # After the last restart no room on nodes is needed any more, only where the replicas of these namespaces are.
         self._now = self._look(pods_everywhere=not last)
@@ -169,8 +171,8 @@ class _Restarter:
     def _break_off(self, batch: Sequence[_Run], waiting: Sequence[Target], error: KubeError) -> None:
         """The cluster can no longer be read: what has been restarted stays pending, the rest is not begun."""
         for run in batch:
-            _end(run.result, FAILED_ACTION, f"lost: {error}")
-        self._results += [RestartResult(target, FAILED_ACTION, f"not_begun: {error}") for target in waiting]
+            _end(run.result, FAILED_ACTION, Reason("lost", str(error)))
+        self._results += [RestartResult(target, FAILED_ACTION, Reason("not_begun", str(error))) for target in waiting]
 
     # --- decide and act -----------------------------------------------------------------------------------------------
 
@@ -181,9 +183,9 @@ class _Restarter:
         try:
             run = self._act_on_fresh_judgement(target, result, started_s)
         except NotFoundError as error:
-            run = _missing(result, SKIPPED, f"vanished: {error}")
+            run = _missing(result, SKIPPED, Reason("vanished", str(error)))
         except KubeError as error:
-            run = _end(result, FAILED_ACTION, f"error: {error}")
+            run = _end(result, FAILED_ACTION, Reason("error", str(error)))
         result.duration_s = time.monotonic() - started_s
         self._results.append(result)
         return run
@@ -194,7 +196,7 @@ class _Restarter:
                 return self._act(target, result, started_s)
             except StaleJudgementError:
                 self._now = self._look()
-        return _end(result, SKIPPED, f"changed_meanwhile: {target} keeps changing; run again when it has settled")
+        return _end(result, SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
 
     def _act(self, target: Target, result: RestartResult, started_s: float) -> t.Optional[_Run]:
         line = self._now.line(target)
@@ -209,9 +211,10 @@ class _Restarter:
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(line.workload, self._now.snapshot)
         if at_stake & self._at_stake:
             return self._put_off(target, result)
-        patched = write_restart(self._api, line.workload, decision, dry_run=self._options.dry_run)
+        patched = write_restart(self._api, line.workload, decision, self._now.snapshot, self._options)
         if patched is None:
-            return _end(result, SKIPPED, f"changed_meanwhile: {target} was changed while its restart was being decided; run again")
+            text = f"{target} was changed while its restart was being decided; run again"
+            return _end(result, SKIPPED, Reason("changed_meanwhile", text))
         result.action, result.reason, result.verdict, result.changed = RESTARTED, decision.reason, PENDING, True
         if self._options.dry_run:
             return None
@@ -223,37 +226,35 @@ class _Restarter:
         """Another workload of the same budget is being restarted: two losses at a time were never asked of the budget."""
         if self._options.wait:
             raise _SharedBudgetError
-        return _end(result, REFUSED, f"budget: a restart that shares a PodDisruptionBudget with {target} was just begun; run again")
+        text = f"a restart that shares a PodDisruptionBudget with {target} was just begun; run again"
+        return _end(result, REFUSED, Reason("budget", text))
 
     def _absent(self, target: Target, result: RestartResult) -> t.Optional[_Run]:
         """Not in the snapshot: either it is gone, or its namespace or kind may not be read."""
         wanted = (NAMESPACES.plural, WORKLOADS[target.kind].plural)
         for entry in self._now.snapshot.skipped:
             if entry.resource in wanted and entry.namespace in ("", target.namespace):
-                return _end(result, FAILED_ACTION, f"unreadable: {entry.reason}")
-        return _missing(result, SKIPPED, f"vanished: there is no {target}")
+                return _end(result, FAILED_ACTION, Reason("unreadable", entry.reason))
+        return _missing(result, SKIPPED, Reason("vanished", f"there is no {target}"))
 
     def _resume(self, line: WorkloadReport, decision: Decision, result: RestartResult, started_s: float) -> t.Optional[_Run]:
         """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
         result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
         result.before = {}
-        ended = rollout_progress(line.workload).state != WAITING
-        if self._options.dry_run or not (self._options.wait or ended):
+        progress = rollout_progress(line.workload)
+        under_way = progress.state == WAITING
+        if self._options.dry_run or (under_way and not self._options.wait):
             return None
-        run = _Run(result, line.workload, None, started_s)
-        if not self._options.wait:
-            run.progress = rollout_progress(line.workload)
-            self._finish(run)
-            return None
-        return run
+        return _Run(result, line.workload, None, started_s, None if under_way else progress)
 
     # --- wait and look again ------------------------------------------------------------------------------------------
 
     def _wait(self, batch: Sequence[_Run]) -> None:
-        if not batch or not self._options.wait:
+        under_way = [run for run in batch if run.progress is None]
+        if not under_way or not self._options.wait:
             return
-        with ThreadPoolExecutor(max_workers=len(batch)) as pool:
-            for _done in pool.map(self._wait_for_one, batch):
+        with ThreadPoolExecutor(max_workers=len(under_way)) as pool:
+            for _done in pool.map(self._wait_for_one, under_way):
                 pass
 
     def _wait_for_one(self, run: _Run) -> None:
@@ -262,7 +263,7 @@ class _Restarter:
                 self._api, run.workload, timeout_s=self._options.wait_timeout_s, poll_s=self._options.wait_sleep_s
             )
         except KubeError as error:
-            run.result.action, run.result.reason = FAILED_ACTION, f"lost: {error}"
+            run.result.action, run.result.reason = FAILED_ACTION, Reason("lost", str(error))
         run.result.duration_s = time.monotonic() - run.started_s
 
     def _finish(self, run: _Run) -> None:
@@ -272,10 +273,10 @@ class _Restarter:
         if run.progress.state != DONE:
             waited = f" after {self._options.wait_timeout_s} s" if run.progress.state == WAITING else ""
             result.action, result.verdict = FAILED_ACTION, FAILED
-            result.reason = f"rollout_not_finished{waited}: {run.progress.text}"
+            result.reason = Reason(f"rollout_not_finished{waited}", run.progress.text)
         line = self._now.line(result.target)
         if line is None:
-            _missing(result, FAILED_ACTION, f"vanished: {result.target} was deleted during its rollout")
+            _missing(result, FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
             return
         if self._options.verify_spread:
             result.after = listed_by_key(line.distributions)
@@ -313,19 +314,19 @@ class _Restarter:
 
 def _in_words(result: RestartResult) -> str:
     if result.action == FAILED_ACTION:
-        return result.reason
+        return in_words(result.reason)
     return "; ".join(
         f"{key}: " + ", ".join(f"{domain}={count}" for domain, count in domains.items()) for key, domains in result.after.items()
     )
 
 
-def _end(result: RestartResult, action: str, reason: str) -> t.Optional[_Run]:
+def _end(result: RestartResult, action: str, reason: Reason) -> t.Optional[_Run]:
     """Close a result; None, because there is nothing to wait for."""
     result.action, result.reason = action, reason
     return None
 
 
-def _missing(result: RestartResult, action: str, reason: str) -> t.Optional[_Run]:
+def _missing(result: RestartResult, action: str, reason: Reason) -> t.Optional[_Run]:
     """Close a result of something that does not exist."""
     result.missing = True
     return _end(result, action, reason)

@@ -16,8 +16,7 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions imp
 
 from ..model.wire import MSGSPEC_IMPORT_ERROR
 from .api import KubeApi
-from .errors import KubeError
-from .transport import Transport, explain_connection_failure
+from .transport import CONNECTION_FAILURES, Transport, explain_connection_failure
 
 __all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
 
@@ -41,11 +40,9 @@ def connect(module: t.Any, *, name: str) -> KubeApi:
     """
     try:
         client = get_api_client(module).client
-    except KubeError:
-        raise
     except CoreException as error:
         raise explain_connection_failure(error.__cause__ or error, server=_server(module), source=_source(module)) from error
-    except Exception as error:  # discovery lets the client's, urllib3's, yaml's and OS errors through
+    except CONNECTION_FAILURES as error:  # kubernetes.core wraps only some of them
         raise explain_connection_failure(error, server=_server(module), source=_source(module)) from error
     return KubeApi(Transport(client, user_agent=f"{COLLECTION}/{name}"))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from .errors import ConfigurationError
-from .transport import Transport, explain_connection_failure
+from .transport import CONNECTION_FAILURES, Transport, explain_connection_failure
 
 
 def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
@@ -26,10 +26,11 @@ def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.O
             pass
         else:
             config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
-        return Transport(dynamic.DynamicClient(client.ApiClient(configuration)), user_agent=user_agent)
-    except Exception as error:  # the client raises its own, urllib3's, yaml's and OS errors here
+        dynamic_client = dynamic.DynamicClient(client.ApiClient(configuration))
+    except CONNECTION_FAILURES as error:
         source = f"kubeconfig {kubeconfig or '(default)'}" + (f", context {context}" if context else "")
         raise explain_connection_failure(error, server=configuration.host, source=source) from error
+    return Transport(dynamic_client, user_agent=user_agent)
 
 
 def _in_cluster(config: t.Any, configuration: t.Any) -> bool:

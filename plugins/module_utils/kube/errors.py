@@ -30,25 +30,12 @@ class UnexpectedAnswerError(KubeError):
 class ApiError(KubeError):
     """The API server answered with an error status.
 
-    ``status`` is the HTTP code, ``reason`` the API's reason word, ``message`` its text, ``causes`` the words of
-    ``details.causes``, and ``retry_after_s`` what the server asked for, if it did.
+    ``status`` is the HTTP code, ``retry_after_s`` what the server asked for, if it did.
     """
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        status: int,
-        reason: str = "",
-        message: str = "",
-        causes: tuple[str, ...] = (),
-        retry_after_s: t.Optional[float] = None,
-    ) -> None:
+    def __init__(self, text: str, *, status: int, retry_after_s: t.Optional[float] = None) -> None:
         super().__init__(text)
         self.status = status
-        self.reason = reason
-        self.message = message
-        self.causes = causes
         self.retry_after_s = retry_after_s
 
 
@@ -92,25 +79,10 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def api_error(
-    *,
-    verb: str,
-    target: str,
-    status: int,
-    reason: str,
-    message: str,
-    causes: tuple[str, ...] = (),
-    retry_after_s: t.Optional[float] = None,
-) -> ApiError:
+def api_error(*, verb: str, target: str, status: int, message: str, retry_after_s: t.Optional[float] = None) -> ApiError:
     """The error for one answer; ``verb`` and ``target`` (such as ``list`` and ``pods in namespace app``) go into its text."""
-    return _BY_STATUS.get(status, ApiError)(
-        f"cannot {verb} {target}: {_advice(status, verb, target, message)}",
-        status=status,
-        reason=reason,
-        message=message,
-        causes=causes,
-        retry_after_s=retry_after_s,
-    )
+    text = f"cannot {verb} {target}: {_advice(status, verb, target, message)}"
+    return _BY_STATUS.get(status, ApiError)(text, status=status, retry_after_s=retry_after_s)
 
 
 def _advice(status: int, verb: str, target: str, message: str) -> str:

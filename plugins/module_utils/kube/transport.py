@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """One HTTP request to the API server as bytes, through the kubernetes client's authentication and TLS.
 
-The only file that imports the kubernetes client and urllib3. ``DynamicClient.request(serialize=False)`` behaves alike in
+The only file that imports urllib3, yaml and the kubernetes client's errors. ``DynamicClient.request(serialize=False)`` behaves alike in
 client versions 24 to 37, while the calls below it changed.
 """
 
@@ -16,21 +16,26 @@ from email.utils import parsedate_to_datetime
 from .errors import ApiError, ConfigurationError, KubeError, UnreachableError, UntrustedError, api_error
 
 if t.TYPE_CHECKING:
-    KUBERNETES_IMPORT_ERROR: t.Optional[str] = None
     ApiException: t.Any = None
+    ConfigException: t.Any = None
+    YAMLError: t.Any = None
     urllib3: t.Any = None
 else:
-    import traceback
-
-    KUBERNETES_IMPORT_ERROR = None
     try:
         import urllib3
         from kubernetes.client.exceptions import ApiException
+        from kubernetes.config import ConfigException
+        from yaml import YAMLError
     except ImportError:
-        KUBERNETES_IMPORT_ERROR = traceback.format_exc()
 
         class ApiException(Exception):
             """Stand-in for the kubernetes client's error."""
+
+        class ConfigException(Exception):
+            """Stand-in for the kubernetes client's error."""
+
+        class YAMLError(Exception):
+            """Stand-in for yaml's base error."""
 
         class urllib3:
             """Stand-in for the names used below."""
@@ -46,6 +51,23 @@ CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
 
 Query = Sequence[tuple[str, str]]
+
+MISSHAPEN: tuple[type[Exception], ...] = (AttributeError, KeyError, TypeError)
+"""What the kubernetes client runs into where a kubeconfig, or what answers in place of an API server, is not built as it expects."""
+
+CONNECTION_FAILURES: tuple[type[Exception], ...] = (
+    ApiException,
+    ConfigException,
+    YAMLError,
+    urllib3.exceptions.HTTPError,
+    OSError,
+    ValueError,
+    *MISSHAPEN,
+)
+"""What loading a configuration, making a client and its discovery raise; for ``explain_connection_failure``."""
+
+
+BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
 
 
 class Transport:
@@ -124,6 +146,11 @@ class Transport:
             raise _answer(verb, target, error) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
+        except ValueError as error:
+            if not _is_about_a_header(error):
+                raise
+            # Without its cause: that one's text holds the token.
+            raise ConfigurationError(f"no request was sent to {self.server}: {BAD_HEADER}") from None
         self._note_time(response.headers)
         return response
 
@@ -134,6 +161,11 @@ class Transport:
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         return _no_answer(error, self.server)
+
+
+def _is_about_a_header(error: BaseException) -> bool:
+    """Whether a header cannot be sent; http.client says so, the value included."""
+    return isinstance(error, UnicodeEncodeError) or (isinstance(error, ValueError) and str(error).startswith("Invalid header"))
 
 
 def _no_answer(error: BaseException, server: str) -> UnreachableError:
@@ -162,9 +194,7 @@ def _answer(verb: str, target: str, error: t.Any) -> ApiError:
         verb=verb,
         target=target,
         status=int(error.status or 0),
-        reason=str(status.get("reason") or error.reason or ""),
         message=str(status.get("message") or ""),
-        causes=tuple(str(cause.get("reason", "")) for cause in details.get("causes") or ()),
         retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
     )
 
@@ -186,5 +216,7 @@ def explain_connection_failure(error: BaseException, *, server: str, source: str
         return _answer("reach", f"the Kubernetes API server {server}".rstrip(), error)
     if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
         return _no_answer(error, server or f"of {source}")
-    said = str(error).rstrip(".")
+    said = BAD_HEADER if _is_about_a_header(error) else str(error).rstrip(".")
+    if isinstance(error, MISSHAPEN):
+        said = f"something in it, or in the server's answer, is not of the expected kind ({type(error).__name__}: {said})"
     return ConfigurationError(f"cannot connect to Kubernetes with {source}: {said}. Check the file, its context and the credentials.")

@@ -11,6 +11,7 @@ import hashlib
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ..model.reasons import Reason
 from ..model.wire import Struct, WireError, decode_json, encode_json
 from .timestamps import format_time, parse_time
 
@@ -72,10 +73,10 @@ def eligible_hash(node_names: Iterable[str]) -> str:
 class Permission(t.NamedTuple):
     """Whether a restart may be tried now.
 
-    ``refusal`` is empty or the reason, ``attempts`` counts this one in, ``used_up`` says that waiting alone will not help.
+    ``refusal`` is the reason why not, ``attempts`` counts this one in, ``used_up`` says that waiting alone will not help.
     """
 
-    refusal: str
+    refusal: t.Optional[Reason]
     attempts: int
     used_up: bool = False
 
@@ -88,20 +89,18 @@ def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligibl
     until the revision or the eligible nodes change.
     """
     if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
-        return Permission("", 1)
+        return Permission(None, 1)
     same_nodes = outcome.eligible == eligible
     attempts = outcome.attempts if same_nodes else 0
     if attempts >= max_attempts:
         return Permission(
-            f"attempts_used_up: {attempts} restarts in a row did not help; a changed workload or node set allows the next",
+            Reason("attempts_used_up", f"{attempts} restarts in a row did not help; a changed workload or node set allows the next"),
             attempts,
             used_up=True,
         )
     wait_s = cooldown_s * 2 ** min(max(0, attempts - 1), MOST_DOUBLINGS)
     left_s = parse_time(outcome.time) + wait_s - now_s
     if left_s > 0:
-        return Permission(
-            f"cooldown: {outcome.verdict} at {outcome.time}, attempts {attempts}; next restart in {int(left_s) + 1} s at the earliest",
-            attempts,
-        )
-    return Permission("", attempts + 1)
+        text = f"{outcome.verdict} at {outcome.time}, attempts {attempts}; next restart in {int(left_s) + 1} s at the earliest"
+        return Permission(Reason("cooldown", text), attempts)
+    return Permission(None, attempts + 1)

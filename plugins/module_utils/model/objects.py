@@ -380,6 +380,12 @@ class VolumeClaimTemplate(ApiStruct, frozen=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
+class StatefulSetOrdinals(ApiStruct, frozen=True):
+    """The ordinal of a StatefulSet's first replica."""
+
+    start: int = 0
+
+
 class WorkloadSpec(ApiStruct, frozen=True):
     """The spec of a Deployment, StatefulSet or ReplicaSet."""
 
@@ -390,6 +396,7 @@ class WorkloadSpec(ApiStruct, frozen=True):
     strategy: t.Optional[UpdateStrategy] = None
     update_strategy: t.Optional[UpdateStrategy] = None
     volume_claim_templates: t.Optional[tuple[VolumeClaimTemplate, ...]] = None
+    ordinals: t.Optional[StatefulSetOrdinals] = None
 
 
 class WorkloadStatus(ApiStruct, frozen=True):
@@ -412,6 +419,11 @@ class Workload(ApiStruct, frozen=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
+
+    @property
+    def first_ordinal(self) -> int:
+        """The ordinal of a StatefulSet's first replica."""
+        return self.spec.ordinals.start if self.spec.ordinals is not None else 0
 
     def __str__(self) -> str:
         return f"{self.kind} {self.metadata.namespace}/{self.metadata.name}"
@@ -570,7 +582,9 @@ def pod_of_workload(workload: Workload) -> Pod:
     own = tuple(
         Volume(
             name=claim.metadata.name,
-            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{claim.metadata.name}-{workload.metadata.name}-0"),
+            persistent_volume_claim=ClaimVolumeSource(
+                claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{workload.first_ordinal}"
+            ),
         )
         for claim in claims
     )

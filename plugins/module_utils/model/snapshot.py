@@ -181,10 +181,11 @@ def ordinal(pod: Pod) -> int:
 
 
 def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
-    """The update leaves pods below the partition at their old revision on purpose."""
+    """The update leaves the first replicas, as many as the partition says, at their old revision on purpose."""
     strategy = stateful_set.spec.update_strategy
     rolling = strategy.rolling_update if strategy is not None else None
-    return ordinal(pod) < ((rolling.partition if rolling is not None else None) or 0)
+    kept = (rolling.partition if rolling is not None else None) or 0
+    return 0 <= ordinal(pod) - stateful_set.first_ordinal < kept
 
 
 def _revision_number(replica_set: Workload) -> int:

@@ -11,7 +11,8 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .rows import HOSTNAME, Counts, NodeInfo, Report, natural
+from ..model.labels import HOSTNAME
+from .rows import Counts, NodeInfo, Report, natural
 
 NODES = "nodes"
 ZONES = "zones"

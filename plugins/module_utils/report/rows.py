@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..memory.outcome import IMPROVED
+from ..model.labels import HOSTNAME
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
-
-HOSTNAME = "kubernetes.io/hostname"
 
 RESTARTED = "restarted"
 REFUSED = "refused"
@@ -40,7 +39,7 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """One entry of ``node_list``; ``zone`` is empty where the node has none."""
+    """A node as a domain of replicas: ``name`` is its host name, by which they are counted; ``zone`` is empty where it has none."""
 
     name: str
     zone: str = ""
@@ -202,8 +201,9 @@ def _topology_key(result: Mapping[str, t.Any]) -> str:
 
 def _nodes(result: Mapping[str, t.Any]) -> list[NodeInfo]:
     found = [
-        NodeInfo(entry["name"], entry.get("zone") or "", entry.get("ready", True), entry.get("schedulable", True))
+        NodeInfo(entry["hostname"], entry.get("zone") or "", entry.get("ready", True), entry.get("schedulable", True))
         for entry in result.get("node_list") or ()
+        if entry.get("hostname")
     ]
     return sorted(found, key=lambda node: (natural(node.zone), natural(node.name)))
 

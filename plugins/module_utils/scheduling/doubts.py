@@ -10,20 +10,19 @@ from __future__ import annotations
 import typing as t
 
 from ..model.objects import Container, Namespace, Node, Pod, PodAffinityTerm
+from ..model.reasons import Reason
 from ..model.selectors import matches
 from ..model.sharing import binds_to_nodes
 from .placement import Placement, pod_key, required_anti_affinity
-from .reasons import PASSED, Reason, Reasons
+from .reasons import PASSED, Reasons
 from .rules.node_resources import DEVICE_CLASS_PREFIX
 
-NOMINATED = Reason("NominatedPods", "nominated_pod", "the node is promised to a pending pod of the same or higher priority")
-EXISTING_ANTI_AFFINITY = Reason(
-    "InterPodAffinity", "existing_pod_anti_affinity", "required anti-affinity of pods in the node's domain may be against the pod"
-)
-_FOREIGN_SCHEDULER = Reason("Scheduler", "foreign_scheduler", "the pod is for another scheduler")
-_PODS_NOT_READABLE = Reason("Snapshot", "pods_not_readable", "pods of some namespaces could not be read, so the room on nodes is not known")
+NOMINATED = Reason("nominated_pod", "the node is promised to a pending pod of the same or higher priority")
+EXISTING_ANTI_AFFINITY = Reason("existing_pod_anti_affinity", "required anti-affinity of pods in the node's domain may be against the pod")
+_FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")
+_PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the room on nodes is not known")
 
-_LIMIT_RANGE = Reason("LimitRanger", "limit_range", "a LimitRange of the namespace adds requests that the template does not have")
+_LIMIT_RANGE = Reason("limit_range", "a LimitRange of the namespace adds requests that the template does not have")
 
 
 def pod_doubts(pod: Pod, placement: Placement, schedulers: frozenset[str]) -> Reasons:
@@ -101,24 +100,24 @@ def _asked_for(container: Container) -> set[str]:
 _OF_POD: tuple[tuple[t.Callable[[Pod], bool], Reason], ...] = (
     (
         lambda pod: bool(pod.spec.scheduling_gates),
-        Reason("SchedulingGates", "scheduling_gates", "Scheduling is blocked due to non-empty scheduling gates"),
+        Reason("scheduling_gates", "Scheduling is blocked due to non-empty scheduling gates"),
     ),
     (
         lambda pod: any(binds_to_nodes(volume) for volume in pod.spec.volumes or ()),
-        Reason("VolumeBinding", "volumes", "volumes of the pod may bind it to nodes"),
+        Reason("volumes", "volumes of the pod may bind it to nodes"),
     ),
-    (_has_hard_spread, Reason("PodTopologySpread", "topology_spread", "spread constraints with DoNotSchedule are not judged")),
-    (_has_pod_affinity, Reason("InterPodAffinity", "pod_affinity", "required pod affinity is not judged")),
+    (_has_hard_spread, Reason("topology_spread", "spread constraints with DoNotSchedule are not judged")),
+    (_has_pod_affinity, Reason("pod_affinity", "required pod affinity is not judged")),
     (
         lambda pod: bool(required_anti_affinity(pod)),
-        Reason("InterPodAffinity", "pod_anti_affinity", "required pod anti-affinity is not judged"),
+        Reason("pod_anti_affinity", "required pod anti-affinity is not judged"),
     ),
-    (_claims_devices, Reason("DynamicResources", "resource_claims", "resource claims are not judged")),
+    (_claims_devices, Reason("resource_claims", "resource claims are not judged")),
     (
         lambda pod: pod.spec.scheduling_group is not None,
-        Reason("GangScheduling", "scheduling_group", "the pod is scheduled together with others"),
+        Reason("scheduling_group", "the pod is scheduled together with others"),
     ),
-    (_awaits_runtime_class, Reason("RuntimeClass", "runtime_class", "what the runtime class adds to the pod is not known")),
+    (_awaits_runtime_class, Reason("runtime_class", "what the runtime class adds to the pod is not known")),
 )
 
 

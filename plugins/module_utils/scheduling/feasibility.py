@@ -13,12 +13,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..model.objects import Pod
+from ..model.reasons import Reason
 from .doubts import pod_doubts
 from .doubts import prepare as prepare_doubts
 from .eligibility import static_checks
 from .node_info import NodeInfo
 from .placement import Placement
-from .reasons import PASSED, Reason, Reasons
+from .reasons import PASSED, Reasons
 from .rules import node_declared_features, node_ports, node_resources
 
 DEFAULT_SCHEDULERS = frozenset({"default-scheduler"})

@@ -8,49 +8,55 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.objects import Node, NodeAffinity, PodAffinity, PodAffinityTerm, PodTemplate, Workload
+from ..model.reasons import Reason
 from ..model.selectors import matches
 from ..model.snapshot import POD_TEMPLATE_HASH
 from ..scheduling.rules.node_affinity import term_matches
 
-HOSTNAME = "kubernetes.io/hostname"
+OUTWEIGHED_BY_NODES = Reason(
+    "preference_outweighs",
+    "a preferred node affinity favours the nodes where the replicas are now; lower it, or add a spread constraint with DoNotSchedule",
+)
+OUTWEIGHED_BY_PODS = Reason(
+    "preference_outweighs",
+    "a preferred pod affinity draws the workload's own pods together; remove it, or narrow its selector",
+)
 
 
-def advise(workload: Workload, *, topology_keys: Sequence[str], preferred_home: str) -> list[str]:
-    """Advice as ``code: text``; ``preferred_home`` is what ``outweighed_preference`` found."""
+def advise(workload: Workload, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason]) -> list[Reason]:
+    """All advice; ``preferred_home`` is what ``outweighed_preference`` found."""
     template = workload.spec.template
     advice = [*_missing_rules(template, topology_keys), *_constraints_without_match_label_keys(workload), *_foreign_selectors(template)]
-    if preferred_home:
+    if preferred_home is not None:
         advice.append(preferred_home)
     return advice
 
 
-def _missing_rules(template: PodTemplate, topology_keys: Sequence[str]) -> Iterable[str]:
+def _missing_rules(template: PodTemplate, topology_keys: Sequence[str]) -> Iterable[Reason]:
     constraints = template.spec.topology_spread_constraints or ()
     anti_affinity = _anti_affinity_terms(template)
     if not constraints and not anti_affinity:
         keys = ", ".join(topology_keys)
-        yield f"no_spreading_rule: add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
+        text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
+        yield Reason("no_spreading_rule", text)
 
 
-def _constraints_without_match_label_keys(workload: Workload) -> Iterable[str]:
+def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Reason]:
     # kubernetes#98215: while a rollout runs the old pods count, so the new ones may come out uneven.
     if workload.kind != "Deployment":
         return
     for constraint in workload.spec.template.spec.topology_spread_constraints or ():
         if POD_TEMPLATE_HASH not in (constraint.match_label_keys or ()):
-            yield (
-                f"old_pods_count: add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {constraint.topology_key}; "
-                "without it the old pods count during a rollout"
-            )
+            change = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {constraint.topology_key}"
+            yield Reason("old_pods_count", f"{change}; without it the old pods count during a rollout")
 
 
-def _foreign_selectors(template: PodTemplate) -> Iterable[str]:
+def _foreign_selectors(template: PodTemplate) -> Iterable[Reason]:
     for term in _anti_affinity_terms(template):
         if not matches(term.label_selector, template.metadata.labels):
-            yield (
-                f"anti_affinity_misses_itself: the anti-affinity over {term.topology_key} does not select the workload's own pods; "
-                "make its selector match their labels"
-            )
+            key = term.topology_key
+            text = f"the anti-affinity over {key} does not select the workload's own pods; make its selector match their labels"
+            yield Reason("anti_affinity_misses_itself", text)
 
 
 def _anti_affinity_terms(template: PodTemplate) -> list[PodAffinityTerm]:
@@ -65,8 +71,10 @@ def _terms(pod_affinity: t.Optional[PodAffinity]) -> list[PodAffinityTerm]:
     return [*(pod_affinity.required_during_scheduling_ignored_during_execution or ()), *(term.pod_affinity_term for term in soft)]
 
 
-def outweighed_preference(workload: Workload, homes: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]) -> str:
-    """Soft rules that draw new pods to where the replicas are now, as ``code: text``; empty where there are none.
+def outweighed_preference(
+    workload: Workload, homes: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
+) -> t.Optional[Reason]:
+    """Soft rules that draw new pods to where the replicas are now; None where there are none.
 
     The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100, both with weight
     2), so a preference that only the present nodes meet may win, whatever its own weight. A soft affinity to the workload's own
@@ -74,21 +82,18 @@ def outweighed_preference(workload: Workload, homes: Iterable[str], candidates: 
     """
     affinity = workload.spec.template.spec.affinity
     if affinity is None:
-        return ""
+        return None
     if affinity.node_affinity is not None:
         present = {name for name in homes if name in nodes}
         best = max((_preference(affinity.node_affinity, nodes[name]) for name in present), default=0)
         others = [name for name in candidates if name not in present]
         if best > max((_preference(affinity.node_affinity, nodes[name]) for name in others), default=best):
-            return (
-                "preference_outweighs: a preferred node affinity favours the nodes where the replicas are now; "
-                "lower it, or add a spread constraint with DoNotSchedule"
-            )
+            return OUTWEIGHED_BY_NODES
     soft = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution if affinity.pod_affinity is not None else None
     labels = workload.spec.template.metadata.labels
     if any(matches(term.pod_affinity_term.label_selector, labels) for term in soft or ()):
-        return "preference_outweighs: a preferred pod affinity draws the workload's own pods together; remove it, or narrow its selector"
-    return ""
+        return OUTWEIGHED_BY_PODS
+    return None
 
 
 def _preference(affinity: NodeAffinity, node: Node) -> int:

@@ -51,7 +51,10 @@ def update_strategy_type(workload: Workload) -> str:
 
 
 def partition(workload: Workload) -> int:
-    """The ordinal below which a StatefulSet's update leaves pods alone; 0 for everything else."""
+    """How many of a StatefulSet's first replicas its update leaves alone; 0 for everything else.
+
+    It counts replicas, from ``spec.ordinals.start`` on, and not ordinals (kubernetes ``statefulset/stateful_set_control.go``).
+    """
     strategy = workload.spec.update_strategy if workload.kind == "StatefulSet" else None
     rolling = strategy.rolling_update if strategy is not None else None
     return (rolling.partition if rolling is not None else None) or 0

@@ -8,9 +8,11 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from ..model.labels import HOSTNAME
 from ..model.objects import Namespace, Workload
+from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from .advice import HOSTNAME, advise, outweighed_preference
+from .advice import advise, outweighed_preference
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .guard import refusal
@@ -49,24 +51,24 @@ class WorkloadReport:
     eligible: tuple[str, ...] = ()
     eligible_hash: str = ""
     prediction: t.Optional[Prediction] = None
-    advice: tuple[str, ...] = ()
-    refusal: str = ""
+    advice: tuple[Reason, ...] = ()
+    refusal: t.Optional[Reason] = None
 
     @property
     def restartable(self) -> bool:
         """A restart helps and would not be refused."""
-        return self.prediction is not None and self.prediction.restart_helps is True and not self.refusal
+        return self.prediction is not None and self.prediction.restart_helps is True and self.refusal is None
 
 
 @dataclass(frozen=True)
 class SpreadReport:
-    """The whole check. ``reason`` is empty, or why nothing was judged."""
+    """The whole check. ``reason`` is why nothing was judged, or None."""
 
     nodes_total: int
     nodes_ready: int
     nodes_eligible: int
     namespaces: int
-    reason: str = ""
+    reason: t.Optional[Reason] = None
     workloads: tuple[WorkloadReport, ...] = ()
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
 
@@ -90,8 +92,8 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
         skipped_namespaces=skipped,
     )
     if len(eligible) < options.min_ready_nodes:
-        text = f"{TOO_FEW_NODES}: nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
-        return replace(report, reason=text)
+        text = f"nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
+        return replace(report, reason=Reason(TOO_FEW_NODES, text))
     checker = WorkloadChecker(snapshot, options, eligible_nodes)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
 
@@ -108,7 +110,7 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
             skipped[name] = unreadable[name]
         elif namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
             if options.namespaces is not None and options.namespace_annotation is not None:
-                skipped[name] = "not_annotated: namespace has no annotation {}={}".format(*options.namespace_annotation)
+                skipped[name] = str(Reason("not_annotated", "namespace has no annotation {}={}".format(*options.namespace_annotation)))
         elif namespace is not None:
             chosen.append(namespace)
     return chosen, skipped
@@ -116,6 +118,11 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
 
 def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:
     return annotation is None or (namespace.metadata.annotations or {}).get(annotation[0]) == annotation[1]
+
+
+def too_few_replicas(workload: Workload) -> Reason:
+    """Said of a workload with fewer than two replicas."""
+    return Reason("too_few_replicas", f"it takes two to spread, this has {workload.spec.replicas}")
 
 
 class WorkloadChecker:
@@ -130,35 +137,36 @@ class WorkloadChecker:
 
     def check(self, workload: Workload) -> WorkloadReport:
         """The workload's line: skipped and rolling ones are not judged, and only uneven ones are predicted."""
-        skipped = self._skip_reason(workload)
         placed = self._snapshot.placed_pods(workload)
         eligible = self._eligible_nodes.of(workload)
         homes = [pod.spec.node_name for pod in placed]
-        distributions = self._topology.distribute_over(self._options.topology_keys, homes, eligible)
-        line = WorkloadReport(
-            workload, Verdict(SKIPPED, skipped), len(placed), tuple(distributions), eligible, self._eligible_nodes.hash_of(workload)
-        )
-        if skipped:
-            return line
+        distributions = tuple(self._topology.distribute_over(self._options.topology_keys, homes, eligible.names))
+        verdict = self._verdict(workload, len(placed), eligible.names, distributions)
+        return self._explain(WorkloadReport(workload, verdict, len(placed), distributions, eligible.names, eligible.rules_hash), homes)
+
+    def _verdict(self, workload: Workload, placed: int, eligible: Sequence[str], distributions: Sequence[Distribution]) -> Verdict:
+        skipped = self._skip_reason(workload)
+        if skipped is not None:
+            return Verdict(SKIPPED, skipped)
         if is_rolling(workload, self._snapshot):
-            return replace(line, verdict=Verdict(ROLLING, "rolling: a rollout is in progress"))
-        if len(placed) < 2:
-            return replace(line, verdict=Verdict(UNKNOWN, f"not_placed: {len(placed)} of {workload.spec.replicas} replicas are on a node"))
+            return Verdict(ROLLING, Reason("rolling", "a rollout is in progress"))
+        if placed < 2:
+            return Verdict(UNKNOWN, Reason("not_placed", f"{placed} of {workload.spec.replicas} replicas are on a node"))
         verdict = judge(distributions, max_skew=self._options.max_skew)
         if verdict.verdict == UNKNOWN and not eligible:
-            verdict = Verdict(HEALTHY, "single_domain: no node is eligible", verdict.topology_key)
-        return self._explain(replace(line, verdict=verdict), homes)
+            return Verdict(HEALTHY, Reason("single_domain", "no node is eligible"), verdict.topology_key)
+        return verdict
 
-    def _skip_reason(self, workload: Workload) -> str:
+    def _skip_reason(self, workload: Workload) -> t.Optional[Reason]:
         namespace = self._snapshot.namespaces.get(workload.metadata.namespace)
         for owner, metadata in (("workload", workload.metadata), ("namespace", namespace.metadata if namespace else None)):
             if metadata is not None and (metadata.annotations or {}).get(SPREAD_ANNOTATION) == "ignore":
-                return f"ignored: the {owner} has the annotation {SPREAD_ANNOTATION}: ignore"
+                return Reason("ignored", f"the {owner} has the annotation {SPREAD_ANNOTATION}: ignore")
         if namespace is not None and namespace.status.phase == "Terminating":
-            return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
+            return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
         if workload.spec.replicas < 2:
-            return f"too_few_replicas: it takes two to spread, this has {workload.spec.replicas}"
-        return ""
+            return too_few_replicas(workload)
+        return None
 
     def _explain(self, line: WorkloadReport, homes: Sequence[str]) -> WorkloadReport:
         if line.verdict.verdict not in (COLLAPSED, SKEWED):
@@ -174,13 +182,13 @@ class WorkloadChecker:
             refusal=self._refusal(line),
         )
 
-    def _refusal(self, line: WorkloadReport) -> str:
+    def _refusal(self, line: WorkloadReport) -> t.Optional[Reason]:
         """Why k8s_rollout_restart, with its defaults, would not restart it now."""
         forbidden = refusal(line.workload, self._snapshot, allow_downtime=False)
-        if forbidden:
+        if forbidden is not None:
             return forbidden
         permission = remembered_permission(line.workload, self._snapshot, line.eligible_hash, now_s=self._snapshot.read_at_s)
         # A restart that was interrupted has not failed yet: with its attempts used up it still waits for its second look.
         if permission.used_up and interrupted_restart(line.workload, self._snapshot) is not None:
-            return ""
+            return None
         return permission.refusal

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.objects import Node
+from ..model.reasons import Reason
 from ..scheduling.domains import domain_of
 
 HEALTHY = "healthy"
@@ -19,7 +20,7 @@ ROLLING = "rolling"
 SKIPPED = "skipped"
 UNKNOWN = "unknown"
 
-SPREAD = "spread"
+SPREAD = Reason("spread")
 """The reason of a workload that is healthy although it could be otherwise."""
 
 MOST_LISTED = 100
@@ -103,7 +104,7 @@ class Verdict(t.NamedTuple):
     """A verdict and its reason; ``topology_key`` is the key that decided it."""
 
     verdict: str
-    reason: str
+    reason: Reason
     topology_key: str = ""
 
 
@@ -127,16 +128,17 @@ def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, 
 def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict:
     key, domains = distribution.topology_key, len(distribution.domains)
     if not domains:
-        return Verdict(UNKNOWN, f"no_domain: no eligible node has the label {key}", key)
+        return Verdict(UNKNOWN, Reason("no_domain", f"no eligible node has the label {key}"), key)
     if distribution.without_domain:
-        return Verdict(UNKNOWN, f"no_domain: {distribution.without_domain} replicas are on nodes without the label {key}", key)
+        text = f"{distribution.without_domain} replicas are on nodes without the label {key}"
+        return Verdict(UNKNOWN, Reason("no_domain", text), key)
     if domains < 2:
-        return Verdict(HEALTHY, "single_domain", key)
+        return Verdict(HEALTHY, Reason("single_domain"), key)
     if len(distribution.placed) == 1:
         (home,) = distribution.placed
-        reason = f"collapsed: all {distribution.replicas} placed replicas in {key}={home}, {domains} domains are eligible"
-        return Verdict(COLLAPSED, reason, key)
+        text = f"all {distribution.replicas} placed replicas in {key}={home}, {domains} domains are eligible"
+        return Verdict(COLLAPSED, Reason("collapsed", text), key)
     if max_skew is not None and distribution.skew > max_skew:
-        reason = f"skewed: {distribution.most} to {distribution.fewest} replicas over {key}, max_skew is {max_skew}"
-        return Verdict(SKEWED, reason, key)
+        text = f"{distribution.most} to {distribution.fewest} replicas over {key}, max_skew is {max_skew}"
+        return Verdict(SKEWED, Reason("skewed", text), key)
     return Verdict(HEALTHY, SPREAD, key)

@@ -20,22 +20,46 @@ PLATFORM_LABELS = ("kubernetes.io/os", "kubernetes.io/arch")
 VIRTUAL_KUBELET_TAINT = "virtual-kubelet.io/provider"
 
 
+class Eligible(t.NamedTuple):
+    """``names`` of the nodes that are open to a workload's next pods.
+
+    ``rules_hash`` is the ``eligible_hash`` of those that its own rules allow; it does not depend on where its pods are.
+    """
+
+    names: tuple[str, ...]
+    rules_hash: str
+
+
 class EligibleNodes:
-    """Finds the eligible nodes of workloads, once for all workloads that ask for the same."""
+    """Finds the eligible nodes of workloads: once for each workload, and the rules once for all workloads that have the same."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
         self._by_rules: dict[bytes, tuple[str, ...]] = {}
         self._hashes: dict[tuple[str, ...], str] = {}
+        self._by_workload: dict[str, Eligible] = {}
         nodes = snapshot.nodes.values()
         # In most clusters all nodes are alike and none is virtual: then the static rules say it all.
         self._mixed = [label for label in PLATFORM_LABELS if len({node.labels.get(label) for node in nodes}) > 1]
         self._any_virtual = any(_is_virtual_kubelet(node) for node in nodes)
 
-    def of(self, workload: Workload) -> tuple[str, ...]:
-        """Names of the nodes that are open to the workload's next pods."""
-        pod = pod_of_workload(workload)
-        names = self._by_static_rules(pod)
+    def of(self, workload: Workload) -> Eligible:
+        """The nodes that are open to the workload."""
+        uid = workload.metadata.uid
+        found = self._by_workload.get(uid)
+        if found is None:
+            pod = pod_of_workload(workload)
+            allowed = self._by_static_rules(pod)
+            found = self._by_workload[uid] = Eligible(self._able_to_run(workload, pod, allowed), self._hash(allowed))
+        return found
+
+    def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
+        """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
+        answers = {self._by_static_rules(Pod()), *(self.of(workload).names for workload in workloads)}
+        return set().union(*answers)
+
+    def _able_to_run(self, workload: Workload, pod: Pod, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the allowed nodes on which the workload's image can be expected to start."""
         if not self._mixed and not self._any_virtual:
             return names
         placed = self._snapshot.placed_pods(workload)
@@ -43,17 +67,10 @@ class EligibleNodes:
         platforms = {label: _only_value(label, homes) for label in self._mixed if not _selects_label(pod, label)}
         return tuple(name for name in names if _can_run(pod, self._snapshot.nodes[name], platforms))
 
-    def hash_of(self, workload: Workload) -> str:
-        """The ``eligible_hash`` of the nodes that the workload's own rules allow; it does not depend on where its pods are."""
-        names = self._by_static_rules(pod_of_workload(workload))
+    def _hash(self, names: tuple[str, ...]) -> str:
         if names not in self._hashes:
             self._hashes[names] = eligible_hash(names)
         return self._hashes[names]
-
-    def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
-        """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
-        answers = {self._by_static_rules(Pod()), *(self.of(workload) for workload in workloads)}
-        return set().union(*answers)
 
     def _by_static_rules(self, pod: Pod) -> tuple[str, ...]:
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None

@@ -7,7 +7,10 @@ A rollout bypasses PodDisruptionBudgets, so they are kept here.
 
 from __future__ import annotations
 
+import typing as t
+
 from ..model.objects import PodDisruptionBudget, Workload
+from ..model.reasons import Reason
 from ..model.selectors import matches
 from ..model.snapshot import ClusterSnapshot
 from .bounds import partition, rollout_bounds, update_strategy_type
@@ -16,44 +19,49 @@ from .rollout_status import is_rolling
 SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
-def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> str:
-    """Why the workload must not be restarted now, as ``code: text``; empty where nothing forbids it."""
+def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
+    """Why the workload must not be restarted now; None where nothing forbids it."""
     forbidden = immovable(workload, snapshot) or _unreadable(workload, snapshot, allow_downtime=allow_downtime)
-    if forbidden:
+    if forbidden is not None:
         return forbidden
     if is_rolling(workload, snapshot):
-        return f"rolling: a rollout of {workload} is in progress; wait for its end"
+        return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end")
+    return harm_of_rollout(workload, snapshot, allow_downtime=allow_downtime)
+
+
+def harm_of_rollout(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
+    """Why a rollout with the workload's replicas and strategy would take too much away, or move nothing; None where it would not."""
     if workload.spec.replicas and partition(workload) >= workload.spec.replicas:
-        return f"partition: partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are"
+        return Reason("partition", f"partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are")
     claim = shared_single_writer_claim(workload, snapshot)
     if claim:
-        return f"shared_rwo_volume: the replicas of {workload} share the claim {claim}, which only one node can mount"
-    return "" if allow_downtime else _downtime(workload, snapshot)
+        return Reason("shared_rwo_volume", f"the replicas of {workload} share the claim {claim}, which only one node can mount")
+    return None if allow_downtime else _downtime(workload, snapshot)
 
 
-def immovable(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """Why no rollout of the workload would go on, as ``code: text``; empty where one would."""
+def immovable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why no rollout of the workload would go on; None where one would."""
     namespace = snapshot.namespaces.get(workload.metadata.namespace)
     if namespace is not None and namespace.status.phase == "Terminating":
-        return f"namespace_terminating: namespace {workload.metadata.namespace} is being deleted"
+        return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
     if workload.metadata.deletion_timestamp is not None:
-        return f"terminating: {workload} is being deleted"
+        return Reason("terminating", f"{workload} is being deleted")
     if workload.spec.paused:
-        return f"paused: {workload} is paused; resume its rollout first"
+        return Reason("paused", f"{workload} is paused; resume its rollout first")
     if update_strategy_type(workload) == "OnDelete":
-        return f"on_delete: {workload} replaces its pods only when they are deleted; use strategy evict_surplus"
-    return ""
+        return Reason("on_delete", f"{workload} replaces its pods only when they are deleted; use strategy evict_surplus")
+    return None
 
 
-def _unreadable(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> str:
+def _unreadable(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
     """What may not be read may forbid the restart: that is no permission."""
     needed = {"pods", "persistentvolumeclaims"} | ({"replicasets"} if workload.kind == "Deployment" else set())
     if not allow_downtime:
         needed.add("poddisruptionbudgets")
     for entry in snapshot.skipped:
         if entry.namespace == workload.metadata.namespace and entry.resource in needed:
-            return f"unreadable: {entry.reason}"
-    return ""
+            return Reason("unreadable", entry.reason)
+    return None
 
 
 def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
@@ -81,25 +89,23 @@ def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) ->
     return ""
 
 
-def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> str:
+def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Whether the strategy may take more available pods away than one has to stay and the budgets allow."""
     available = workload.status.available_replicas
     lowest = lowest_available(workload)
     loss = available - lowest
     if loss <= 0:
-        return ""
+        return None
     advice = "set allow_downtime, or use strategy evict_surplus, which keeps budgets"
     if lowest < 1:
-        return f"downtime: the {update_strategy_type(workload)} strategy of {workload} may leave no available pod; {advice}"
+        return Reason("downtime", f"the {update_strategy_type(workload)} strategy of {workload} may leave no available pod; {advice}")
     for budget in budgets_of(workload, snapshot):
         status = budget.status
         left = status.current_healthy - loss
         if left < status.desired_healthy:
-            return (
-                f"budget: a rollout of {workload} may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} "
-                f"asks for {status.desired_healthy}; {advice}"
-            )
-    return ""
+            said = f"may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
+            return Reason("budget", f"a rollout of {workload} {said}; {advice}")
+    return None
 
 
 def lowest_available(workload: Workload) -> int:

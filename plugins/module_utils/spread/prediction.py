@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..model.objects import Workload, pod_of_workload
+from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible
@@ -25,11 +27,10 @@ RestartHelps = t.Union[bool, str]
 
 @dataclass(frozen=True)
 class Blocker:
-    """Something that stands in the way: ``reason`` its code, ``text`` in the scheduler's words, ``nodes`` how many nodes it closes."""
+    """Something that stands in the way, and how many nodes it closes."""
 
-    reason: str
-    text: str
-    nodes: int
+    reason: Reason
+    nodes: int = 0
 
 
 @dataclass(frozen=True)
@@ -51,33 +52,39 @@ class RestartPredictor:
         self._keys = list(topology_keys)
         self._max_skew = max_skew
 
-    def predict(self, workload: Workload, eligible: tuple[str, ...], *, preference: str = "") -> Prediction:
+    def predict(self, workload: Workload, eligible: tuple[str, ...], *, preference: t.Optional[Reason] = None) -> Prediction:
         """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``advice.outweighed_preference``."""
         obstacle = self._obstacle(workload)
         if obstacle is not None:
-            return Prediction(False, blockers=[obstacle])
+            return Prediction(False, blockers=[Blocker(obstacle)])
         surge = surge_room(workload, self._snapshot)
         if _needs_surge(workload) and surge.pods == 0:
-            return Prediction(False, blockers=[_obstacle(f"quota: ResourceQuota {surge.bounded_by} leaves no room for a surge pod")])
+            return Prediction(
+                False, blockers=[Blocker(Reason("quota", f"ResourceQuota {surge.bounded_by} leaves no room for a surge pod"))]
+            )
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
         domains = self._feasible_domains(best.first)
         if not self._better(workload, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         doubts = self._doubts(best.first, preference)
-        sure = best if not doubts else self._simulate(workload, eligible, surge.pods, accept_unknown=False)
-        if not preference and self._better(workload, sure, eligible):
+        if not doubts:
             return Prediction(True, domains)
+        # Doubts about single nodes leave the others to try; a doubt about the pod itself, or a preference, leaves none.
+        if preference is None and not best.first.unknown:
+            sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False)
+            if self._better(workload, sure, eligible):
+                return Prediction(True, domains)
         return Prediction(HELPS_UNKNOWN, domains, doubts)
 
-    def _obstacle(self, workload: Workload) -> t.Optional[Blocker]:
+    def _obstacle(self, workload: Workload) -> t.Optional[Reason]:
         claim = shared_single_writer_claim(workload, self._snapshot)
         if claim:
-            return _obstacle(f"shared_rwo_volume: the replicas share the claim {claim}, which only one node can mount")
+            return Reason("shared_rwo_volume", f"the replicas share the claim {claim}, which only one node can mount")
         scaling = autoscaling(workload, self._snapshot)
-        if scaling:
-            return _obstacle(scaling)
+        if scaling is not None:
+            return scaling
         if update_strategy_type(workload) == "OnDelete":
-            return _obstacle("on_delete: the update strategy OnDelete replaces no pods")
+            return Reason("on_delete", "the update strategy OnDelete replaces no pods")
         return None
 
     def _simulate(self, workload: Workload, eligible: tuple[str, ...], max_surge: int, *, accept_unknown: bool) -> SimulatedRestart:
@@ -112,17 +119,14 @@ class RestartPredictor:
         closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in counted.feasible]
         static = find_feasible(pod, self._placement, node_names=closed)
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
-        return [Blocker(reason.code, reason.text, nodes) for reason, nodes in merged.counts()]
+        return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
 
-    def _doubts(self, feasibility: Feasibility, preference: str) -> list[Blocker]:
-        doubts = [Blocker(reason.code, reason.text, len(feasibility.feasible)) for reason in feasibility.unknown]
-        by_node: dict[tuple[str, str], int] = {}
-        for reasons in feasibility.unknown_nodes.values():
-            for reason in reasons:
-                by_node[reason.code, reason.text] = by_node.get((reason.code, reason.text), 0) + 1
-        doubts += [Blocker(code, text, nodes) for (code, text), nodes in by_node.items()]
-        if preference:
-            doubts.append(_obstacle(preference))
+    def _doubts(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
+        doubts = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
+        by_node = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
+        doubts += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
+        if preference is not None:
+            doubts.append(Blocker(preference))
         return doubts
 
 
@@ -130,8 +134,3 @@ def _needs_surge(workload: Workload) -> bool:
     """The rollout can only begin with an additional pod."""
     rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
     return rolls and rollout_bounds(workload).max_unavailable == 0
-
-
-def _obstacle(text: str) -> Blocker:
-    code, _colon, words = text.partition(": ")
-    return Blocker(code, words, 0)

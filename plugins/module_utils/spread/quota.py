@@ -8,6 +8,7 @@ import typing as t
 
 from ..model.objects import Pod, ResourceQuota, Workload, pod_of_workload
 from ..model.quantity import NANO, parse_quantity
+from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.resources import quota_amount
 from .bounds import rollout_bounds
@@ -36,8 +37,8 @@ def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     return SurgeRoom(max(0, room), bounded_by)
 
 
-def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """Why an autoscaler is about to change the number of replicas; empty where none is."""
+def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why an autoscaler is about to change the number of replicas; None where none is."""
     for autoscaler in snapshot.autoscalers_by_namespace.get(workload.metadata.namespace, ()):
         target = autoscaler.spec.scale_target_ref
         if (target.kind, target.name) != (workload.kind, workload.metadata.name):
@@ -45,11 +46,11 @@ def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> str:
         replicas, name = workload.spec.replicas, autoscaler.metadata.name
         low, high = autoscaler.spec.min_replicas or 1, autoscaler.spec.max_replicas
         if not low <= replicas <= high:
-            return f"autoscaling: {replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}"
+            return Reason("autoscaling", f"{replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}")
         wanted = autoscaler.status.desired_replicas
         if wanted and wanted != replicas:
-            return f"autoscaling: HorizontalPodAutoscaler {name} is going from {replicas} to {wanted} replicas"
-    return ""
+            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {wanted} replicas")
+    return None
 
 
 def _pods_left(quota: ResourceQuota, pod: Pod) -> int:

@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..memory.outcome import IMPROVED, UNCHANGED, WORSE, Outcome, Permission
+from ..model.labels import HOSTNAME
 from ..model.objects import Workload
+from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from .advice import HOSTNAME
-from .check import WorkloadReport
+from ..model.wire import encode_json
+from ..model.wire import replace as replace_fields
+from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, badness, judge
-from .guard import immovable, refusal
+from .guard import budgets_at_stake, harm_of_rollout, immovable, refusal
 from .remembered import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, RESTARTED_AT, interrupted_restart, remembered_permission
 from .rollout_status import DONE, rollout_progress
 
@@ -50,7 +53,7 @@ class Decision:
     """
 
     action: str
-    reason: str
+    reason: Reason
     attempts: int = 0
     revision: str = ""
     eligible: str = ""
@@ -60,22 +63,23 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
     """Decide on one workload, from its line of the spread check on ``snapshot``; ``now_s`` in seconds since the epoch."""
     workload = line.workload
     forbidden = immovable(workload, snapshot)
-    if forbidden:
+    if forbidden is not None:
         return Decision(REFUSED, forbidden)
     permission = remembered_permission(
         workload, snapshot, line.eligible_hash, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
     )
     interrupted = interrupted_restart(workload, snapshot)
     if interrupted is not None and _second_look_is_due(workload, permission, options):
-        return Decision(RESUME, f"already_restarted: restarted at {interrupted.time}, the second look was still to come")
+        text = f"restarted at {interrupted.time}, the second look was still to come"
+        return Decision(RESUME, Reason("already_restarted", text))
     forbidden = refusal(workload, snapshot, allow_downtime=options.allow_downtime)
-    if forbidden:
+    if forbidden is not None:
         return Decision(REFUSED, forbidden)
     if options.only_if_helps:
         useless = _useless(line)
         if useless is not None:
             return useless
-    if permission.refusal:
+    if permission.refusal is not None:
         return Decision(REFUSED, permission.refusal)
     # Where nothing was to be improved, a restart that improves nothing is none in vain.
     attempts = permission.attempts if line.verdict.verdict in (COLLAPSED, SKEWED) else 0
@@ -86,19 +90,42 @@ def _second_look_is_due(workload: Workload, permission: Permission, options: Res
     """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once."""
     if rollout_progress(workload).state != DONE:
         return True
-    return options.verify_spread and bool(permission.refusal)
+    return options.verify_spread and permission.refusal is not None
 
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:
     if line.workload.spec.replicas < 2:
-        return Decision(REFUSED, f"too_few_replicas: it takes two to spread, this has {line.workload.spec.replicas}")
+        return Decision(REFUSED, too_few_replicas(line.workload))
     if line.verdict.verdict not in (COLLAPSED, SKEWED):
         return Decision(SKIPPED, line.verdict.reason)
     if line.prediction is None or line.prediction.restart_helps is not True:
         helps = "unknown" if line.prediction is None else str(line.prediction.restart_helps).lower()
-        texts = [f"{b.text} ({b.nodes} nodes)" if b.nodes else b.text for b in (line.prediction.blockers if line.prediction else ())]
-        return Decision(SKIPPED, f"no_gain: restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else ""))
+        blockers = line.prediction.blockers if line.prediction else ()
+        texts = [f"{b.reason.text} ({b.nodes} nodes)" if b.nodes else b.reason.text for b in blockers]
+        return Decision(SKIPPED, Reason("no_gain", f"restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else "")))
     return None
+
+
+def holds_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions) -> bool:
+    """Whether the decision to restart ``judged``, as it is on ``snapshot``, is also right for ``live``, what has become of it since.
+
+    Everything that was judged must be as it was but for the number of replicas, which an autoscaler may write at any time. With
+    another number the restart must still do no harm and take from no other budget. Whether it helps is not asked again: where the
+    additional replicas will lie is not known yet.
+    """
+    if live.metadata.uid != judged.metadata.uid or live.metadata.deletion_timestamp is not None:
+        return False
+    replicas = live.spec.replicas
+    scaled = replace_fields(judged, spec=replace_fields(judged.spec, replicas=replicas))
+    if encode_json(scaled.spec) != encode_json(live.spec):
+        return False
+    if replicas == judged.spec.replicas:
+        return True
+    if options.only_if_helps and replicas < 2:
+        return False
+    if harm_of_rollout(scaled, snapshot, allow_downtime=options.allow_downtime) is not None:
+        return False
+    return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(judged, snapshot)
 
 
 def restart_patch(workload: Workload, outcome: Outcome, annotation: str) -> dict[str, t.Any]:

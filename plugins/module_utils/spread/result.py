@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ..model.labels import HOSTNAME, ZONE
+from ..model.reasons import in_words
 from ..model.snapshot import ClusterSnapshot
 from .check import SpreadReport, WorkloadReport
 from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, SKEWED, SKIPPED, listed_by_key
-from .prediction import HELPS_UNKNOWN
-
-ZONE = "topology.kubernetes.io/zone"
+from .prediction import HELPS_UNKNOWN, Blocker
 
 
 def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
@@ -20,7 +20,7 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
     restartable = [line for line in report.workloads if line.restartable]
     return {
         "nodes": {"total": report.nodes_total, "ready": report.nodes_ready, "eligible": report.nodes_eligible},
-        "reason": report.reason,
+        "reason": in_words(report.reason),
         "summary": {
             "namespaces": report.namespaces,
             "checked": len(report.workloads),
@@ -37,9 +37,15 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
 
 
 def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
-    """Name, zone (empty without one), readiness and cordon of every node, sorted by zone and name."""
+    """Name, hostname and zone (empty without the label), readiness and cordon of every node, sorted by zone and name."""
     nodes = [
-        {"name": node.name, "zone": node.labels.get(ZONE, ""), "ready": node.ready, "schedulable": not node.spec.unschedulable}
+        {
+            "name": node.name,
+            "hostname": node.labels.get(HOSTNAME, ""),
+            "zone": node.labels.get(ZONE, ""),
+            "ready": node.ready,
+            "schedulable": not node.spec.unschedulable,
+        }
         for node in snapshot.nodes.values()
     ]
     return sorted(nodes, key=lambda node: (node["zone"], node["name"]))
@@ -54,11 +60,9 @@ def identity(line: WorkloadReport) -> dict[str, str]:
 def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
     """One entry of ``workloads``."""
     prediction = line.prediction
-    blockers = [{"reason": b.reason, "text": b.text, "nodes": b.nodes} for b in prediction.blockers] if prediction else []
-    if line.refusal:
-        code, _colon, text = line.refusal.partition(": ")
-        if not any(blocker["reason"] == code for blocker in blockers):
-            blockers.append({"reason": code, "text": text, "nodes": 0})
+    blockers = list(prediction.blockers) if prediction else []
+    if line.refusal is not None and line.refusal.code not in {blocker.reason.code for blocker in blockers}:
+        blockers.append(Blocker(line.refusal))
     return {
         **identity(line),
         "uid": line.workload.metadata.uid,
@@ -67,9 +71,9 @@ def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
         "domains": listed_by_key(line.distributions),
         "eligible_domains": {distribution.topology_key: len(distribution.domains) for distribution in line.distributions},
         "verdict": line.verdict.verdict,
-        "reason": line.verdict.reason,
+        "reason": str(line.verdict.reason),
         "restart_helps": prediction.restart_helps if prediction else HELPS_UNKNOWN,
         "feasible_domains": {key: names[:MOST_LISTED] for key, names in prediction.feasible_domains.items()} if prediction else {},
-        "blockers": blockers,
-        "advice": list(line.advice),
+        "blockers": [{"reason": b.reason.code, "text": b.reason.text, "nodes": b.nodes} for b in blockers],
+        "advice": [str(advice) for advice in line.advice],
     }

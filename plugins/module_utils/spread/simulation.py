@@ -116,11 +116,13 @@ class RestartSimulation:
 
     def _replace_by_ordinal(self) -> None:
         by_ordinal = {ordinal(pod): pod for pod in self._old_pods()}
-        kept_below = partition(self._workload)
-        for number in range(min(kept_below, self._workload.spec.replicas)):
+        first = self._workload.first_ordinal
+        ordinals = range(first, first + self._workload.spec.replicas)
+        kept = partition(self._workload)
+        for number in ordinals[:kept]:
             if number in by_ordinal:
                 self._count(by_ordinal[number].spec.node_name)
-        for number in reversed(range(kept_below, self._workload.spec.replicas)):
+        for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
                 self._leave(by_ordinal[number])
             self._place()

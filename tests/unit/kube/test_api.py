@@ -26,7 +26,7 @@ Answer = bytes | Exception
 
 
 def status(code: int, retry_after_s: float | None = None) -> ApiError:
-    return api_error(verb="list", target="pods", status=code, reason="", message="said so", retry_after_s=retry_after_s)
+    return api_error(verb="list", target="pods", status=code, message="said so", retry_after_s=retry_after_s)
 
 
 def page(*names: str, token: str = "") -> bytes:

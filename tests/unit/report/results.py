@@ -16,6 +16,7 @@ def nodes(count: int, *, zones: int = 2, name: str = "worker-{}") -> list[Json]:
     return [
         {
             "name": name.format(number + 1),
+            "hostname": name.format(number + 1),
             "zone": f"zone-{number % zones + 1}" if zones else "",
             "ready": True,
             "schedulable": True,

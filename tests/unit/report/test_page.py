@@ -132,7 +132,7 @@ HOSTILE = "<img src=x onerror=alert(1)>&\"'"
                     ),
                     workload("b", {"b": 1}, "collapsed", blockers=[{"reason": HOSTILE, "text": HOSTILE, "nodes": 1}]),
                 ],
-                [{"name": HOSTILE, "zone": HOSTILE, "ready": True, "schedulable": False}],
+                [{"name": HOSTILE, "hostname": HOSTILE, "zone": HOSTILE, "ready": True, "schedulable": False}],
                 skipped_namespaces=[{"namespace": HOSTILE, "reason": HOSTILE}],
             ),
             error=HOSTILE,

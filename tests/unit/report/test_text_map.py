@@ -62,6 +62,17 @@ def test_a_node_that_is_closed_to_a_workload_stays_blank() -> None:
     assert "worker-3" not in shown
 
 
+def test_nodes_are_found_by_their_host_name_and_not_by_their_name() -> None:
+    node_list = nodes(4)
+    counts = {f"host-{number}.example.org": 2 - number // 3 * 2 for number in range(1, 5)}
+    for node, hostname in zip(node_list, counts, strict=True):
+        node["hostname"] = hostname
+    node_list[3].update(hostname="", schedulable=False)
+    shown = text(check([workload("web", counts, "healthy")], node_list))
+    assert re.search(r"zone-1 -+  zone-2 -+  no zone -+\n", shown), shown
+    assert "cordoned" not in shown and "worker" not in shown
+
+
 def test_nodes_that_are_cordoned_or_not_ready_are_marked() -> None:
     node_list = nodes(2, zones=0)
     node_list[0]["schedulable"] = False

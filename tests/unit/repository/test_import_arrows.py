@@ -56,6 +56,7 @@ THIRD_PARTY = {
     "kubernetes": {"kube/client.py", "kube/transport.py"},
     "msgspec": {"model/wire.py"},
     "urllib3": {"kube/transport.py"},
+    "yaml": {"kube/transport.py"},
 }
 
 RULES = Rules(
@@ -89,7 +90,7 @@ def test_every_import_follows_the_rules() -> None:
         ("kube/a.py", "from urllib3.exceptions import HTTPError", "only kube/transport.py may import urllib3"),
         ("kube/a.py", "if TYPE_CHECKING:\n    import ansible.module_utils.basic", f"only {ANSIBLE_CONNECTION} may import ansible"),
         ("actions/a.py", "import ansible_collections.kubernetes.core", f"only {ANSIBLE_CONNECTION} may import"),
-        ("actions/a.py", "import yaml", "yaml is a third-party package without a line in the table"),
+        ("actions/a.py", "import toml", "toml is a third-party package without a line in the table"),
         ("novelty/a.py", "import json", "the room novelty has no line in the table"),
     ],
 )

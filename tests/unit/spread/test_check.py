@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, eligible_hash, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible import EligibleNodes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import nodes_to_result, report_to_result
 
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
@@ -26,7 +27,7 @@ def check_one(cluster: ClusterBuilder, **options: t.Any) -> WorkloadReport:
 
 def verdict(cluster: ClusterBuilder, **options: t.Any) -> tuple[str, str]:
     line = check_one(cluster, **options)
-    return line.verdict.verdict, line.verdict.reason.partition(":")[0]
+    return line.verdict.verdict, line.verdict.reason.code
 
 
 def test_all_replicas_on_one_of_several_nodes_are_collapsed():
@@ -34,7 +35,7 @@ def test_all_replicas_on_one_of_several_nodes_are_collapsed():
     cluster.deployment("web", ["worker-1"] * 3)
     line = check_one(cluster)
     assert line.verdict.verdict == "collapsed"
-    assert "all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible" in line.verdict.reason
+    assert "all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible" in line.verdict.reason.text
     assert line.distributions[0].listed == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
 
 
@@ -77,6 +78,25 @@ def test_pods_of_an_older_revision_make_it_rolling_and_finished_ones_do_not():
     assert verdict(cluster)[0] == "collapsed"
     cluster.pod("web-older", "worker-2", owner=("ReplicaSet", "rs-web-old"))
     assert verdict(cluster)[0] == "rolling"
+
+
+@pytest.mark.parametrize(
+    ("start", "partition", "old", "expected"),
+    [
+        pytest.param(0, 1, 0, "collapsed", id="kept by the partition"),
+        pytest.param(5, 1, 5, "collapsed", id="kept by the partition, which counts from the first ordinal"),
+        pytest.param(5, 1, 6, "rolling", id="above the partition"),
+        pytest.param(5, 1, 4, "rolling", id="below the first ordinal, about to go"),
+        pytest.param(5, 0, 5, "rolling", id="no partition"),
+    ],
+)
+def test_old_pods_of_a_stateful_set_make_it_rolling_unless_its_partition_keeps_them(start, partition, old, expected):
+    cluster = workers(2)
+    update = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
+    cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update, ordinals={"start": start})
+    cluster.pods[:] = [pod for pod in cluster.pods if pod.metadata.name != f"db-{old}"]
+    cluster.pod(f"db-{old}", "worker-1", owner=("StatefulSet", "s-db"), labels={"controller-revision-hash": "rev0"})
+    assert verdict(cluster)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -154,7 +174,7 @@ class TestEligibleNodes:
         cluster.deployment("plain", ["worker-1"] * 2)
         lines = {line.workload.metadata.name: line.verdict for line in check_spread(cluster.snapshot(), CheckOptions()).workloads}
         assert lines["web"].verdict == "collapsed"
-        assert (lines["plain"].verdict, lines["plain"].reason) == ("healthy", "single_domain")
+        assert (lines["plain"].verdict, str(lines["plain"].reason)) == ("healthy", "single_domain")
 
     def test_an_untainted_control_plane_node_counts(self):
         cluster = workers(1)
@@ -219,7 +239,7 @@ class TestTopologyKeys:
         cluster = workers(4)
         cluster.deployment("web", ["worker-1", "worker-3"])
         line = check_one(cluster, topology_keys=[HOST, ZONE])
-        assert line.verdict.verdict == "collapsed" and ZONE in line.verdict.reason
+        assert line.verdict.verdict == "collapsed" and ZONE in line.verdict.reason.text
 
     def test_a_label_that_no_node_has_cannot_be_judged(self):
         cluster = workers(2)
@@ -249,11 +269,11 @@ class TestNoOp:
         cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
         cluster.deployment("web", ["worker-1"] * 2)
         report = check_spread(cluster.snapshot(), CheckOptions())
-        assert report.reason == "too_few_ready_nodes: nodes that are ready and open to workloads: 1, min_ready_nodes: 2"
+        assert str(report.reason) == "too_few_ready_nodes: nodes that are ready and open to workloads: 1, min_ready_nodes: 2"
         assert (report.nodes_total, report.nodes_ready, report.nodes_eligible, report.workloads) == (2, 2, 1, ())
 
     def test_no_nodes_at_all(self):
-        assert check_spread(ClusterBuilder().snapshot(), CheckOptions()).reason.startswith("too_few_ready_nodes: ")
+        assert str(check_spread(ClusterBuilder().snapshot(), CheckOptions()).reason).startswith("too_few_ready_nodes: ")
 
 
 def test_result_lists_what_is_not_healthy_and_counts_everything():
@@ -270,6 +290,43 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
     assert result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]
 
 
+def test_reasons_are_texts_in_the_result():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, strategy={"type": "Recreate"}, template={"spec": {"schedulerName": "mine"}})
+    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=False)["workloads"]
+    assert line["reason"] == f"collapsed: all 2 placed replicas in {HOST}=worker-1, 2 domains are eligible"
+    assert line["advice"][0].startswith("no_spreading_rule: add a topologySpreadConstraint")
+    assert line["blockers"] == [
+        {"reason": "foreign_scheduler", "text": "the pod is for another scheduler", "nodes": 2},
+        {
+            "reason": "downtime",
+            "text": "the Recreate strategy of Deployment app/web may leave no available pod; set allow_downtime, "
+            "or use strategy evict_surplus, which keeps budgets",
+            "nodes": 0,
+        },
+    ]
+
+
+def test_the_list_of_nodes_has_what_maps_need():
+    cluster = ClusterBuilder()
+    cluster.node("b", labels={HOST: "b.example.org", ZONE: "z"})
+    cluster.node("a", labels={HOST: ""}, unschedulable=True, ready=False)
+    assert nodes_to_result(cluster.snapshot()) == [
+        {"name": "a", "hostname": "", "zone": "", "ready": False, "schedulable": False},
+        {"name": "b", "hostname": "b.example.org", "zone": "z", "ready": True, "schedulable": True},
+    ]
+
+
+def test_eligible_nodes_are_looked_up_once_a_workload():
+    cluster = workers(2)
+    workload = cluster.deployment("web", ["worker-1"] * 2)
+    eligible_nodes = EligibleNodes(cluster.snapshot())
+    assert eligible_nodes.open_to_any([workload]) == {"worker-1", "worker-2"}
+    eligible = eligible_nodes.of(workload)
+    assert (eligible.names, eligible.rules_hash) == (("worker-1", "worker-2"), eligible_hash(["worker-1", "worker-2"]))
+    assert eligible_nodes.of(workload) is eligible
+
+
 def test_very_many_empty_domains_are_counted_and_not_listed():
     cluster = workers(101)
     cluster.deployment("web", ["worker-1"] * 2)
@@ -284,4 +341,4 @@ def test_a_workload_in_its_cooldown_is_not_restartable():
     cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     lines = [check_spread(cluster.snapshot(read_at_s=1_767_225_600.0 + age_s), CheckOptions()).workloads[0] for age_s in (599, 600)]
     assert [line.restartable for line in lines] == [False, True]
-    assert lines[0].refusal.startswith("cooldown")
+    assert lines[0].refusal is not None and lines[0].refusal.code == "cooldown"

@@ -41,7 +41,8 @@ def test_bounds_of_a_deployment_as_its_controller_works_them_out(replicas, strat
 def refused(cluster: ClusterBuilder, *, allow_downtime: bool = False) -> str:
     snapshot = cluster.snapshot()
     (workload,) = snapshot.workloads()
-    return refusal(workload, snapshot, allow_downtime=allow_downtime).partition(":")[0]
+    reason = refusal(workload, snapshot, allow_downtime=allow_downtime)
+    return reason.code if reason is not None else ""
 
 
 @pytest.mark.parametrize(
@@ -170,4 +171,5 @@ def test_an_autoscaler_that_is_about_to_act(low, high, desired, expected):
     workload = cluster.deployment("web", ["worker-1"] * 3)
     cluster.autoscaler("web", low, high, desired)
     cluster.autoscaler("other", 7, 9, 8)
-    assert autoscaling(workload, cluster.snapshot()).partition(":")[0] == expected
+    reason = autoscaling(workload, cluster.snapshot())
+    assert (reason.code if reason is not None else "") == expected

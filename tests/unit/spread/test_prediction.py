@@ -7,7 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation
 
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
@@ -27,7 +29,7 @@ def predict(cluster: ClusterBuilder, **options: t.Any) -> WorkloadReport:
 def helps(cluster: ClusterBuilder, **options: t.Any) -> tuple[bool | str, list[tuple[str, int]]]:
     prediction = predict(cluster, **options).prediction
     assert prediction is not None
-    return prediction.restart_helps, [(blocker.reason, blocker.nodes) for blocker in prediction.blockers]
+    return prediction.restart_helps, [(blocker.reason.code, blocker.nodes) for blocker in prediction.blockers]
 
 
 def fill(cluster: ClusterBuilder, *nodes: str, cpu: str = "3500m") -> None:
@@ -74,7 +76,7 @@ def test_recreate_helps_where_there_is_room_but_is_not_restartable():
     cluster.deployment("web", ["worker-1"] * 2, strategy={"type": "Recreate"})
     line = predict(cluster)
     assert line.prediction is not None and line.prediction.restart_helps is True
-    assert line.refusal.startswith("downtime") and not line.restartable
+    assert str(line.refusal).startswith("downtime") and not line.restartable
 
 
 def test_a_shared_claim_of_one_writer_never_helps():
@@ -161,7 +163,7 @@ def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
     cluster.deployment("web", ["fast", "fast"], template={"spec": {"affinity": affinity}})
     line = predict(cluster)
     assert line.prediction is not None and line.prediction.restart_helps == "unknown"
-    assert any(advice.startswith("preference_outweighs") for advice in line.advice)
+    assert any(advice.code == "preference_outweighs" for advice in line.advice)
     cluster.node("fast-too", labels={"disk": "ssd"})
     assert helps(cluster)[0] is True
 
@@ -174,16 +176,31 @@ def test_stateful_sets_are_replaced_one_ordinal_at_a_time():
     assert helps(cluster)[0] is False
 
 
-def test_replicas_below_the_partition_stay_where_they_are():
+@pytest.mark.parametrize("start", [0, 1, 5])
+@pytest.mark.parametrize(
+    ("partition", "on_other_node"),
+    [pytest.param(0, 1, id="all move"), pytest.param(2, 1, id="the last moves"), pytest.param(3, 0, id="none moves")],
+)
+def test_the_partition_counts_replicas_from_the_first_ordinal(start, partition, on_other_node):
     cluster = workers(2)
-    update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
-    cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update)
-    assert helps(cluster)[0] is True
-    cluster.stateful_sets.clear()
-    cluster.pods.clear()
-    update["rollingUpdate"]["partition"] = 3
-    cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update)
-    assert helps(cluster)[0] is False
+    update = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
+    workload = cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update, ordinals={"start": start})
+    assert helps(cluster)[0] is bool(on_other_node)
+    snapshot = cluster.snapshot()
+    places = ["worker-1", "worker-2"]
+    restart = RestartSimulation(
+        workload, snapshot, Placement.of(snapshot), places, ["kubernetes.io/hostname"], max_surge=0, accept_unknown=False
+    ).run()
+    assert (restart.stuck, len(restart.nodes), restart.nodes.count("worker-2")) == (None, 3, on_other_node)
+
+
+@pytest.mark.parametrize("start", [0, 4])
+def test_a_replaced_ordinal_leaves_its_room_to_its_successor(start):
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", allocatable={"cpu": "6", "pods": "110"})
+    cluster.node("worker-2", allocatable={"cpu": "3", "pods": "110"})
+    cluster.stateful_set("db", ["worker-1"] * 2, template=BIG, ordinals={"start": start})
+    assert helps(cluster) == (True, [])
 
 
 @pytest.mark.parametrize(("max_skew", "expected"), [(1, True), (2, True)])
@@ -204,7 +221,7 @@ class TestAdvice:
     """What the template should say."""
 
     def advice(self, cluster: ClusterBuilder) -> list[str]:
-        return [advice.partition(":")[0] for advice in predict(cluster).advice]
+        return [advice.code for advice in predict(cluster).advice]
 
     def test_no_rule_at_all(self):
         cluster = workers(2)

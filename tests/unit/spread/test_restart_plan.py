@@ -32,7 +32,7 @@ def decision(cluster: ClusterBuilder, **options: t.Any) -> tuple[str, str]:
     (workload,) = snapshot.workloads()
     line = WorkloadChecker(snapshot, CheckOptions()).check(workload)
     made = decide(line, snapshot, RestartOptions(**options), now_s=NOW)
-    return made.action, made.reason.partition(":")[0]
+    return made.action, made.reason.code
 
 
 def remember(verdict: str, *, revision: str, age_s: int = 60, attempts: int = 1) -> dict[str, t.Any]:
@@ -151,7 +151,7 @@ def test_what_may_not_be_read_is_no_permission(resource):
     snapshot = cluster.snapshot(skipped=[Skipped(resource, "app", f"cannot list {resource}")])
     line = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0])
     made = decide(line, snapshot, RestartOptions(), now_s=NOW)
-    assert (made.action, made.reason) == ("refused", f"unreadable: cannot list {resource}")
+    assert (made.action, str(made.reason)) == ("refused", f"unreadable: cannot list {resource}")
     without_budgets = decide(line, snapshot, RestartOptions(allow_downtime=True), now_s=NOW)
     assert (without_budgets.action == "restart") == (resource == "poddisruptionbudgets")
 

@@ -110,7 +110,7 @@ class ClusterBuilder:
     def stateful_set(
         self, name: str, homes: t.Sequence[str], *, template: Json | None = None, status: Json | None = None, **spec: t.Any
     ) -> Workload:
-        """A finished StatefulSet, pod ``i`` on ``homes[i]``."""
+        """A finished StatefulSet, its pods on ``homes`` in the order of their ordinals."""
         value = {
             "metadata": {"name": name, "namespace": "app", "uid": f"s-{name}", "generation": 1},
             "spec": {"replicas": len(homes), "template": _template(name, template), **spec},
@@ -128,7 +128,7 @@ class ClusterBuilder:
         workload: Workload = struct(Workload, value)
         force_setattr(workload, "kind", "StatefulSet")
         self.stateful_sets.append(workload)
-        for index, home in enumerate(homes):
+        for index, home in enumerate(homes, start=workload.first_ordinal):
             labels = {"controller-revision-hash": "rev1"}
             self.pod(f"{name}-{index}", home, owner=("StatefulSet", f"s-{name}"), template=value["spec"]["template"], labels=labels)
         return workload

@@ -8,11 +8,12 @@ import re
 import typing as t
 
 from ...model.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
-from ..reasons import PASSED, Reason, Reasons
+from ...model.reasons import Reason
+from ..reasons import PASSED, Reasons
 
-MISMATCH: Reasons = (Reason("NodeAffinity", "node_affinity", "node(s) didn't match Pod's node affinity/selector"),)
-UNNAMED: Reasons = (Reason("NodeAffinity", "node_affinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]"),)
-CONFLICT: Reasons = (Reason("NodeAffinity", "node_affinity_conflict", "pod affinity terms conflict"),)
+MISMATCH: Reasons = (Reason("node_affinity", "node(s) didn't match Pod's node affinity/selector"),)
+UNNAMED: Reasons = (Reason("node_affinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]"),)
+CONFLICT: Reasons = (Reason("node_affinity_conflict", "pod affinity terms conflict"),)
 NAME_FIELD = "metadata.name"
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")

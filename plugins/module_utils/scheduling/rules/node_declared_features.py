@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ...model.objects import Node, Pod
-from ..reasons import PASSED, Reason, Reasons
+from ...model.reasons import Reason
+from ..reasons import PASSED, Reasons
 
-UNDECLARED: Reasons = (Reason("NodeDeclaredFeatures", "node_declared_features", "node(s) didn't match Pod's required features"),)
+UNDECLARED: Reasons = (Reason("node_declared_features", "node(s) didn't match Pod's required features"),)
 RESTART_ALL = "RestartAllContainersOnContainerExits"
 HOST_NETWORK_USER_NAMESPACES = "UserNamespacesHostNetworkSupport"
 

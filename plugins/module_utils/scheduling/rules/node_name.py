@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ...model.objects import Node, Pod
-from ..reasons import PASSED, Reason, Reasons
+from ...model.reasons import Reason
+from ..reasons import PASSED, Reasons
 
-OTHER_NODE: Reasons = (Reason("NodeName", "node_name", "node(s) didn't match the requested node name"),)
+OTHER_NODE: Reasons = (Reason("node_name", "node(s) didn't match the requested node name"),)
 
 
 def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:

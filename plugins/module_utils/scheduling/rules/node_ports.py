@@ -7,11 +7,12 @@ from __future__ import annotations
 import typing as t
 
 from ...model.objects import Pod
+from ...model.reasons import Reason
 from ..host_ports import clashes, host_ports
 from ..node_info import NodeInfo
-from ..reasons import PASSED, Reason, Reasons
+from ..reasons import PASSED, Reasons
 
-TAKEN: Reasons = (Reason("NodePorts", "host_ports", "node(s) didn't have free ports for the requested pod ports"),)
+TAKEN: Reasons = (Reason("host_ports", "node(s) didn't have free ports for the requested pod ports"),)
 
 
 def prepare(pod: Pod) -> t.Callable[[NodeInfo], Reasons] | None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 import typing as t
 
 from ...model.objects import Pod
+from ...model.reasons import Reason
 from ..node_info import NodeInfo
-from ..reasons import PASSED, Reason, Reasons
+from ..reasons import PASSED, Reasons
 from ..resources import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
 
-PLUGIN = "NodeResourcesFit"
-TOO_MANY_PODS = Reason(PLUGIN, "too_many_pods", "Too many pods")
+TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")
 DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 _BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -38,7 +38,7 @@ def prepare(pod: Pod) -> t.Callable[[NodeInfo], Reasons]:
 
 def insufficient(resource: str) -> Reason:
     """Too little of the resource is left; the code is for example ``insufficient_ephemeral_storage``."""
-    return Reason(PLUGIN, f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
+    return Reason(f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
 
 
 def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:

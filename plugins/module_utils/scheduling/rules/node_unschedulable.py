@@ -7,10 +7,11 @@ from __future__ import annotations
 import typing as t
 
 from ...model.objects import Node, Pod, Taint
-from ..reasons import PASSED, Reason, Reasons
+from ...model.reasons import Reason
+from ..reasons import PASSED, Reasons
 from .taint_toleration import tolerates
 
-CORDONED: Reasons = (Reason("NodeUnschedulable", "node_unschedulable", "node(s) were unschedulable"),)
+CORDONED: Reasons = (Reason("node_unschedulable", "node(s) were unschedulable"),)
 CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
 
 

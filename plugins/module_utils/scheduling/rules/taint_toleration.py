@@ -9,9 +9,10 @@ import typing as t
 from collections.abc import Sequence
 
 from ...model.objects import Node, Pod, Taint, Toleration
-from ..reasons import PASSED, Reason, Reasons
+from ...model.reasons import Reason
+from ..reasons import PASSED, Reasons
 
-UNTOLERATED: Reasons = (Reason("TaintToleration", "untolerated_taint", "node(s) had untolerated taint(s)"),)
+UNTOLERATED: Reasons = (Reason("untolerated_taint", "node(s) had untolerated taint(s)"),)
 CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 
 _DECIMAL = re.compile(r"-?[1-9][0-9]*|0")

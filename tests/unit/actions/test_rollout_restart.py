@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The second look at restarts that were begun by an earlier run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import Target, restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import in_words
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions
+
+from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
+from tests.unit.support.fake_api import FakeApi
+
+NOW = 1_767_225_600.0
+LATE = {"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}], "updatedReplicas": 1}
+UNDER_WAY = {"updatedReplicas": 1}
+
+
+def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | None = None) -> Target:
+    """A Deployment that an earlier run restarted a minute ago without a second look."""
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="hash0", eligible="x")
+    template = {"metadata": {"labels": {"app": name}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
+    metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
+    cluster.deployment(name, homes, metadata=metadata, template=template, status=status)
+    return Target("Deployment", "app", name)
+
+
+def remembered(api: FakeApi) -> list[str]:
+    return [json.loads(patch["metadata"]["annotations"][OUTCOME_ANNOTATION])["verdict"] for patch in api.patches]
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize(
+    ("homes", "status", "action", "verdict"),
+    [
+        (("worker-1", "worker-2"), None, "skipped", "improved"),
+        (("worker-1", "worker-1"), None, "skipped", "unchanged"),
+        (("worker-1", "worker-2"), LATE, "failed", "failed"),
+    ],
+)
+def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, status, action, verdict, wait):
+    cluster = workers(2)
+    target = interrupted(cluster, "web", *homes, status=status)
+    api = FakeApi(cluster, now=NOW)
+    (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))  # type: ignore[arg-type]
+    assert (result.action, result.verdict, result.changed) == (action, verdict, True)
+    assert in_words(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
+    assert remembered(api) == [verdict]
+
+
+def test_a_rollout_under_way_is_left_alone_by_a_run_that_does_not_wait():
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
+    api = FakeApi(cluster, now=NOW)
+    (result,) = restart_workloads(api, [target], RestartOptions(wait=False))  # type: ignore[arg-type]
+    assert (result.action, result.verdict, result.changed, api.patches) == ("skipped", "pending", False, [])
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_ended_rollouts_share_one_second_look(wait):
+    cluster = workers(2)
+    targets = [interrupted(cluster, f"web-{number}", "worker-1", "worker-2") for number in range(5)]
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=wait, max_parallel=1))  # type: ignore[arg-type]
+    assert [result.verdict for result in results] == ["improved"] * 5
+    assert remembered(api) == ["improved"] * 5
+    assert api.listed.count("nodes") == 2
+
+
+def test_a_dry_run_takes_no_second_look():
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2")
+    api = FakeApi(cluster, now=NOW)
+    (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))  # type: ignore[arg-type]
+    assert (result.verdict, api.patches, api.listed.count("nodes")) == ("pending", [], 1)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Kubeconfigs that cannot be used get an error that names the file; errors of this program are not taken for such."""
+
+from __future__ import annotations
+
+import typing as t
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import ansible_connection, client
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ConfigurationError, KubeError
+
+GOOD = """
+apiVersion: v1
+kind: Config
+current-context: lab
+contexts: [{name: lab, context: {cluster: lab, user: me}}]
+clusters: [{name: lab, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: me, user: {token: secret}}]
+"""
+
+Connect = t.Callable[[str], object]
+
+
+def as_service(kubeconfig: str) -> object:
+    return client.connect(user_agent="test", kubeconfig=kubeconfig)
+
+
+def as_module(kubeconfig: str) -> object:
+    module = SimpleNamespace(params={"kubeconfig": kubeconfig}, requires=lambda *_args: None, server_side_dry_run=False)
+    return ansible_connection.connect(module, name="test")
+
+
+def changed(old: str, new: str) -> bytes:
+    assert old in GOOD
+    return GOOD.replace(old, new).encode()
+
+
+@pytest.mark.parametrize("connect", [as_service, as_module])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"- a\n- b\n", id="a list"),
+        pytest.param(b"hello", id="a word"),
+        pytest.param(b"42", id="a number"),
+        pytest.param(b"{ a: [b", id="no yaml"),
+        pytest.param(b"a: !!python/object:os.system {}", id="a yaml tag"),
+        pytest.param(GOOD.encode() + b"---\n" + GOOD.encode(), id="two documents"),
+        pytest.param(bytes(range(256)), id="binary"),
+        pytest.param(b"\x7fELF\x02\x01\x01\x00", id="a program"),
+        pytest.param(changed("current-context: lab", ""), id="no current context"),
+        pytest.param(changed("current-context: lab", "current-context: other"), id="missing context"),
+        pytest.param(changed("{cluster: lab, user: me}", "lab"), id="a context that is a word"),
+        pytest.param(changed("contexts: [{name: lab, context: {cluster: lab, user: me}}]", "contexts: [lab]"), id="a list of words"),
+        pytest.param(changed("cluster: lab,", "cluster: other,"), id="missing cluster"),
+        pytest.param(changed('"https://127.0.0.1:1"', "null"), id="no server"),
+        pytest.param(changed('"https://127.0.0.1:1"', "42"), id="a server that is a number"),
+        pytest.param(changed('"https://127.0.0.1:1"', '"https://[::1"'), id="a server that is no address"),
+        pytest.param(changed('1:1"', '1:1", certificate-authority-data: abc'), id="a certificate of half a letter"),
+        pytest.param(changed('1:1"', '1:1", certificate-authority-data: 42'), id="a certificate that is a number"),
+        pytest.param(changed('1:1"', '1:1", certificate-authority: /nowhere/ca'), id="missing certificate file"),
+        pytest.param(changed('1:1"', '1:1", certificate-authority: 42'), id="a certificate file that is a number"),
+        pytest.param(changed('1:1"', '1:1", proxy-url: 42'), id="a proxy that is a number"),
+        pytest.param(changed("token: secret", "tokenFile: /nowhere/token"), id="missing token file"),
+        pytest.param(changed("token: secret", "auth-provider: {name: oidc, config: hello}"), id="a login that is a word"),
+    ],
+)
+def test_a_malformed_kubeconfig_is_named(content: bytes, connect: Connect, tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError) as caught:
+        connect(str(path))
+    assert f"kubeconfig {path}" in str(caught.value)
+    assert "Check the file" in str(caught.value) and "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("connect", [as_service, as_module])
+@pytest.mark.parametrize("path", ["nowhere", "."])
+def test_what_is_no_file(path: str, connect: Connect, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="Check the file"):
+        connect(str(tmp_path / path))
+
+
+@pytest.mark.parametrize("error", [AssertionError, NameError, RuntimeError, NotImplementedError])
+@pytest.mark.parametrize("connect", [as_service, as_module])
+def test_errors_of_the_program_are_not_taken_for_the_user_s(
+    error: type[Exception], connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_args: t.Any, **_options: t.Any) -> None:
+        raise error("a bug")
+
+    monkeypatch.setattr("kubernetes.config.load_kube_config", broken)
+    with pytest.raises(error, match="a bug"):
+        connect(str(tmp_path))
+
+
+@pytest.mark.parametrize("module", [client, ansible_connection])
+def test_nor_are_those_of_this_collection(module: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "config"
+    path.write_text(GOOD)
+    monkeypatch.setattr("kubernetes.dynamic.DynamicClient", lambda *_args: None)
+    monkeypatch.setattr(ansible_connection, "get_api_client", lambda _module: SimpleNamespace(client=None))
+    with pytest.raises(AttributeError):
+        (as_service if module is client else as_module)(str(path))
+
+
+def test_an_address_at_which_nobody_listens(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(GOOD)
+    with pytest.raises(KubeError, match=r"no answer from the Kubernetes API server https://127.0.0.1:1"):
+        as_service(str(path))

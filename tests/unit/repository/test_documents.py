@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the documents say about other files is true."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tools.paths import ROOT
+from tools.working_copy import repository_files
+
+MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
+DOCUMENTS = [file for file in repository_files() if file.suffix == ".md"]
+LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+NEEDED = {"kubernetes", "msgspec"}
+
+
+def lower_bounds(lines: list[str]) -> dict[str, Version]:
+    found = {}
+    for requirement in map(Requirement, lines):
+        (bound,) = (specifier.version for specifier in requirement.specifier if specifier.operator == ">=")
+        found[requirement.name] = Version(bound)
+    return found
+
+
+def documentation_of(module: Path) -> dict[str, list[str]]:
+    for statement in ast.parse(module.read_text()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "DOCUMENTATION":
+            documentation: dict[str, list[str]] = yaml.safe_load(ast.literal_eval(statement.value))
+            return documentation
+    raise AssertionError(f"{module} has no DOCUMENTATION")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
+def test_a_module_requires_what_requirements_txt_installs(module: Path) -> None:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    installed = lower_bounds([line for line in lines if line.strip() and not line.startswith("#")])
+    documented = lower_bounds(documentation_of(module)["requirements"])
+    del documented["python"]
+    assert documented == {name: installed[name] for name in NEEDED}
+
+
+def test_the_modules_require_the_same_python() -> None:
+    assert len({lower_bounds(documentation_of(module)["requirements"])["python"] for module in MODULES}) == 1
+
+
+def test_there_are_modules_and_documents() -> None:
+    assert MODULES and Path("README.md") in DOCUMENTS and any(file.parts[0] == "docs" for file in DOCUMENTS)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_relative_links_lead_somewhere(document: Path) -> None:
+    assert [link for link in links_of(document) if not leads_somewhere(document, link)] == []
+
+
+@pytest.mark.parametrize(
+    ("link", "good"),
+    [
+        ("docs/architecture.md", True),
+        ("docs/architecture.md#rooms", True),
+        ("docs", True),
+        ("#use-it", True),
+        ("docs/nowhere.md", False),
+        ("docs/architecture.md#nowhere", False),
+        ("#nowhere", False),
+        ("../elsewhere", False),
+    ],
+)
+def test_a_broken_link_is_found(link: str, good: bool) -> None:
+    assert leads_somewhere(Path("README.md"), link) == good
+
+
+def links_of(document: Path) -> list[str]:
+    return [link for link in LINK.findall((ROOT / document).read_text()) if not re.match(r"[a-z]+:", link)]
+
+
+def leads_somewhere(document: Path, link: str) -> bool:
+    name, _hash, anchor = link.partition("#")
+    target = (ROOT / document.parent / name).resolve() if name else ROOT / document
+    if not target.exists() or ROOT.resolve() not in (target.resolve(), *target.resolve().parents):
+        return False
+    return not anchor or anchor in {anchor_of(heading) for heading in HEADING.findall(target.read_text())}
+
+
+def anchor_of(heading: str) -> str:
+    """As GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
