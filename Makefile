@@ -9,6 +9,9 @@ STEP := $(PYTHON) -m tools.step
 # Cheapest first; `test` stops at the first that fails.
 CHECKS := ruff yamllint changelog-lint mypy unit docs-lint ansible-lint docs sanity importer integration
 
+# Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+
 COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
@@ -77,7 +80,7 @@ importer: build ## check: galaxy-importer on the built artifact
 
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
 integration: lab-binaries ## check: integration tests on the simulated cluster
-	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10 $(SIDE_BY_SIDE)
 
 ## Measurements and long runs, for releases
 

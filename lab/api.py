@@ -7,6 +7,7 @@ Fast enough to create 5,000 nodes in seconds; modules under test bring their own
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
@@ -53,11 +54,10 @@ class ApiClient:
         if payload is not None:
             headers["Content-Type"] = content_type
         try:
-            return self._send(method, path, payload, headers)
-        except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+            with contextlib.suppress(http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                return self._send(method, path, payload, headers)
             # The server closed the kept connection meanwhile, e.g. because it was restarted.
             self._drop()
-        try:
             return self._send(method, path, payload, headers)
         except (OSError, http.client.HTTPException) as error:
             self._drop()

@@ -32,8 +32,6 @@ class AuditEvent:
     namespace: str
     name: str
     code: int
-    received: str
-    raw: dict[str, Any]
 
     @classmethod
     def of(cls, raw: dict[str, Any]) -> AuditEvent:
@@ -50,8 +48,6 @@ class AuditEvent:
             namespace=target.get("namespace", ""),
             name=target.get("name", ""),
             code=raw.get("responseStatus", {}).get("code", 0),
-            received=raw["requestReceivedTimestamp"],
-            raw=raw,
         )
 
 

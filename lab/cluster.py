@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import binaries, bulk, control_plane, credentials, nodes, ports
+from lab import binaries, bulk, control_plane, credentials, manifests, nodes, ports
 from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
@@ -67,20 +67,6 @@ class Cluster:
     layout: Layout
 
     @classmethod
-    def up(
-        cls,
-        folder: Path | str,
-        name: str,
-        *,
-        scenario: Scenario | Path | str | None = None,
-        flavour: str = "standard",
-        prometheus: bool = False,
-        log: Log = print,
-    ) -> Cluster:
-        """The function `up`, for those who have the class at hand."""
-        return up(folder, name, scenario=scenario, flavour=flavour, prometheus=prometheus, log=log)
-
-    @classmethod
     def at(cls, folder: Path | str, name: str) -> Cluster:
         """Handle of a cluster that may or may not run."""
         return cls(Layout.of(folder, name))
@@ -95,11 +81,6 @@ class Cluster:
 
     @property
     def kubeconfig(self) -> Path:
-        return self.layout.kubeconfig
-
-    @property
-    def scheduler_kubeconfig(self) -> Path:
-        """For further schedulers; the administrator's, because the scheduler's own role knows one lease only."""
         return self.layout.kubeconfig
 
     @property
@@ -188,10 +169,17 @@ class Cluster:
             raise LabError(f"kubectl {' '.join(args)}: {result.stderr.strip()}")
         return result.stdout
 
-    def apply(self, manifest: dict[str, Any] | list[dict[str, Any]] | str) -> None:
+    def apply(self, manifest: manifests.Manifest | list[manifests.Manifest] | str) -> None:
         """Server-side apply of one object, several, or YAML text."""
-        text = manifest if isinstance(manifest, str) else json.dumps(_as_list(manifest))
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+        manifests.apply(self.api, manifest)
+
+    def cordon(self, *names: str) -> None:
+        """Close nodes to new pods."""
+        self._set_unschedulable(names, True)
+
+    def uncordon(self, *names: str) -> None:
+        """Open nodes to new pods again."""
+        self._set_unschedulable(names, None)
 
     def get(self, path: str) -> dict[str, Any]:
         """Decoded object at an API path such as /api/v1/namespaces/default/pods."""
@@ -214,6 +202,11 @@ class Cluster:
     def bulk_load(self, objects: Iterable[dict[str, Any]]) -> int:
         """Write thousands of valid objects straight into etcd, see `lab.bulk`; returns how many they were."""
         return bulk.load(self._component("etcd").health_address, objects)
+
+    def _set_unschedulable(self, names: Iterable[str], value: bool | None) -> None:
+        api = self.api
+        for name in names:
+            api.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": value}})
 
     def _component(self, name: str) -> Component:
         known = components(self.layout)
@@ -276,8 +269,3 @@ def _prometheus() -> Path:
 
 def _lock_file(layout: Layout) -> Path:
     return cache_dir() / "locks" / hashlib.sha256(str(layout.folder).encode()).hexdigest()[:16]
-
-
-def _as_list(manifest: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
-    items = manifest if isinstance(manifest, list) else [manifest]
-    return {"apiVersion": "v1", "kind": "List", "items": items}

@@ -20,10 +20,15 @@ DEFAULT_NAME = "default"
 NAME_PATTERN = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
 
-def cache_dir() -> Path:
-    """Folder for what is built once and used by every cluster of this user."""
+def project_cache_dir() -> Path:
+    """Folder for what is built once and used by every checkout of this user."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "onprem-kube-scheduling" / "lab"
+    return Path(base) / "onprem-kube-scheduling"
+
+
+def cache_dir() -> Path:
+    """The lab's part of it."""
+    return project_cache_dir() / "lab"
 
 
 def default_folder(name: str) -> Path:

@@ -13,10 +13,11 @@ import os
 import shutil
 from pathlib import Path
 
+from lab.layout import project_cache_dir
 from lab.locks import locked
 from tools import interpreters, kubernetes_core, venvs
 from tools.errors import exit_with
-from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT, cache_dir
+from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT
 
 REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "requirements-dev.txt")
 CONSTRAINTS = (ROOT / "tools" / "constraints.txt",)
@@ -32,7 +33,7 @@ def main() -> int:
     stamp = _stamp(wanted)
     if _is_current(stamp):
         return 0
-    with locked(cache_dir() / "env.lock", why="which makes an environment", log=print):
+    with locked(project_cache_dir() / "env.lock", why="which makes an environment", log=print):
         if not _is_current(stamp):
             _make(wanted)
             STAMP.write_text(stamp)

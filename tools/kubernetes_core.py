@@ -12,10 +12,10 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from lab.layout import project_cache_dir
 from lab.locks import locked
 from lab.progress import run_with_heartbeat
 from tools.errors import ToolError
-from tools.paths import cache_dir
 
 ANSIBLE_FOR_PYTHON = {(3, 11): "12.3.0"}
 """Newest `ansible` for a Python that the default below no longer supports; 12.3.0 has kubernetes.core 6.2.0."""
@@ -29,7 +29,7 @@ WANTED = "ansible_collections/kubernetes/"
 def ensure(python: Path, version: tuple[int, int]) -> Path:
     """The folder `ansible_collections/kubernetes`; `python` has pip and is of that minor version."""
     release = ANSIBLE_FOR_PYTHON.get(version, ANSIBLE)
-    folder = cache_dir() / "collections" / release
+    folder = project_cache_dir() / "collections" / release
     wanted = folder / WANTED
     if not wanted.is_dir():
         with locked(folder.with_suffix(".lock"), why="which fetches the same collection", log=print):

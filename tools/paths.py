@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,9 +14,3 @@ COLLECTIONS = ENVIRONMENT / "collections"
 """What `collections_path` in ansible.cfg names."""
 
 NAMESPACE, NAME = "onprem", "kube_scheduling"
-
-
-def cache_dir() -> Path:
-    """Folder for what is built once and used by every checkout of this user."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "onprem-kube-scheduling"

@@ -12,9 +12,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lab.layout import project_cache_dir
 from tools import interpreters
 from tools.errors import ToolError, exit_with
-from tools.paths import ENVIRONMENT, cache_dir
+from tools.paths import ENVIRONMENT
 from tools.working_copy import working_copy
 
 NEVER_SHIPPED = (".ci", "docs", "lab", "tests", "tools")
@@ -41,7 +42,7 @@ sys.exit(main(["install"] + [word for word in sys.argv[1:] if word not in ("--no
 
 
 def main() -> int:
-    home = cache_dir() / "ansible-test"
+    home = project_cache_dir() / "ansible-test"
     _prepare_home(home)
     pythons = _link_interpreters(home / "pythons")
     # Only these folders: pyenv's shims answer for every version, and fail for those that are not selected.

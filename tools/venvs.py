@@ -13,11 +13,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.layout import project_cache_dir
 from lab.locks import locked
 from lab.progress import run_with_heartbeat
 from tools.errors import ToolError
 from tools.interpreters import real_path
-from tools.paths import cache_dir
 
 REQUIREMENTS_REMEDY = "Check that pip reaches a package index (`pip download pip`), then run the same command again."
 
@@ -25,7 +25,7 @@ REQUIREMENTS_REMEDY = "Check that pip reaches a package index (`pip download pip
 def ensure(name: str, python: Path, requirements: Sequence[Path], constraints: Sequence[Path] = ()) -> Path:
     """The folder of an environment with what the files ask for; built if it is not there or no longer runs."""
     interpreter = real_path(python)
-    folder = cache_dir() / "venv" / f"{name}-{_key(interpreter, [*requirements, *constraints])}"
+    folder = project_cache_dir() / "venv" / f"{name}-{_key(interpreter, [*requirements, *constraints])}"
     if _usable(folder):
         return folder
     with locked(folder.with_suffix(".lock"), why="which builds the same environment", log=print):

@@ -66,11 +66,11 @@ def _pod(cpu: str, template: dict[str, Any] | None) -> dict[str, Any]:
 def only_node(cluster: Cluster, node: str) -> Iterator[None]:
     """Within this block new pods find only this node open."""
     others = [name for name in workers(cluster) if name != node]
-    cluster.kubectl("cordon", *others)
+    cluster.cordon(*others)
     try:
         yield
     finally:
-        cluster.kubectl("uncordon", *others)
+        cluster.uncordon(*others)
 
 
 def pile_up(cluster: Cluster, *manifests: dict[str, Any], node: str | None = None) -> None:
@@ -90,16 +90,14 @@ def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
 
 def workers(cluster: Cluster) -> list[str]:
     """Names of the workers."""
-    names = cluster.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+    names = (node["metadata"]["name"] for node in cluster.get("/api/v1/nodes")["items"])
     return sorted(name for name in names if name.startswith("worker"))
 
 
 def read(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
     """The workload as the API server has it."""
     metadata = manifest["metadata"]
-    text = cluster.kubectl("get", manifest["kind"].lower(), metadata["name"], "-n", metadata["namespace"], "-o", "json")
-    workload: dict[str, Any] = json.loads(text)
-    return workload
+    return cluster.get(f"/apis/apps/v1/namespaces/{metadata['namespace']}/{manifest['kind'].lower()}s/{metadata['name']}")
 
 
 def outcome(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any] | None:

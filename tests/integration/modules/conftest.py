@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One cluster for each file of module tests (they cordon nodes and fill them), and a namespace for each test."""
+"""The shared cluster, whose nodes each test leaves as it found them, and a namespace for each test."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from collections.abc import Iterator
 import pytest
 
 from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
 from tests.integration.modules.module_process import Modules
 
 _NUMBERS = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
+@pytest.fixture
+def cluster(lab_cluster: Cluster) -> Cluster:
     """Six workers in two zones and three racks, and one tainted control-plane node."""
-    return fresh_module_cluster()
+    return lab_cluster
 
 
 @pytest.fixture
@@ -35,5 +34,6 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
     cluster.wait_namespace(name)
     yield name
-    cluster.kubectl("delete", "deployment,statefulset", "--all", "-n", name, "--wait=false")
-    cluster.kubectl("delete", "pods", "--all", "-n", name, "--grace-period=0", "--force", "--wait=false")
+    api = cluster.api
+    for resource in ("apis/apps/v1/namespaces/{}/deployments", "apis/apps/v1/namespaces/{}/statefulsets", "api/v1/namespaces/{}/pods"):
+        api.request("DELETE", "/" + resource.format(name), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})

@@ -13,7 +13,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.modules.module_process import Modules, result_of, start_module
-from tests.integration.modules.workloads import deployment, identity, pile_up, wait_until
+from tests.integration.workloads import deployment, identity, pile_up, wait_until
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,10 @@ class TestConnection:
     def test_an_expired_token(self, cluster: Cluster) -> None:
         message = self.failure(host=cluster.server, api_key="expired", validate_certs=False)
         assert "HTTP 401" in message and "renew the token" in message
+
+    def test_a_token_with_a_line_break_is_not_repeated_in_the_message(self, cluster: Cluster) -> None:
+        message = self.failure(host=cluster.server, api_key="geheim\nx", validate_certs=False)
+        assert "no HTTP header may have" in message and "geheim" not in message
 
     def test_a_certificate_that_is_not_trusted(self, cluster: Cluster) -> None:
         message = self.failure(host=cluster.server, api_key="x", validate_certs=True)

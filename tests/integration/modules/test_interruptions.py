@@ -10,7 +10,7 @@ from typing import Any
 from lab.cluster import Cluster
 from tests.integration.modules.admission_webhook import Review, deployment_webhook
 from tests.integration.modules.module_process import Modules, result_of
-from tests.integration.modules.workloads import (
+from tests.integration.workloads import (
     RESTARTED_AT,
     deployment,
     identity,

@@ -8,7 +8,7 @@ import re
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import Modules
-from tests.integration.modules.workloads import (
+from tests.integration.workloads import (
     RESTARTED_AT,
     budget,
     deployment,
@@ -110,11 +110,11 @@ def test_a_restart_in_vain_is_remembered_as_unchanged_and_backs_off(cluster: Clu
     assert third["action"] == "refused" and third["reason"].startswith("attempts_used_up: 2")
     # Other eligible nodes: the attempts start anew.
     cluster.kubectl("delete", "pods", "-n", namespace, "-l", "app=filler", "--grace-period=0", "--force")
-    cluster.kubectl("cordon", others[-1])
+    cluster.cordon(others[-1])
     try:
         fourth = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
     finally:
-        cluster.kubectl("uncordon", others[-1])
+        cluster.uncordon(others[-1])
     assert (fourth["action"], fourth["verdict"]) == ("restarted", "improved")
 
 
@@ -188,11 +188,11 @@ def test_a_rollout_that_cannot_end_fails_with_its_reason_and_is_remembered(clust
     web = deployment(namespace, "web", 2, progressDeadlineSeconds=2)
     web["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready": "true"}
     pile_up(cluster, web)
-    cluster.kubectl("cordon", *workers(cluster))
+    cluster.cordon(*workers(cluster))
     try:
         failed = modules.restart(**identity(web), wait_timeout=30)
     finally:
-        cluster.kubectl("uncordon", *workers(cluster))
+        cluster.uncordon(*workers(cluster))
     line = failed["workloads"][0]
     assert failed["failed"] and (line["action"], line["verdict"]) == ("failed", "failed")
     assert "progress deadline" in line["reason"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
@@ -18,7 +17,6 @@ from tests.integration.oracle.recorder import recording
 from tests.integration.oracle.second_scheduler import FEATURE_GATES, second_scheduler
 from tests.integration.oracle.world import World
 
-DECISIONS = "oracle_decisions"
 # Taints are those of the case alone: by default the API server gives every new node one more.
 FLAVOUR = Flavour(
     "oracle",
@@ -39,11 +37,3 @@ def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPat
         found = World(cluster, reader, recorder)
         yield found
         found.close()
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how many decisions were compared."""
-    for report in terminalreporter.getreports("passed"):
-        for key, value in report.user_properties:
-            if key == DECISIONS and report.when == "call":
-                terminalreporter.write_line(f"oracle: {value}")

@@ -22,7 +22,7 @@ FEATURE_GATES = "TaintTolerationComparisonOperators=true"
 def second_scheduler(cluster: Cluster, extender_url: str, folder: Path) -> Iterator[Path]:
     """Run the scheduler; yields its log file."""
     configuration, log = folder / "scheduler.yaml", folder / "scheduler.log"
-    configuration.write_text(yaml.safe_dump(_configuration(cluster.scheduler_kubeconfig, extender_url)))
+    configuration.write_text(yaml.safe_dump(_configuration(cluster.kubeconfig, extender_url)))
     command = [str(cluster.binary("kube-scheduler")), "--config", str(configuration), "--secure-port", "0"]
     command += ["--feature-gates", FEATURE_GATES]
     with log.open("wb") as output:

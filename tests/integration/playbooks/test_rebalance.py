@@ -10,7 +10,6 @@ import re
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +19,9 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
-from lab.pytest_fixtures import ClusterFactory
+from tests.integration.workloads import deployment, only_node, wait_until
 
 REPLICAS = 3
-START_TIMEOUT_S = 60.0
 UNREACHABLE = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -90,9 +88,9 @@ class Inventory:
 
 
 @pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """A cluster of its own, because its nodes are cordoned now and then."""
-    return fresh_module_cluster()
+def cluster(lab_cluster: Cluster) -> Cluster:
+    """The shared cluster."""
+    return lab_cluster
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +102,11 @@ def piled_up(cluster: Cluster) -> Callable[..., str]:
         annotations = {"collectdeployments": "allow"}
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "annotations": annotations}})
         cluster.wait_namespace(namespace)
-        cluster.kubectl("cordon", "--selector=!node-role.kubernetes.io/control-plane")
-        try:
-            cluster.kubectl("uncordon", "worker-1")
-            cluster.apply(_deployment(namespace, ready=ready))
-            _wait_running(cluster, namespace)
-        finally:
-            cluster.kubectl("uncordon", "--selector=!node-role.kubernetes.io/control-plane")
+        web = deployment(namespace, "web", REPLICAS)
+        web["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready": str(ready).lower()}
+        with only_node(cluster, "worker-1"):
+            cluster.apply(web)
+            wait_until(lambda: len(_nodes(cluster, namespace)) == REPLICAS, what="all pods running")
         assert set(_nodes(cluster, namespace).values()) == {"worker-1"}
         return namespace
 
@@ -121,30 +117,6 @@ def piled_up(cluster: Cluster) -> Callable[..., str]:
 def waiting(piled_up: Callable[..., str]) -> str:
     """A namespace whose Deployment stays piled up, because nothing restarts it."""
     return piled_up()
-
-
-def _deployment(namespace: str, *, ready: bool) -> dict[str, Any]:
-    container = {"name": "web", "image": "registry.k8s.io/pause:3.10"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": namespace},
-        "spec": {
-            "replicas": REPLICAS,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": {
-                "metadata": {"labels": {"app": "web"}, "annotations": {"lab.onprem/ready": str(ready).lower()}},
-                "spec": {"terminationGracePeriodSeconds": 1, "containers": [container]},
-            },
-        },
-    }
-
-
-def _wait_running(cluster: Cluster, namespace: str) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while len(_nodes(cluster, namespace)) < REPLICAS:
-        assert time.monotonic() < deadline, f"the pods of {namespace} do not start"
-        time.sleep(0.1)
 
 
 def _nodes(cluster: Cluster, namespace: str) -> dict[str, str]:
@@ -234,12 +206,10 @@ def test_a_restart_that_does_not_finish_fails_the_run_and_is_reported(
     [
         (["--tags", "check"], False),
         (["--skip-tags", "restart"], True),
-        (["-e", "rebalance_plan_only=true"], True),
-        (["-e", "rebalance_min_ready_nodes=50"], True),
     ],
-    ids=["check", "skip-restart", "plan-only", "few-nodes"],
+    ids=["check", "skip-restart"],
 )
-def test_these_arguments_restart_nothing(cluster: Cluster, waiting: str, tmp_path: Path, arguments: list[str], written: bool) -> None:
+def test_these_tags_restart_nothing(cluster: Cluster, waiting: str, tmp_path: Path, arguments: list[str], written: bool) -> None:
     inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [waiting]}})
     before = _nodes(cluster, waiting)
 
@@ -249,3 +219,18 @@ def test_these_arguments_restart_nothing(cluster: Cluster, waiting: str, tmp_pat
     assert _nodes(cluster, waiting) == before
     assert run.stats["berlin"]["ok"]
     assert (tmp_path / "berlin.html").exists() is written
+
+
+def test_these_variables_restart_nothing(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
+    common = {"rebalance_namespaces": [waiting]}
+    hosts = {"plan-only": {**common, "rebalance_plan_only": True}, "few-nodes": {**common, "rebalance_min_ready_nodes": 50}}
+    inventory = Inventory(tmp_path, cluster, hosts)
+    before = _nodes(cluster, waiting)
+
+    run = inventory.play()
+
+    assert run.code == 0, run.output
+    assert _nodes(cluster, waiting) == before
+    assert (run.stats["plan-only"]["plan"], run.stats["plan-only"]["restarted"]) == (True, 1)
+    assert run.stats["few-nodes"]["restarted"] == 0
+    assert "too_few_ready_nodes" in inventory.map("few-nodes")
