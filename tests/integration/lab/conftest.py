@@ -16,7 +16,7 @@ from lab.cluster import Cluster
 Value = TypeVar("Value")
 
 
-def wait_for(look: Callable[[], Value], *, timeout_s: float = 10.0) -> Value:
+def wait_for(look: Callable[[], Value], *, timeout_s: float = 30.0) -> Value:
     """Look until the answer is truthy, and return it."""
     deadline = time.monotonic() + timeout_s
     while not (found := look()):
