@@ -8,9 +8,10 @@ import gc
 import typing as t
 from collections.abc import Sequence
 
-from ..model.objects import Workload
+from ..model.objects import Workload, mounts_claims, pod_of_workload
 from ..model.sharing import Sharer
 from ..model.snapshot import ClusterSnapshot, Skipped
+from ..model.storage import Storage
 from . import resources
 from .api import KubeApi
 from .errors import ForbiddenError, NotFoundError
@@ -24,12 +25,14 @@ def read_snapshot(
     kinds: Sequence[str] = ("Deployment", "StatefulSet"),
     label_selector: str = "",
     pods_everywhere: bool = True,
+    pending_pods: bool = False,
 ) -> ClusterSnapshot:
     """Read nodes, pods, workloads and what bounds their restart.
 
     ``namespaces`` and ``label_selector`` bound which workloads are read (None and empty: all). Pods are read from everywhere,
     because they take up room on the nodes, unless ``pods_everywhere`` is false. What is forbidden is named in
-    ``snapshot.skipped``; forbidden nodes end the read, since nothing can be judged without them.
+    ``snapshot.skipped``; forbidden nodes end the read, since nothing can be judged without them. Claims and storage are read only where
+    a workload mounts a claim, or with ``pending_pods`` a pod that has no node yet.
 
     Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
     """
@@ -37,7 +40,7 @@ def read_snapshot(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _Reader(api, namespaces, label_selector, pods_everywhere=pods_everywhere).snapshot(kinds)
+        return _Reader(api, namespaces, label_selector, pods_everywhere=pods_everywhere).snapshot(kinds, pending_pods=pending_pods)
     finally:
         if collecting:
             gc.enable()
@@ -53,22 +56,28 @@ class _Reader:
         self._skipped: list[Skipped] = []
         self._sharer = Sharer()
 
-    def snapshot(self, kinds: Sequence[str]) -> ClusterSnapshot:
+    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool) -> ClusterSnapshot:
         nodes = self._api.list_all(resources.NODES, each=self._sharer.node)
         namespaces = self._namespaces()
         pods, complete = self._pods()
+        workloads = {kind: self._workloads(kind) for kind in resources.WORKLOADS if kind in kinds}
+        mounting = any(mounts_claims(pod_of_workload(workload)) for found in workloads.values() for workload in found)
+        if pending_pods:
+            mounting = mounting or any(mounts_claims(pod) for pod in pods if not pod.spec.node_name)
+        claims, storage = self._storage() if mounting else ([], None)
         return ClusterSnapshot(
             nodes=nodes,
             namespaces=namespaces,
             pods=pods,
             complete_pods=complete,
-            deployments=self._workloads("Deployment") if "Deployment" in kinds else (),
+            deployments=workloads.get("Deployment", ()),
             replica_sets=self._in_namespaces(resources.REPLICA_SETS) if "Deployment" in kinds else (),
-            stateful_sets=self._workloads("StatefulSet") if "StatefulSet" in kinds else (),
+            stateful_sets=workloads.get("StatefulSet", ()),
             budgets=self._in_namespaces(resources.BUDGETS),
             quotas=self._in_namespaces(resources.QUOTAS),
             autoscalers=self._in_namespaces(resources.AUTOSCALERS),
-            claims=self._in_namespaces(resources.CLAIMS),
+            claims=claims,
+            storage=storage,
             limit_ranges=self._in_namespaces(resources.LIMIT_RANGES),
             skipped=self._skipped,
             read_at_s=self._api.now_s(),
@@ -109,6 +118,43 @@ class _Reader:
 
     def _workloads(self, kind: str) -> list[Workload]:
         return self._in_namespaces(resources.WORKLOADS[kind], self._label_selector)
+
+    def _storage(self) -> tuple[list[t.Any], Storage]:
+        """Claims and all that decides which nodes they leave open."""
+        nodes = self._cluster_wide(resources.CSI_NODES)
+        limited = any(driver.allocatable is not None for node in nodes for driver in node.spec.drivers or ())
+        # Where nodes are limited, the volumes of every pod on them count.
+        claims, known = self._claims(everywhere=limited)
+        return claims, Storage(
+            volumes=self._cluster_wide(resources.VOLUMES),
+            classes=self._cluster_wide(resources.STORAGE_CLASSES),
+            nodes=nodes,
+            drivers=self._cluster_wide(resources.CSI_DRIVERS),
+            capacities=self._cluster_wide(resources.CSI_CAPACITIES),
+            attachments=self._cluster_wide(resources.VOLUME_ATTACHMENTS) if limited else (),
+            unreadable=frozenset(entry.resource for entry in self._skipped if not entry.namespace),
+            claim_namespaces=known,
+        )
+
+    def _cluster_wide(self, resource: Resource) -> tuple[t.Any, ...]:
+        try:
+            return tuple(self._api.list_all(resource))
+        except NotFoundError:
+            return ()  # an API server that does not know the resource has none
+        except ForbiddenError as error:
+            self._skip(resource.plural, "", error)
+            return ()
+
+    def _claims(self, *, everywhere: bool) -> tuple[list[t.Any], t.Optional[frozenset[str]]]:
+        """The claims, and the namespaces of which they are all there are: None for any."""
+        if self._wanted is None or everywhere:
+            try:
+                return self._api.list_all(resources.CLAIMS), None
+            except ForbiddenError:
+                pass  # those of the wanted namespaces may do
+        claims = self._in_namespaces(resources.CLAIMS)
+        forbidden = {entry.namespace for entry in self._skipped if entry.resource == resources.CLAIMS.plural}
+        return claims, frozenset(self._scope()) - forbidden
 
     def _in_namespaces(self, resource: Resource, label_selector: str = "") -> list[t.Any]:
         """The collection in one list, or namespace by namespace where only some of them are wanted or allowed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
-from ..model import objects
+from ..model import objects, storage
 from ..model.wire import WireError, decode_json, decode_list, force_setattr
 from .errors import UnexpectedAnswerError
 
@@ -63,6 +63,12 @@ STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", objects
 REPLICA_SETS = Resource("/apis/apps/v1", "replicasets", "ReplicaSet", objects.Workload)
 BUDGETS = Resource("/apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.PodDisruptionBudget)
 AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.HorizontalPodAutoscaler)
+VOLUMES = Resource("/api/v1", "persistentvolumes", "PersistentVolume", storage.PersistentVolume)
+STORAGE_CLASSES = Resource("/apis/storage.k8s.io/v1", "storageclasses", "StorageClass", storage.StorageClass)
+CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", "CSINode", storage.CSINode)
+CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", "CSIDriver", storage.CSIDriver)
+CSI_CAPACITIES = Resource("/apis/storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", storage.CSIStorageCapacity)
+VOLUME_ATTACHMENTS = Resource("/apis/storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", storage.VolumeAttachment)
 EVENTS = Resource("/api/v1", "events", "Event", dict)
 
 WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

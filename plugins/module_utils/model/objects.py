@@ -197,25 +197,89 @@ class TopologySpreadConstraint(ApiStruct, frozen=True):
     match_label_keys: t.Optional[tuple[str, ...]] = None
 
 
+class StorageRequirements(ApiStruct, frozen=True):
+    """How much storage a claim asks for."""
+
+    requests: t.Optional[ResourceList] = None
+
+
+class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
+    """What a claim asks for, and the volume it is bound to; no storage class and an empty one are not the same."""
+
+    access_modes: t.Optional[tuple[str, ...]] = None
+    resources: StorageRequirements = field(default_factory=StorageRequirements)
+    selector: t.Optional[LabelSelector] = None
+    storage_class_name: t.Optional[str] = None
+    volume_attributes_class_name: t.Optional[str] = None
+    volume_mode: t.Optional[str] = None
+    volume_name: str = ""
+
+
+class VolumeClaimTemplate(ApiStruct, frozen=True):
+    """A claim that is made for each pod, of a StatefulSet or of an ephemeral volume."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
+
+
 class ClaimVolumeSource(ApiStruct, frozen=True):
-    """A volume that is a PersistentVolumeClaim of the pod's namespace."""
+    """A volume that is a PersistentVolumeClaim of the pod's namespace.
+
+    ``made_from`` is never on the wire: it is what a StatefulSet makes the claim of where there is none yet.
+    """
 
     claim_name: str = ""
+    made_from: t.Optional[VolumeClaimTemplate] = None
+
+
+class EphemeralVolumeSource(ApiStruct, frozen=True):
+    """A volume whose claim comes and goes with the pod."""
+
+    volume_claim_template: t.Optional[VolumeClaimTemplate] = None
+
+
+class GCEPersistentDisk(ApiStruct, frozen=True):
+    """A disk of Google's cloud."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStore(ApiStruct, frozen=True):
+    """A disk of Amazon's cloud."""
+
+    volume_id: str = field(default="", name="volumeID")
+
+
+class RBD(ApiStruct, frozen=True):
+    """A block image of Ceph."""
+
+    monitors: t.Optional[tuple[str, ...]] = None
+    pool: str = "rbd"
+    image: str = ""
+    read_only: bool = False
+
+
+class ISCSI(ApiStruct, frozen=True):
+    """An iSCSI disk, known by its qualified name."""
+
+    iqn: str = ""
+    read_only: bool = False
 
 
 class Volume(ApiStruct, frozen=True):
-    """A volume; the sources that bind a pod to nodes are named, the rest are left out."""
+    """A volume; the sources that bind a pod to nodes are named, the rest (inline CSI volumes, too) are left out."""
 
     name: str = ""
     persistent_volume_claim: t.Optional[ClaimVolumeSource] = None
-    ephemeral: t.Optional[dict[str, t.Any]] = None
-    csi: t.Optional[dict[str, t.Any]] = None
-    gce_persistent_disk: t.Optional[dict[str, t.Any]] = None
-    aws_elastic_block_store: t.Optional[dict[str, t.Any]] = None
+    ephemeral: t.Optional[EphemeralVolumeSource] = None
+    gce_persistent_disk: t.Optional[GCEPersistentDisk] = None
+    aws_elastic_block_store: t.Optional[AWSElasticBlockStore] = None
     azure_disk: t.Optional[dict[str, t.Any]] = None
     cinder: t.Optional[dict[str, t.Any]] = None
-    rbd: t.Optional[dict[str, t.Any]] = None
-    iscsi: t.Optional[dict[str, t.Any]] = None
+    portworx_volume: t.Optional[dict[str, t.Any]] = None
+    rbd: t.Optional[RBD] = None
+    iscsi: t.Optional[ISCSI] = None
 
 
 class Named(ApiStruct, frozen=True):
@@ -372,12 +436,6 @@ class UpdateStrategy(ApiStruct, frozen=True):
 
     type: str = "RollingUpdate"
     rolling_update: t.Optional[RollingUpdate] = None
-
-
-class VolumeClaimTemplate(ApiStruct, frozen=True):
-    """A claim that a StatefulSet makes for each of its pods."""
-
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
 
 
 class StatefulSetOrdinals(ApiStruct, frozen=True):
@@ -548,18 +606,17 @@ class HorizontalPodAutoscaler(ApiStruct, frozen=True):
     status: HorizontalPodAutoscalerStatus = field(default_factory=HorizontalPodAutoscalerStatus)
 
 
-class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
-    """Access modes of a claim."""
-
-    access_modes: t.Optional[tuple[str, ...]] = None
-
-
 class PersistentVolumeClaim(ApiStruct, frozen=True):
     """A PersistentVolumeClaim."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
     status: PodStatus = field(default_factory=PodStatus)
+
+
+def mounts_claims(pod: Pod) -> bool:
+    """Some volume of the pod is a claim, of its own or not."""
+    return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.spec.volumes or ())
 
 
 def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") -> Pod:
@@ -573,19 +630,27 @@ def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") ->
     return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))
 
 
-def pod_of_workload(workload: Workload) -> Pod:
-    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods."""
+def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> Pod:
+    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods.
+
+    Those claims are the ones of ``ordinal``, of the first replica unless given.
+    """
     pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
     claims = workload.spec.volume_claim_templates or ()
     if not claims:
         return pod
-    own = tuple(
+    number = workload.first_ordinal if ordinal is None else ordinal
+    own = [
         Volume(
             name=claim.metadata.name,
             persistent_volume_claim=ClaimVolumeSource(
-                claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{workload.first_ordinal}"
+                claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{number}",
+                made_from=claim,
             ),
         )
         for claim in claims
-    )
-    return replace(pod, spec=replace(pod.spec, volumes=(*(pod.spec.volumes or ()), *own)))
+    ]
+    # Like its controller does: a claim takes the place of the template's volume of the same name.
+    names = {volume.name for volume in own}
+    kept = [volume for volume in pod.spec.volumes or () if volume.name not in names]
+    return replace(pod, spec=replace(pod.spec, volumes=(*kept, *own)))

@@ -21,6 +21,7 @@ from .objects import (
     ResourceQuota,
     Workload,
 )
+from .storage import Storage
 
 POD_TEMPLATE_HASH = "pod-template-hash"
 CONTROLLER_REVISION_HASH = "controller-revision-hash"
@@ -40,7 +41,8 @@ class ClusterSnapshot:
     """Nodes, pods, workloads and what bounds them. Read only.
 
     ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
-    ``skipped`` says what is missing. ``read_at_s``: seconds since the epoch by the API server's clock.
+    ``skipped`` says what is missing. ``storage`` is None where it was not read, because nothing mounts a claim.
+    ``read_at_s``: seconds since the epoch by the API server's clock.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class ClusterSnapshot:
         quotas: Iterable[ResourceQuota] = (),
         autoscalers: Iterable[HorizontalPodAutoscaler] = (),
         claims: Iterable[PersistentVolumeClaim] = (),
+        storage: Storage | None = None,
         limit_ranges: Iterable[LimitRange] = (),
         skipped: Iterable[Skipped] = (),
         complete_pods: bool = True,
@@ -68,6 +71,7 @@ class ClusterSnapshot:
         self.stateful_sets: tuple[Workload, ...] = tuple(stateful_sets)
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.complete_pods = complete_pods
+        self.storage = storage
         self.read_at_s = read_at_s
 
         self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)

@@ -12,7 +12,7 @@ import typing as t
 from ..model.objects import Container, Namespace, Node, Pod, PodAffinityTerm
 from ..model.reasons import Reason
 from ..model.selectors import matches
-from ..model.sharing import binds_to_nodes
+from . import volume_doubts
 from .placement import Placement, pod_key, required_anti_affinity
 from .reasons import PASSED, Reasons
 from .rules.node_resources import DEVICE_CLASS_PREFIX
@@ -34,6 +34,9 @@ def pod_doubts(pod: Pod, placement: Placement, schedulers: frozenset[str]) -> Re
         found.append(_LIMIT_RANGE)
     if not placement.snapshot.complete_pods:
         found.append(_PODS_NOT_READABLE)
+    volumes = placement.volumes_of(pod)
+    if volumes is not None:
+        found.extend(volumes.doubts)
     return tuple(found)
 
 
@@ -41,15 +44,17 @@ def prepare(pod: Pod, placement: Placement) -> t.Callable[[Node], Reasons] | Non
     """What cannot be judged on a node that every known rule has passed."""
     closed = domains_of_existing_anti_affinity(pod, placement)
     promised = {name for name, others in placement.nominations().items() if any(_goes_first(other, pod) for other in others)}
+    volumes = volume_doubts.prepare(pod, placement)
     if not closed and not promised:
-        return None
+        return volumes
 
     def check(node: Node) -> Reasons:
+        stored = volumes(node) if volumes is not None else PASSED
         nominated = node.name in promised
         repelled = any(node.labels.get(key) in values for key, values in closed.items())
         if not nominated and not repelled:
-            return PASSED
-        return (*((NOMINATED,) if nominated else ()), *((EXISTING_ANTI_AFFINITY,) if repelled else ()))
+            return stored
+        return (*((NOMINATED,) if nominated else ()), *((EXISTING_ANTI_AFFINITY,) if repelled else ()), *stored)
 
     return check
 
@@ -101,10 +106,6 @@ _OF_POD: tuple[tuple[t.Callable[[Pod], bool], Reason], ...] = (
     (
         lambda pod: bool(pod.spec.scheduling_gates),
         Reason("scheduling_gates", "Scheduling is blocked due to non-empty scheduling gates"),
-    ),
-    (
-        lambda pod: any(binds_to_nodes(volume) for volume in pod.spec.volumes or ()),
-        Reason("volumes", "volumes of the pod may bind it to nodes"),
     ),
     (_has_hard_spread, Reason("topology_spread", "spread constraints with DoNotSchedule are not judged")),
     (_has_pod_affinity, Reason("pod_affinity", "required pod affinity is not judged")),

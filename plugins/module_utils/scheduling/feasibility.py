@@ -20,7 +20,16 @@ from .eligibility import static_checks
 from .node_info import NodeInfo
 from .placement import Placement
 from .reasons import PASSED, Reasons
-from .rules import node_declared_features, node_ports, node_resources
+from .rules import (
+    node_affinity,
+    node_declared_features,
+    node_ports,
+    node_resources,
+    node_volume_limits,
+    volume_binding,
+    volume_restrictions,
+    volume_zone,
+)
 
 DEFAULT_SCHEDULERS = frozenset({"default-scheduler"})
 
@@ -77,12 +86,19 @@ def find_feasible(
 
 def _checker(pod: Pod, placement: Placement) -> t.Callable[[str], Reasons]:
     """The rules in the scheduler's order; those that have nothing to say about the pod are left out."""
+    closed = _closed_to_all(pod, placement)
+    if closed:
+        return lambda _name: closed
     static = static_checks(pod)
     ports = node_ports.prepare(pod)
     room = node_resources.prepare(pod)
     features = node_declared_features.prepare(pod)
     nodes = placement.snapshot.nodes
-    dynamic = [rule for rule in (ports, room) if rule is not None]
+    volumes = [
+        prepare(pod, placement)
+        for prepare in (volume_restrictions.prepare, node_volume_limits.prepare, volume_binding.prepare, volume_zone.prepare)
+    ]
+    dynamic = [rule for rule in (ports, room, *volumes) if rule is not None]
 
     def check(name: str) -> Reasons:
         node = nodes[name]
@@ -98,3 +114,11 @@ def _checker(pod: Pod, placement: Placement) -> t.Callable[[str], Reasons]:
         return features(node) if features is not None else PASSED
 
     return check
+
+
+def _closed_to_all(pod: Pod, placement: Placement) -> Reasons:
+    """Why a claim of the pod closes every node before any is looked at (the scheduler's PreFilter)."""
+    volumes = placement.volumes_of(pod)
+    if volumes is None or not volumes.rejected or node_affinity.is_conflict(pod):
+        return PASSED
+    return volumes.rejected

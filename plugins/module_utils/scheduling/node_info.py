@@ -24,13 +24,21 @@ class PodLoad(t.NamedTuple):
         return cls(pod_requests(pod), host_ports(pod))
 
 
+class Attached(t.NamedTuple):
+    """The CSI volumes of a node's pods, as driver and handle; ``unsure`` are drivers of which there may be more, empty for any driver."""
+
+    volumes: frozenset[tuple[str, str]]
+    unsure: frozenset[str]
+
+
 class NodeInfo:
     """A node and the pods on it. Read only: ``with_pod`` and ``without_pod`` give a new one.
 
     ``allocatable`` and ``requested`` are in scheduler units (``resources.pod_requests``), ``pods`` are by key (``placement.pod_key``).
+    ``attached`` is kept here by ``volume_index`` once it has been asked for.
     """
 
-    __slots__ = ("allocatable", "allowed_pods", "node", "pods", "requested", "used_ports")
+    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "pods", "requested", "used_ports")
 
     def __init__(
         self,
@@ -46,6 +54,7 @@ class NodeInfo:
         self.requested = requested
         self.used_ports = used_ports
         self.pods = pods
+        self.attached: Attached | None = None
 
     @classmethod
     def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:

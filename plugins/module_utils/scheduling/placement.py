@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from ..model.objects import Node, Pod, PodAffinityTerm
 from ..model.snapshot import ClusterSnapshot
 from .node_info import NodeInfo, PodLoad
+from .pod_volumes import PodVolumes, resolve
 from .resources import allocatable
+from .volume_index import VolumeIndex, claims_used
 
 
 class Placement:
@@ -96,6 +98,25 @@ class Placement:
             if home is not None and required_anti_affinity(home[0]):
                 yield home[0], self.snapshot.nodes[home[1]]
 
+    @property
+    def storage(self) -> VolumeIndex:
+        """The storage of the snapshot."""
+        return self._read.storage()
+
+    def volumes_of(self, pod: Pod) -> PodVolumes | None:
+        """What the pod's volumes come to; None where none of them binds it to nodes."""
+        return self._read.volumes_of(pod) if pod.spec.volumes else None
+
+    def claim_in_use(self, claim: tuple[str, str]) -> bool:
+        """Whether a pod on some node uses the claim of this namespace and name."""
+        if any(key not in self._moved for key in self.storage.users(claim)):
+            return True
+        return any(home is not None and claim in claims_used(home[0]) for home in self._moved.values())
+
+    def arrived(self) -> Iterator[Pod]:
+        """The pods that are on another node than the snapshot has them on."""
+        return (home[0] for home in self._moved.values() if home is not None)
+
     def _home(self, key: str, pod: Pod) -> str:
         if key in self._moved:
             home = self._moved[key]
@@ -114,6 +135,8 @@ class _SnapshotPlacement:
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
         self._with_anti_affinity: list[tuple[Pod, Node]] | None = None
+        self._storage: VolumeIndex | None = None
+        self._last_volumes: tuple[Pod, PodVolumes | None] | None = None
 
     def info(self, node_name: str) -> NodeInfo:
         info = self._infos.get(node_name)
@@ -139,6 +162,17 @@ class _SnapshotPlacement:
                 if required_anti_affinity(pod) and pod.spec.node_name in nodes and not pod.terminal
             ]
         return self._with_anti_affinity
+
+    def storage(self) -> VolumeIndex:
+        if self._storage is None:
+            self._storage = VolumeIndex(self.snapshot, self.info)
+        return self._storage
+
+    def volumes_of(self, pod: Pod) -> PodVolumes | None:
+        # Every volume rule asks for the same pod, and a simulation does so again and again.
+        if self._last_volumes is None or self._last_volumes[0] is not pod:
+            self._last_volumes = (pod, resolve(pod, self.storage()))
+        return self._last_volumes[1]
 
     def _load(self, pod: Pod) -> PodLoad:
         # Siblings share their parts (model/sharing.py), so their load is worked out once. The pod is kept with it: what it

@@ -12,6 +12,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
 from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
@@ -70,6 +71,7 @@ class RestartSimulation:
         self._per_node: Counter[str] = Counter()
         self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
         self._feasible: dict[str, bool] = {}
+        self._is_judged = False
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -125,7 +127,14 @@ class RestartSimulation:
         for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
                 self._leave(by_ordinal[number])
+            self._turn_to(number)
             self._place()
+
+    def _turn_to(self, number: int) -> None:
+        """Each replica of a StatefulSet has claims of its own, which may be bound to other nodes than those of the one before."""
+        if self._workload.spec.volume_claim_templates:
+            self._pod = pod_of_workload(self._workload, ordinal=number)
+            self._is_judged = False
 
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)
@@ -170,15 +179,17 @@ class RestartSimulation:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None
 
     def _feasible_nodes(self) -> Iterator[str]:
-        if self._first is None:
+        if not self._is_judged:
             self._feasible = dict.fromkeys(self._candidates, False)
-            self._first = self._judge(self._candidates)
-            self._accept(self._first)
+            judged = self._judge(self._candidates)
+            self._accept(judged)
+            self._first = judged if self._first is None else _with_doubts(self._first, judged)
+            self._is_judged = True
         return (name for name, feasible in self._feasible.items() if feasible)
 
     def _look_again_at(self, node: str) -> None:
         # Only the nodes that a pod left or came to can change their answer: without this, each step would ask all of them.
-        if node in self._feasible:
+        if self._is_judged and node in self._feasible:
             self._feasible[node] = False
             self._accept(self._judge([node]))
 
@@ -190,3 +201,9 @@ class RestartSimulation:
 
     def _judge(self, names: Sequence[str]) -> Feasibility:
         return find_feasible(self._pod, self._placement, node_names=names)
+
+
+def _with_doubts(first: Feasibility, later: Feasibility) -> Feasibility:
+    """The first answer, with what could not be judged later, so that it is not taken for a yes."""
+    unknown = tuple(dict.fromkeys((*first.unknown, *later.unknown)))
+    return replace_fields(first, unknown=unknown, unknown_nodes={**later.unknown_nodes, **first.unknown_nodes})

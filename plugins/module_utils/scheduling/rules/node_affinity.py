@@ -31,20 +31,25 @@ def prepare_names(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     return lambda node: PASSED if node.name in names else UNNAMED
 
 
+def is_conflict(pod: Pod) -> bool:
+    """The affinity names nodes in a way that none can match, which the scheduler finds out first of all."""
+    return named_nodes(required_affinity(pod)) == frozenset()
+
+
 def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     """Rejects nodes that miss a label of the node selector or match no term of the required affinity."""
     selector = tuple((pod.spec.node_selector or {}).items())
     required = required_affinity(pod)
     if not selector and required is None:
         return None
-    terms = None if required is None else [_compile(term) for term in required.node_selector_terms]
+    matches = None if required is None else compile_selector(required)
 
     def check(node: Node) -> Reasons:
         labels = node.labels
         for key, value in selector:
             if labels.get(key) != value:
                 return MISMATCH
-        return PASSED if terms is None or any(term(node) for term in terms) else MISMATCH
+        return PASSED if matches is None or matches(node) else MISMATCH
 
     return check
 
@@ -66,6 +71,14 @@ def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
             return None
         names |= frozenset.intersection(*named)
     return names if required is not None and required.node_selector_terms else None
+
+
+def compile_selector(selector: NodeSelector) -> t.Callable[[Node], bool]:
+    """Whether one of the selector's terms holds for a node."""
+    terms = [_compile(term) for term in selector.node_selector_terms]
+    if len(terms) == 1:
+        return terms[0]
+    return lambda node: any(term(node) for term in terms)
 
 
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the volumes of a pod come to: its claims, and why they may close every node before any is looked at.
+
+Source: the PreFilter of kubernetes ``plugins/volumerestrictions``, ``plugins/volumebinding`` and ``plugins/volumezone``, in that order.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..model.objects import PersistentVolumeClaim, Pod, Volume
+from ..model.reasons import Reason
+from ..model.sharing import binds_to_nodes
+from ..model.storage import BIND_COMPLETED, WAIT_FOR_FIRST_CONSUMER, PersistentVolume, class_of_claim
+from .reasons import PASSED, Reasons
+from .volume_index import MIGRATED_DRIVERS, UNKNOWN_HANDLE, VolumeIndex, in_tree_plugin
+
+UNBOUND = Reason("claim_unbound", "pod has unbound immediate PersistentVolumeClaims")
+TO_BE_BOUND = Reason("claim_to_be_bound", "a claim that will be made for the pod is bound before its node is chosen")
+DEFAULT_CLASS = Reason("default_storage_class", "a claim that will be made for the pod gets one of several default storage classes")
+
+
+@dataclass
+class PodVolumes:
+    """``rejected``: why no node takes the pod. ``bound``: its bound claims with their volume, None where that does not exist.
+
+    ``delayed``: claims that are bound once a node is chosen. ``zoned``: volumes whose zone counts. ``attachable``: driver and handle of
+    what counts for the limits of nodes. ``single``: namespace and name of its claims that one pod at a time may use. ``disks``: volumes
+    that pods of one node may not share. ``doubts``: what cannot be judged on any node.
+    """
+
+    rejected: Reasons = PASSED
+    bound: list[tuple[PersistentVolumeClaim, t.Optional[PersistentVolume]]] = field(default_factory=list)
+    delayed: list[PersistentVolumeClaim] = field(default_factory=list)
+    zoned: list[PersistentVolume] = field(default_factory=list)
+    attachable: set[tuple[str, str]] = field(default_factory=set)
+    single: list[tuple[str, str]] = field(default_factory=list)
+    disks: list[Volume] = field(default_factory=list)
+    doubts: Reasons = PASSED
+
+
+def resolve(pod: Pod, index: VolumeIndex) -> PodVolumes | None:
+    """Look the pod's volumes up; None where none of them binds it to nodes."""
+    volumes = [volume for volume in pod.spec.volumes or () if binds_to_nodes(volume)]
+    return _Resolver(pod, index).resolve(volumes) if volumes else None
+
+
+def disks_of(volume: Volume) -> tuple[t.Any, ...]:
+    """The sources of the volume that pods of one node may not share; None for those that it has not."""
+    return volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
+
+
+def unreadable(resource: str) -> Reason:
+    """The resource may not be read."""
+    return Reason("unreadable", f"{resource} could not be read")
+
+
+class _Rejected(Exception):
+    """The pod fits nowhere, for that reason."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = Reason(code, text)
+
+
+class _Found(t.NamedTuple):
+    """A claim of the pod as it is, or as it will be made; ``ephemeral``: it comes and goes with the pod."""
+
+    claim: PersistentVolumeClaim
+    exists: bool
+    ephemeral: bool
+
+
+class _Resolver:
+    def __init__(self, pod: Pod, index: VolumeIndex) -> None:
+        self._pod = pod
+        self._index = index
+        self._namespace = pod.metadata.namespace
+        # What has no uid is what a template would make: its claims of its own are yet to come.
+        self._is_new = not pod.metadata.uid
+        self._result = PodVolumes()
+        self._doubts: dict[Reason, None] = {}
+
+    def resolve(self, volumes: list[Volume]) -> PodVolumes:
+        result = self._result
+        try:
+            self._resolve(volumes)
+        except _Rejected as rejected:
+            result.rejected = (rejected.reason,)
+        result.doubts = tuple(self._doubts)
+        return result
+
+    def _resolve(self, volumes: list[Volume]) -> None:
+        self._inline(volumes)
+        mounted = [volume for volume in volumes if volume.persistent_volume_claim is not None or volume.ephemeral is not None]
+        if mounted and not self._index.was_read:
+            self._doubt(unreadable("volumes"))
+            return
+        claims = self._checked([(volume, self._find(volume)) for volume in mounted])
+        self._doubt_unreadable(claims)
+        if any(self._is_immediate(found) for found in claims):
+            raise _Rejected(UNBOUND.code, UNBOUND.text)
+        for found in claims:
+            self._take(found)
+
+    def _doubt(self, reason: Reason) -> None:
+        self._doubts[reason] = None
+
+    def _doubt_unreadable(self, claims: list[_Found]) -> None:
+        unbound = any(not found.claim.spec.volume_name for found in claims)
+        needed = ["persistentvolumes", "csinodes", "volumeattachments"] if claims else []
+        needed += ["storageclasses", "csidrivers", "csistoragecapacities"] if unbound else []
+        for resource in needed:
+            if resource in self._index.storage.unreadable:
+                self._doubt(unreadable(resource))
+
+    def _inline(self, volumes: list[Volume]) -> None:
+        for volume in volumes:
+            if any(disk is not None for disk in disks_of(volume)):
+                self._result.disks.append(volume)
+            plugin = in_tree_plugin(volume)
+            if plugin:
+                self._result.attachable.add((MIGRATED_DRIVERS[plugin], UNKNOWN_HANDLE))
+
+    # --- claims -------------------------------------------------------------------------------------------------------
+
+    def _find(self, volume: Volume) -> _Found | None:
+        """The volume's claim; None where there is none, and none will be made."""
+        source, ephemeral = volume.persistent_volume_claim, volume.ephemeral
+        if source is not None:
+            name, template = source.claim_name, source.made_from
+        else:
+            name = f"{self._pod.metadata.name}-{volume.name}"
+            template = ephemeral.volume_claim_template if ephemeral is not None and self._is_new else None
+        claim = self._index.claims.get((self._namespace, name)) if source is not None or not self._is_new else None
+        if claim is not None:
+            return _Found(claim, exists=True, ephemeral=source is None)
+        if template is None:
+            return None
+        if source is not None and not self._index.claims_known(self._namespace):
+            return None
+        made = self._index.made_claim(self._namespace, name, template)
+        if made.spec != template.spec and len(self._index.default_classes()) > 1:
+            self._doubt(DEFAULT_CLASS)
+        return _Found(made, exists=False, ephemeral=source is None)
+
+    def _checked(self, found: list[tuple[Volume, _Found | None]]) -> list[_Found]:
+        """The claims that there are. All that the pod names must exist before any claim is looked at."""
+        known = self._index.claims_known(self._namespace)
+        if not known and any(claim is None for _volume, claim in found):
+            self._doubt(unreadable("persistentvolumeclaims"))
+        for volume, claim in found:
+            if volume.persistent_volume_claim is None:
+                continue
+            if claim is None and known:
+                name = volume.persistent_volume_claim.claim_name
+                raise _Rejected("claim_not_found", f'persistentvolumeclaim "{name}" not found')
+            if claim is not None and "ReadWriteOncePod" in (claim.claim.spec.access_modes or ()):
+                self._result.single.append((self._namespace, claim.claim.metadata.name))
+        claims: list[_Found] = []
+        for volume, claim in found:
+            if claim is not None:
+                self._check(claim)
+                claims.append(claim)
+            elif known:
+                name = f"{self._pod.metadata.name}-{volume.name}"
+                text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+                raise _Rejected("ephemeral_claim_not_found", text)
+        return claims
+
+    def _check(self, found: _Found) -> None:
+        """A claim must have its volume, stay, and be the pod's own where it should be."""
+        claim = found.claim
+        name = claim.metadata.name
+        if claim.status.phase == "Lost":
+            lost = claim.spec.volume_name
+            raise _Rejected("claim_lost", f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"')
+        if claim.metadata.deletion_timestamp is not None:
+            raise _Rejected("claim_terminating", f'persistentvolumeclaim "{name}" is being deleted')
+        if found.ephemeral and found.exists:
+            owner = claim.metadata.controller
+            if owner is None or owner.uid != self._pod.metadata.uid:
+                whole = f"PVC {self._namespace}/{name} was not created for pod {self._namespace}/{self._pod.metadata.name}"
+                raise _Rejected("claim_of_other_pod", f"{whole} (pod is not owner)")
+
+    def _is_immediate(self, found: _Found) -> bool:
+        """The claim exists, and should have been bound by now."""
+        claim = found.claim
+        if not found.exists or _fully_bound(claim):
+            return False
+        return not self._is_delayed(claim) and not self._class_unreadable(claim)
+
+    def _class_unreadable(self, claim: PersistentVolumeClaim) -> bool:
+        return not claim.spec.volume_name and bool(class_of_claim(claim)) and "storageclasses" in self._index.storage.unreadable
+
+    def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
+        storage_class = self._index.classes.get(class_of_claim(claim) or "")
+        waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return waits and not claim.spec.volume_name
+
+    def _take(self, found: _Found) -> None:
+        claim, result = found.claim, self._result
+        attachment = self._index.attachment(claim)
+        if attachment is not None:
+            result.attachable.add(attachment)
+        if _fully_bound(claim):
+            self._take_bound(found)
+        elif self._is_delayed(claim):
+            if "persistentvolumes" not in self._index.storage.unreadable:
+                result.delayed.append(claim)
+        elif not found.exists and not self._class_unreadable(claim):
+            self._doubt(TO_BE_BOUND)
+
+    def _take_bound(self, found: _Found) -> None:
+        volume = self._index.volumes.get(found.claim.spec.volume_name)
+        if volume is None and "persistentvolumes" in self._index.storage.unreadable:
+            return
+        if volume is None and not found.ephemeral:
+            raise _Rejected("volume_not_found", f'persistentvolume "{found.claim.spec.volume_name}" not found')
+        self._result.bound.append((found.claim, volume))
+        if volume is not None and not found.ephemeral:
+            self._result.zoned.append(volume)
+
+
+def _fully_bound(claim: PersistentVolumeClaim) -> bool:
+    return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""How many volumes of a CSI driver a node can attach (kubernetes ``plugins/nodevolumelimits/csi.go``).
+
+Volumes inline in a pod do not count, unless a CSI driver has taken their plugin over. Those are not worked out (``volume_doubts``).
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ...model.objects import Pod
+from ...model.reasons import Reason
+from ..node_info import NodeInfo
+from ..placement import Placement
+from ..reasons import PASSED, Reasons
+from ..volume_index import UNKNOWN_HANDLE
+
+TOO_MANY: Reasons = (Reason("volume_limit", "node(s) exceed max volume count"),)
+
+
+def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+    """Rejects nodes that cannot attach as many volumes more as the pod brings."""
+    volumes = placement.volumes_of(pod)
+    if volumes is None or not volumes.attachable:
+        return None
+    storage = placement.storage
+    wanted = {volume for volume in volumes.attachable if volume[0] in storage.limited_drivers and volume[1] != UNKNOWN_HANDLE}
+    if not wanted:
+        return None
+
+    def check(info: NodeInfo) -> Reasons:
+        limits = storage.limits.get(info.node.name)
+        if limits is None:
+            return PASSED
+        attached = storage.attached(info).volumes
+        added = Counter(driver for driver, _handle in wanted - attached)
+        if not any(driver in limits for driver in added):
+            return PASSED
+        present = Counter(driver for driver, _handle in attached)
+        present.update(driver for driver, _handle in storage.lingering(info.node.name) - attached)
+        exceeded = any(driver in limits and present[driver] + count > limits[driver] for driver, count in added.items())
+        return TOO_MANY if exceeded else PASSED
+
+    return check

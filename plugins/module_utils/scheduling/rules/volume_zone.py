@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Zone and region labels of bound volumes (kubernetes ``plugins/volumezone/volume_zone.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.objects import Pod
+from ...model.reasons import Reason
+from ..node_info import NodeInfo
+from ..placement import Placement
+from ..reasons import PASSED, Reasons
+
+OTHER_ZONE: Reasons = (Reason("volume_zone", "node(s) had no available volume zone"),)
+
+_BETA = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_LABELS = (*_BETA, *_BETA.values())
+_SEPARATOR = "__"
+
+
+def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+    """Rejects nodes in another zone or region than a volume of the pod; a node without any such label is in none."""
+    volumes = placement.volumes_of(pod)
+    if volumes is None:
+        return None
+    wanted: list[tuple[str, frozenset[str]]] = []
+    for volume in volumes.zoned:
+        labels = volume.metadata.labels or {}
+        wanted += [(key, zones) for key in _LABELS if key in labels for zones in _zones(labels[key])]
+    if not wanted:
+        return None
+
+    def check(info: NodeInfo) -> Reasons:
+        labels = info.node.labels
+        if not any(key in labels for key in _LABELS):
+            return PASSED
+        for key, zones in wanted:
+            zone = labels.get(key)
+            if zone is None:
+                zone = labels.get(_BETA.get(key, key))
+            if zone not in zones:
+                return OTHER_ZONE
+        return PASSED
+
+    return check
+
+
+def _zones(text: str) -> t.Iterator[frozenset[str]]:
+    """The zones of a label, or nothing where one of them is empty: such a label does not count."""
+    zones = frozenset(zone.strip() for zone in text.split(_SEPARATOR))
+    if "" not in zones:
+        yield zones
