@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.storage_cases import ZONE_LABELS, Storage, pod_volumes, storages
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -43,6 +44,7 @@ class Case:
     nodes: list[Json]
     existing: list[Existing]
     incoming: list[Json]
+    storage: Storage
 
 
 def cases() -> st.SearchStrategy[Case]:
@@ -52,6 +54,7 @@ def cases() -> st.SearchStrategy[Case]:
         st.tuples(*map(nodes, names)).map(list),
         st.lists(existing_pods(), min_size=EXISTING_COUNT, max_size=EXISTING_COUNT),
         st.lists(incoming_pods(), min_size=INCOMING_COUNT, max_size=INCOMING_COUNT),
+        storages(names),
     ).map(lambda drawn: Case(*drawn))
 
 
@@ -87,6 +90,7 @@ def taints() -> st.SearchStrategy[Json]:
 def nodes(draw: Draw, name: str) -> Json:
     """One node. Nobody changes it afterwards: no controller runs, and it is not annotated for kwok."""
     labels = {key: draw(of(*values)) for key, values in LABEL_VALUES.items() if chance(draw, 8)}
+    labels |= {key: draw(of(*values)) for key, values in ZONE_LABELS.items() if chance(draw, 3)}
     if chance(draw, 9):
         labels[HOST] = name
     room = draw(
@@ -185,6 +189,8 @@ def pod_specs(draw: Draw) -> Json:
         spec["hostNetwork"] = True
         for container in spec["containers"]:
             container["ports"] = [{"containerPort": draw(of(80, 443, 8080))}]
+    if chance(draw, 5):
+        spec["volumes"] = draw(pod_volumes())
     return spec
 
 
@@ -262,8 +268,18 @@ def incoming_pods(draw: Draw) -> Json:
         spec["affinity"] = affinity
     if chance(draw, 1):
         spec["containers"][0] |= draw(restart_rules())
+    if "volumes" in spec and chance(draw, 6):
+        _leave_to_volumes(spec)
     metadata = {"namespace": draw(of(*NAMESPACES)), "labels": {"app": draw(of("web", "db"))}}
     return {"metadata": metadata, "spec": spec}
+
+
+def _leave_to_volumes(spec: Json) -> None:
+    """Let hardly anything but its volumes close nodes to the pod."""
+    for name in ("nodeSelector", "affinity", "resources", "initContainers", "runtimeClassName", "hostNetwork"):
+        spec.pop(name, None)
+    spec["containers"] = [{"name": "main", "image": "none"}]
+    spec["tolerations"] = [{"operator": "Exists"}]
 
 
 def restart_rules() -> st.SearchStrategy[Json]:

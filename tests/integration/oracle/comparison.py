@@ -45,7 +45,8 @@ def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: An
     differing = [_about(name, pod, placement, found, answer) for name in sorted(_wrong_nodes(found, answer.passed))]
     if not differing and not found.unknown and not found.unknown_nodes:
         differing += _reasons(pod, found, answer, len(placement.snapshot.nodes))
-    if not differing and not pod.spec.runtime_class_name:
+    made_later = any(volume.ephemeral is not None for volume in pod.spec.volumes or ())
+    if not differing and not pod.spec.runtime_class_name and not made_later:
         differing += _template(pod, placement, found, answer)
     return differing
 

@@ -17,11 +17,12 @@ from tests.integration.oracle.recorder import recording
 from tests.integration.oracle.second_scheduler import FEATURE_GATES, second_scheduler
 from tests.integration.oracle.world import World
 
-# Taints are those of the case alone: by default the API server gives every new node one more.
+# Taints are those of the case alone: by default the API server gives every new node one more. Nobody takes the finalizers of claims
+# and volumes away again.
 FLAVOUR = Flavour(
     "oracle",
     disable_limits=True,
-    api_server_args=(("feature-gates", FEATURE_GATES), ("disable-admission-plugins", "TaintNodesByCondition")),
+    api_server_args=(("feature-gates", FEATURE_GATES), ("disable-admission-plugins", "TaintNodesByCondition,StorageObjectInUseProtection")),
 )
 
 

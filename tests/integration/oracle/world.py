@@ -23,12 +23,16 @@ from lab.cluster import Cluster
 from tests.integration.oracle.cases import NAMESPACES, RUNTIME_CLASSES, Case, Existing, Json
 from tests.integration.oracle.recorder import Recorder
 from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.storage_cases import ephemeral_claims
+from tests.integration.oracle.stored import Stored
 
 BARRIER = "barrier"
 ROUND_LABEL = "oracle/round"
 ANSWER_TIMEOUT_S = 60.0
 POLL_S = 0.02
 PARALLEL_REQUESTS = 4
+SEEN_S = 0.1
+"""In this time the scheduler has certainly seen a new claim."""
 MERGE_PATCH = "application/merge-patch+json"
 # They would change nodes and pods behind a case's back.
 MEDDLERS = ("kube-controller-manager", "kube-scheduler", "kwok-controller")
@@ -53,6 +57,7 @@ class World:
         self._recorder = recorder
         self._round = 0
         self._pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
+        self._stored = Stored(cluster.api, self._all)
 
     @staticmethod
     def prepare(cluster: Cluster) -> None:
@@ -65,6 +70,7 @@ class World:
         for name, overhead in RUNTIME_CLASSES.items():
             runtime_class = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
             api.post("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)
+        Stored.prepare(api)
         api.post("/api/v1/nodes", {"metadata": {"name": BARRIER}, "status": {"allocatable": {"pods": "1000"}}})
         for component in MEDDLERS:
             cluster.kill(component)
@@ -73,12 +79,13 @@ class World:
         """Build the case, ask about its incoming pods, and read what the scheduler had before it."""
         self._round += 1
         self._clear()
+        self._stored.create(case.storage)
         self._all(self._create_node, case.nodes)
         self._all(self._create_existing, list(enumerate(case.existing)))
         self._wait_until_seen()
         sent = dict(filter(None, self._all(self._create_incoming, list(enumerate(case.incoming)))))
         messages = self._wait_for_answers(set(sent))
-        snapshot = read_snapshot(self._reader, kinds=())
+        snapshot = read_snapshot(self._reader, kinds=(), pending_pods=True)
         answers = [Answer(manifest, uid, self._recorder.passed(uid), messages[uid]) for uid, manifest in sent.items()]
         return snapshot, answers
 
@@ -93,6 +100,7 @@ class World:
         paths = [f"/api/v1/namespaces/{namespace}/pods" for namespace in NAMESPACES]
         paths.append(f"/api/v1/nodes?fieldSelector=metadata.name!={BARRIER}")
         self._all(lambda path: self._request("DELETE", path, {"gracePeriodSeconds": 0}), paths)
+        self._stored.clear()
         self._recorder.forget()
 
     def _create_node(self, node: Json) -> None:
@@ -103,6 +111,7 @@ class World:
         created = self._create_pod(existing.manifest, f"running-{number}")
         if created is None:
             return
+        self._stored.create_claims(ephemeral_claims(created, others=False))
         path = f"/api/v1/namespaces/{created['metadata']['namespace']}/pods/{created['metadata']['name']}"
         if existing.status is not None:
             self._request("PATCH", f"{path}/status", {"status": existing.status}, content_type=MERGE_PATCH, may_refuse=True)
@@ -111,8 +120,21 @@ class World:
 
     def _create_incoming(self, numbered: tuple[int, Json]) -> tuple[str, Json] | None:
         number, manifest = numbered
-        created = self._create_pod(manifest, f"incoming-{number}")
-        return (created["metadata"]["uid"], manifest) if created is not None else None
+        waiting = any("ephemeral" in volume for volume in manifest["spec"].get("volumes", ()))
+        gates = {"schedulingGates": [{"name": "oracle/claims"}]} if waiting else {}
+        created = self._create_pod({**manifest, "spec": manifest["spec"] | gates}, f"incoming-{number}")
+        if created is None:
+            return None
+        if waiting:
+            self._open(created)
+        return created["metadata"]["uid"], manifest
+
+    def _open(self, pod: Json) -> None:
+        """Let the scheduler see the pod once it knows the claims that are the pod's own."""
+        self._stored.create_claims(ephemeral_claims(pod, others=True))
+        time.sleep(SEEN_S)
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        self._request("PATCH", path, {"spec": {"schedulingGates": None}}, content_type=MERGE_PATCH)
 
     def _create_pod(self, manifest: Json, name: str) -> Json | None:
         metadata = manifest["metadata"]
@@ -123,7 +145,13 @@ class World:
         """Label the barrier and ask for a pod that only fits there, until the scheduler knows the label."""
         label = {ROUND_LABEL: str(self._round)}
         self._request("PATCH", f"/api/v1/nodes/{BARRIER}", {"metadata": {"labels": label}}, content_type=MERGE_PATCH)
-        spec = {"schedulerName": SCHEDULER_NAME, "nodeSelector": label, "containers": [{"name": "main", "image": "none"}]}
+        volumes = [self._stored.probe()]
+        spec = {
+            "schedulerName": SCHEDULER_NAME,
+            "nodeSelector": label,
+            "containers": [{"name": "main", "image": "none"}],
+            "volumes": volumes,
+        }
         probe = self._create_pod({"metadata": {"namespace": "default"}, "spec": spec}, "probe")
         assert probe is not None
         deadline = time.monotonic() + ANSWER_TIMEOUT_S
@@ -157,7 +185,7 @@ class World:
 
 def _verdict(pod: Json) -> str | None:
     for condition in pod["status"].get("conditions", ()):
-        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+        if condition["type"] == "PodScheduled" and condition["status"] == "False" and condition["reason"] != "SchedulingGated":
             assert condition["reason"] == "Unschedulable", f"the scheduler failed: {condition}"
             message: str = condition["message"]
             return message
