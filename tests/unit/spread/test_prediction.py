@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation
 
+from tests.unit.scheduling.storage_builders import CSI, LOCAL, claim, storage_class, stored, volume
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
@@ -127,10 +128,43 @@ def test_even_if_something_is_unknown_a_full_cluster_is_a_no():
     assert helps(cluster)[0] is False
 
 
-def test_claims_that_a_stateful_set_makes_are_not_overlooked():
+def with_claims(asked: str, *claims: t.Any, classes: t.Any = (LOCAL, CSI)) -> tuple[ClusterBuilder, dict[str, t.Any]]:
+    """A StatefulSet of two replicas on one node, whose claims are of the class ``asked``; local volumes are on worker-1."""
     cluster = workers(2)
-    cluster.stateful_set("db", ["worker-1"] * 2, volumeClaimTemplates=[{"metadata": {"name": "data"}}])
-    assert helps(cluster) == ("unknown", [("volumes", 2)])
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": asked}
+    cluster.stateful_set("db", ["worker-1"] * 2, volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
+    cluster.claims.extend(claims)
+    return cluster, {"storage": stored(volume("here", on="worker-1"), volume("anywhere"), classes=classes)}
+
+
+def of_replica(ordinal: int, to: str) -> t.Any:
+    return claim(f"data-db-{ordinal}", to=to, metadata={"namespace": "app"})
+
+
+@pytest.mark.parametrize(
+    ("volumes", "expected"),
+    [
+        (("here", "here"), (False, [("volume_node_affinity", 1)])),
+        (("here", "anywhere"), (True, [])),
+        (("anywhere", "here"), (True, [])),
+        (("anywhere", "anywhere"), (True, [])),
+    ],
+)
+def test_each_replica_of_a_stateful_set_goes_where_its_own_claims_let_it(volumes: tuple[str, str], expected: t.Any) -> None:
+    cluster, snapshot = with_claims("local", *(of_replica(number, name) for number, name in enumerate(volumes)))
+    assert helps(cluster, snapshot=snapshot) == expected
+
+
+def test_claims_that_a_stateful_set_will_make_are_judged_by_their_class():
+    cluster, snapshot = with_claims("csi")
+    assert helps(cluster, snapshot=snapshot) == (True, [])
+    cluster, snapshot = with_claims("now", of_replica(1, "anywhere"), classes=(storage_class("now", mode="Immediate"),))
+    assert helps(cluster, snapshot=snapshot) == ("unknown", [("claim_to_be_bound", 2)])
+
+
+def test_claims_without_what_was_read_of_volumes_are_unknown():
+    cluster, _snapshot = with_claims("local")
+    assert helps(cluster) == ("unknown", [("unreadable", 2)])
 
 
 @pytest.mark.parametrize(
