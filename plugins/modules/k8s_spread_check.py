@@ -75,6 +75,8 @@ notes:
   - Needs the verbs get and list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
     replicasets, poddisruptionbudgets and horizontalpodautoscalers. A namespace where some of it is forbidden is reported in
     RV(skipped_namespaces), with the missing verb.
+  - Where a workload mounts a claim, list on persistentvolumes, storageclasses, csinodes, csidrivers, csistoragecapacities and
+    volumeattachments as well. What of these is forbidden leaves C(restart_helps) of such workloads C(unknown).
 seealso:
   - module: onprem.kube_scheduling.k8s_rollout_restart
 """

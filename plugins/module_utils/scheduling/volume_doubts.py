@@ -61,13 +61,24 @@ def _translation(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
 
 
 def _choice(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
-    offer = prepare_offer(volumes.delayed, placement.storage)
+    storage = placement.storage
+    if len(volumes.delayed) == 1 and not storage.has_rivals(volumes.delayed[0]):
+        return None
+    offer = prepare_offer(volumes.delayed, storage)
     return None if offer is None else lambda node: (CHOICE,) if offer(node).unsure else PASSED
 
 
 def _competition(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
-    """Pods that came before in a simulation may have taken the free volumes that the claims would find."""
-    found = any(placement.storage.free(class_of_claim(claim) or "") for claim in volumes.delayed)
-    if not found or not any(map(mounts_claims, placement.arrived())):
+    """Pods that came before in a simulation may have bound a claim, or taken the free volumes that one would find."""
+    if not competes(volumes, placement) or not any(map(mounts_claims, placement.arrived())):
         return None
     return lambda _node: (CHOICE,)
+
+
+def competes(volumes: PodVolumes, placement: Placement) -> bool:
+    """Where one such pod goes decides where the next one can go, whatever node that is."""
+    storage = placement.storage
+    return any(
+        storage.free(class_of_claim(claim) or "") or (claim.metadata.namespace, claim.metadata.name) in storage.claims
+        for claim in volumes.delayed
+    )

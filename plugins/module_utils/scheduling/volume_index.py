@@ -44,6 +44,12 @@ _PLUGIN_OF_SOURCE = {
 # No driver has such a handle.
 _NOT_YET = "\0"
 
+BETA_LABELS = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+ZONE_LABELS = (*BETA_LABELS, *BETA_LABELS.values())
+
 UNKNOWN_HANDLE = ""
 """The handle of a volume that a CSI driver has taken over from an in-tree plugin: it is not worked out here."""
 
@@ -68,6 +74,7 @@ class VolumeIndex:
         self.limited_drivers = frozenset(name for limits in self.limits.values() for name in limits)
         self._info = info
         self._nodes_of_volume: dict[str, t.Callable[[Node], bool] | None] = {}
+        self._zonal: dict[str, bool] = {}
         self._free: dict[str, FreeVolumes] | None = None
         self._room: dict[str, ClassRoom] | None = None
         self._lingering: dict[str, frozenset[tuple[str, str]]] | None = None
@@ -118,6 +125,15 @@ class VolumeIndex:
             self._nodes_of_volume[volume.name] = _nodes_of(volume)
         return self._nodes_of_volume[volume.name]
 
+    def is_zonal(self, volume: PersistentVolume) -> bool:
+        """The volume's labels or its node affinity speak of a zone or region."""
+        if volume.name not in self._zonal:
+            affinity = volume.spec.node_affinity
+            terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
+            keys = {expression.key for term in terms for expression in term.match_expressions or ()}
+            self._zonal[volume.name] = not keys.union(volume.metadata.labels or ()).isdisjoint(ZONE_LABELS)
+        return self._zonal[volume.name]
+
     def free(self, class_name: str) -> FreeVolumes:
         """The volumes of the class that a claim may be bound to."""
         if self._free is None:
@@ -125,6 +141,11 @@ class VolumeIndex:
             for volume in self.storage.volumes:
                 self._free.setdefault(class_of_volume(volume), FreeVolumes()).add(volume)
         return self._free.get(class_name) or FreeVolumes()
+
+    def has_rivals(self, claim: PersistentVolumeClaim) -> bool:
+        """Several volumes are reserved for the claim."""
+        reserved = self.free(class_of_claim(claim) or "").reserved
+        return len(reserved.get((claim.metadata.namespace, claim.metadata.name), ())) > 1
 
     def room(self, class_name: str) -> ClassRoom:
         """The capacity that drivers publish for the class."""

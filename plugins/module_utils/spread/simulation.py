@@ -20,6 +20,7 @@ from ..model.wire import replace
 from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
+from ..scheduling.volume_doubts import competes
 from .bounds import partition, rollout_bounds, update_strategy_type
 
 
@@ -149,6 +150,9 @@ class RestartSimulation:
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)
         self._count(node)
+        volumes = self._placement.volumes_of(self._pod)
+        if volumes is not None and competes(volumes, self._placement):
+            self._is_judged = False
         self._look_again_at(node)
 
     def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:

@@ -445,10 +445,13 @@ def test_what_may_not_be_read_is_unknown_where_it_matters(resource: str, bound: 
 def test_disks_that_a_driver_has_taken_over_are_unknown_where_that_matters() -> None:
     taken_over = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd"}
     nodes = (csi_node("node-1", annotations=taken_over, drivers={}), csi_node("node-2", drivers={"pd.csi.storage.gke.io": 1}))
-    disk = volume("v", on="node-3", gcePersistentDisk={"pdName": "d"})
+    disk = volume("v", on="node-3", labels={ZONE: "europe-west1-b"}, gcePersistentDisk={"pdName": "d"})
     found = judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(disk, nodes=nodes))
     assert [(name, [r.code for r in reasons]) for name, reasons in found.unknown_nodes.items()] == [("node-1", ["migrated_volumes"])]
     assert list(found.rejected) == ["node-2"]
+    disk = volume("v", on="node-3", gcePersistentDisk={"pdName": "d"})
+    found = judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(disk, nodes=nodes))
+    assert said(found) == CONFLICT
     inline = pod(volumes=[{"name": "d", "gcePersistentDisk": {"pdName": "d"}}])
     found = judge(inline, NODES, storage=stored(nodes=nodes))
     assert (found.feasible, list(found.unknown_nodes)) == (("node-1",), ["node-2"])

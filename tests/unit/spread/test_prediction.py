@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation
 
-from tests.unit.scheduling.storage_builders import CSI, LOCAL, claim, storage_class, stored, volume
+from tests.unit.scheduling.storage_builders import CSI, LOCAL, claim, ephemeral, storage_class, stored, volume
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
@@ -160,6 +160,15 @@ def test_claims_that_a_stateful_set_will_make_are_judged_by_their_class():
     assert helps(cluster, snapshot=snapshot) == (True, [])
     cluster, snapshot = with_claims("now", of_replica(1, "anywhere"), classes=(storage_class("now", mode="Immediate"),))
     assert helps(cluster, snapshot=snapshot) == ("unknown", [("claim_to_be_bound", 2)])
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("csi", (True, [])), ("local", ("unknown", [("volume_choice", 2)]))])
+def test_replicas_that_compete_for_volumes_are_unknown(asked: str, expected: t.Any) -> None:
+    cluster, snapshot = with_claims("csi")
+    spec = {"containers": [{"name": "main"}], "volumes": ephemeral(storageClassName=asked)}
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": spec})
+    cluster.stateful_sets.clear()
+    assert helps(cluster, snapshot=snapshot) == expected
 
 
 def test_claims_without_what_was_read_of_volumes_are_unknown():

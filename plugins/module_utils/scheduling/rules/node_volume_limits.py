@@ -34,12 +34,11 @@ def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] |
         limits = storage.limits.get(info.node.name)
         if limits is None:
             return PASSED
-        attached = storage.attached(info).volumes
-        added = Counter(driver for driver, _handle in wanted - attached)
-        if not any(driver in limits for driver in added):
+        attached, lingering = storage.attached(info).volumes, storage.lingering(info.node.name)
+        if len(attached) + len(lingering) + len(wanted) <= min(limits.values()):
             return PASSED
-        present = Counter(driver for driver, _handle in attached)
-        present.update(driver for driver, _handle in storage.lingering(info.node.name) - attached)
+        added = Counter(driver for driver, _handle in wanted - attached)
+        present = Counter(driver for driver, _handle in (*attached, *(lingering - attached)))
         exceeded = any(driver in limits and present[driver] + count > limits[driver] for driver, count in added.items())
         return TOO_MANY if exceeded else PASSED
 

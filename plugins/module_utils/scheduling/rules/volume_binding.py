@@ -36,6 +36,10 @@ class Offer(t.NamedTuple):
     unsure: bool
 
 
+_ENOUGH = Offer(PASSED, unsure=False)
+_ELSEWHERE = Offer((NO_MATCH,), unsure=False)
+
+
 def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
     """Rejects nodes from which a bound volume cannot be reached, or where a claim would find no volume and none can be made."""
     volumes = placement.volumes_of(pod)
@@ -70,9 +74,13 @@ def _reached(bound: Iterable[PersistentVolume | None], node: Node, storage: Volu
 
 
 def is_translated(volume: PersistentVolume, node: Node, storage: VolumeIndex) -> bool:
-    """A CSI driver has taken the volume's plugin over on the node; the scheduler then judges by what it makes of the volume."""
+    """The scheduler judges by other labels, because a CSI driver has taken the volume's plugin over on the node.
+
+    It makes the driver's own topology of zones (csi-translation-lib ``plugins/in_tree_volume.go``); a volume that does not speak of
+    zones stays as it is.
+    """
     plugin = in_tree_plugin(volume.spec)
-    return bool(plugin) and plugin in storage.migrated_plugins(node.name)
+    return bool(plugin) and plugin in storage.migrated_plugins(node.name) and storage.is_zonal(volume)
 
 
 def prepare_offer(claims: list[PersistentVolumeClaim], storage: VolumeIndex) -> t.Callable[[Node], Offer] | None:
@@ -88,13 +96,13 @@ def prepare_offer(claims: list[PersistentVolumeClaim], storage: VolumeIndex) -> 
 
     def offer(node: Node) -> Offer:
         if selected - {node.name}:
-            return Offer((NO_MATCH,), unsure=False)
+            return _ELSEWHERE
         missed, unsure = _match(searches, node)
         for claim in (*promised, *missed):
             reasons = makers[id(claim)](node)
             if reasons:
                 return Offer(reasons, unsure)
-        return Offer(PASSED, unsure)
+        return Offer(PASSED, unsure) if unsure else _ENOUGH
 
     return offer
 

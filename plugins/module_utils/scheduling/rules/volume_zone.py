@@ -11,14 +11,10 @@ from ...model.reasons import Reason
 from ..node_info import NodeInfo
 from ..placement import Placement
 from ..reasons import PASSED, Reasons
+from ..volume_index import BETA_LABELS, ZONE_LABELS
 
 OTHER_ZONE: Reasons = (Reason("volume_zone", "node(s) had no available volume zone"),)
 
-_BETA = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-_LABELS = (*_BETA, *_BETA.values())
 _SEPARATOR = "__"
 
 
@@ -30,18 +26,18 @@ def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] |
     wanted: list[tuple[str, frozenset[str]]] = []
     for volume in volumes.zoned:
         labels = volume.metadata.labels or {}
-        wanted += [(key, zones) for key in _LABELS if key in labels for zones in _zones(labels[key])]
+        wanted += [(key, zones) for key in ZONE_LABELS if key in labels for zones in _zones(labels[key])]
     if not wanted:
         return None
 
     def check(info: NodeInfo) -> Reasons:
         labels = info.node.labels
-        if not any(key in labels for key in _LABELS):
+        if not any(key in labels for key in ZONE_LABELS):
             return PASSED
         for key, zones in wanted:
             zone = labels.get(key)
             if zone is None:
-                zone = labels.get(_BETA.get(key, key))
+                zone = labels.get(BETA_LABELS.get(key, key))
             if zone not in zones:
                 return OTHER_ZONE
         return PASSED
