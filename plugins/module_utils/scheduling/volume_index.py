@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ..model.objects import Labels, Node, ObjectMeta, PersistentVolumeClaim, Pod, VolumeClaimTemplate
+from ..model.objects import Labels, Node, NodeSelector, ObjectMeta, PersistentVolumeClaim, Pod, VolumeClaimTemplate
 from ..model.quantity import parse_quantity, value
 from ..model.selectors import matches
 from ..model.snapshot import ClusterSnapshot
@@ -326,11 +326,12 @@ def _nodes_of(volume: PersistentVolume) -> t.Callable[[Node], bool] | None:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return None
-    reaches = compile_selector(affinity.required)
-    if not any(term.match_fields for term in affinity.required.node_selector_terms):
-        return reaches
-    # The scheduler compares the labels alone: for it the node has no name here (component-helpers ``storage/volume/helpers.go``).
-    return lambda node: reaches(Node(metadata=ObjectMeta(labels=node.metadata.labels)))
+    terms = affinity.required.node_selector_terms
+    # The scheduler compares labels alone, with a node that has no name: then a sound term's fields do not count
+    # (component-helpers ``storage/volume/helpers.go`` and ``nodeaffinity.go``). The API server admits no other fields.
+    if any(term.match_fields and not term.match_expressions for term in terms):
+        return None
+    return compile_selector(NodeSelector(tuple(replace(term, match_fields=None) for term in terms)))
 
 
 def _deciding_label(volume: PersistentVolume) -> tuple[str, tuple[str, ...]]:

@@ -121,12 +121,24 @@ def test_a_bound_volume_must_be_in_reach(volumes: list[t.Any], expected: t.Any) 
     assert said(judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(*volumes))) == expected
 
 
-def test_a_volume_s_affinity_knows_labels_and_no_node_names() -> None:
-    field = {"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}
-    open_to_all = volume("v", nodeAffinity={"required": {"nodeSelectorTerms": [{"matchFields": [field]}]}})
-    assert said(judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(open_to_all))) == {}
-    named = volume("v", nodeAffinity={"required": {"nodeSelectorTerms": [{"matchFields": [{**field, "operator": "In"}]}]}})
-    assert said(judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(named))) == CONFLICT
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}]}, {}),
+        ({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["node-1"]}]}, {}),
+        (
+            {
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-1"]}],
+                "matchExpressions": [{"key": HOST, "operator": "In", "values": ["node-2"]}],
+            },
+            {"node-1": [CONFLICT]},
+        ),
+        ({}, CONFLICT),
+    ],
+)
+def test_a_volume_s_affinity_knows_labels_and_no_node_names(term: t.Any, expected: t.Any) -> None:
+    there = volume("v", nodeAffinity={"required": {"nodeSelectorTerms": [term]}})
+    assert said(judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(there))) == expected
 
 
 @pytest.mark.parametrize(
