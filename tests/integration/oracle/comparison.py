@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodTemplate, pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling import volume_doubts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
@@ -43,7 +44,7 @@ def ask_predicates(pod: Pod, placement: Placement) -> Feasibility:
 def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> list[Disagreement]:
     """Every node on which the two differ; if none, the reasons; for the pod as it is and as its template would have it."""
     differing = [_about(name, pod, placement, found, answer) for name in sorted(_wrong_nodes(found, answer.passed))]
-    if not differing and not found.unknown and not found.unknown_nodes:
+    if not differing and not found.unknown and not found.unknown_nodes and not _hides_doubts(pod, placement, found):
         differing += _reasons(pod, found, answer, len(placement.snapshot.nodes))
     made_later = any(volume.ephemeral is not None for volume in pod.spec.volumes or ())
     if not differing and not pod.spec.runtime_class_name and not made_later:
@@ -55,6 +56,12 @@ def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
     sure, possible = set(found.feasible), {*found.feasible, *found.unknown_nodes}
     silent_yes = set() if found.unknown else sure - passed
     return silent_yes | (passed - possible)
+
+
+def _hides_doubts(pod: Pod, placement: Placement, found: Feasibility) -> bool:
+    """A node is rejected by one rule, and by an earlier one perhaps as well: its first reason is not known."""
+    doubts = volume_doubts.prepare(pod, placement)
+    return doubts is not None and any(doubts(placement.snapshot.nodes[name]) for name in found.rejected)
 
 
 def _reasons(pod: Pod, found: Feasibility, answer: Answer, node_count: int) -> list[Disagreement]:
