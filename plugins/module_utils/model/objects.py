@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
+from .labels import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, STATEFUL_SET_POD_NAME
 from .wire import Struct, field, replace
 
 Labels = dict[str, str]
 ResourceList = dict[str, str]
 IntOrString = t.Union[int, str]
+
+NEXT_REVISION = "next"
+"""Stands for the revision that a restart would make; the hashes of real revisions look different."""
 
 
 class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=False):
@@ -195,6 +199,9 @@ class TopologySpreadConstraint(ApiStruct, frozen=True):
     when_unsatisfiable: str = ""
     label_selector: t.Optional[LabelSelector] = None
     match_label_keys: t.Optional[tuple[str, ...]] = None
+    min_domains: t.Optional[int] = None
+    node_affinity_policy: t.Optional[str] = None
+    node_taints_policy: t.Optional[str] = None
 
 
 class ClaimVolumeSource(ApiStruct, frozen=True):
@@ -573,19 +580,34 @@ def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") ->
     return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))
 
 
-def pod_of_workload(workload: Workload) -> Pod:
-    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods."""
+def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> Pod:
+    """The pod that a restart of the workload would make: its template's, with what the controllers add.
+
+    That is the labels of a new revision, and for a StatefulSet the labels and the claims of the replica ``ordinal`` (its first).
+    """
+    number = workload.first_ordinal if ordinal is None else ordinal
     pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+    labels = {**(pod.metadata.labels or {}), **_controller_labels(workload, number)}
+    pod = replace(pod, metadata=replace(pod.metadata, labels=labels))
     claims = workload.spec.volume_claim_templates or ()
     if not claims:
         return pod
     own = tuple(
         Volume(
             name=claim.metadata.name,
-            persistent_volume_claim=ClaimVolumeSource(
-                claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{workload.first_ordinal}"
-            ),
+            persistent_volume_claim=ClaimVolumeSource(claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{number}"),
         )
         for claim in claims
     )
     return replace(pod, spec=replace(pod.spec, volumes=(*(pod.spec.volumes or ()), *own)))
+
+
+def _controller_labels(workload: Workload, ordinal: int) -> Labels:
+    """Kubernetes ``pkg/controller``: ``deployment/sync.go`` and ``statefulset/stateful_set_utils.go``."""
+    if workload.kind != "StatefulSet":
+        return {POD_TEMPLATE_HASH: NEXT_REVISION}
+    return {
+        CONTROLLER_REVISION_HASH: NEXT_REVISION,
+        STATEFUL_SET_POD_NAME: f"{workload.metadata.name}-{ordinal}",
+        POD_INDEX: str(ordinal),
+    }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
+from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from .objects import (
     HorizontalPodAutoscaler,
     LimitRange,
@@ -22,8 +23,6 @@ from .objects import (
     Workload,
 )
 
-POD_TEMPLATE_HASH = "pod-template-hash"
-CONTROLLER_REVISION_HASH = "controller-revision-hash"
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
 

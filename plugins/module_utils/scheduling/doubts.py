@@ -64,10 +64,6 @@ def _has_pod_affinity(pod: Pod) -> bool:
     return bool(affinity.pod_affinity.required_during_scheduling_ignored_during_execution)
 
 
-def _has_hard_spread(pod: Pod) -> bool:
-    return any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in pod.spec.topology_spread_constraints or ())
-
-
 def _claims_devices(pod: Pod) -> bool:
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     requests = (container.resources.requests for container in containers if container.resources is not None)
@@ -106,7 +102,6 @@ _OF_POD: tuple[tuple[t.Callable[[Pod], bool], Reason], ...] = (
         lambda pod: any(binds_to_nodes(volume) for volume in pod.spec.volumes or ()),
         Reason("volumes", "volumes of the pod may bind it to nodes"),
     ),
-    (_has_hard_spread, Reason("topology_spread", "spread constraints with DoNotSchedule are not judged")),
     (_has_pod_affinity, Reason("pod_affinity", "required pod affinity is not judged")),
     (
         lambda pod: bool(required_anti_affinity(pod)),

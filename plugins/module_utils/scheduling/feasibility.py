@@ -20,7 +20,7 @@ from .eligibility import static_checks
 from .node_info import NodeInfo
 from .placement import Placement
 from .reasons import PASSED, Reasons
-from .rules import node_declared_features, node_ports, node_resources
+from .rules import node_declared_features, node_ports, node_resources, pod_topology_spread
 
 DEFAULT_SCHEDULERS = frozenset({"default-scheduler"})
 
@@ -51,13 +51,15 @@ def find_feasible(
     *,
     node_names: Iterable[str] | None = None,
     schedulers: frozenset[str] = DEFAULT_SCHEDULERS,
+    across_nodes: bool = True,
 ) -> Feasibility:
     """Judge the pod against every node, or those of ``node_names`` that the snapshot has.
 
     The pod may be one that a template would make (``model.pod_of_template``); its status does not count. ``schedulers`` are the
-    names of schedulers known to have the default plugins. Raises QuantityError, which names the object.
+    names of schedulers known to have the default plugins. Without ``across_nodes`` the rules that count pods of other nodes as well
+    are not asked. Raises QuantityError, which names the object.
     """
-    check = _checker(pod, placement)
+    check = _checker(pod, placement, prepare_across_nodes(pod, placement) if across_nodes else None)
     doubts_on = prepare_doubts(pod, placement)
     feasible: list[str] = []
     rejected: dict[str, Reasons] = {}
@@ -75,14 +77,22 @@ def find_feasible(
     return Feasibility(tuple(feasible), rejected, pod_doubts(pod, placement, schedulers), unknown_nodes)
 
 
-def _checker(pod: Pod, placement: Placement) -> t.Callable[[str], Reasons]:
+def prepare_across_nodes(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+    """The rules whose answer on a node depends on the pods of other nodes as well; None if they have nothing to say about the pod.
+
+    The answers follow what changes in the placement afterwards.
+    """
+    return pod_topology_spread.prepare(pod, placement)
+
+
+def _checker(pod: Pod, placement: Placement, across: t.Callable[[NodeInfo], Reasons] | None) -> t.Callable[[str], Reasons]:
     """The rules in the scheduler's order; those that have nothing to say about the pod are left out."""
     static = static_checks(pod)
     ports = node_ports.prepare(pod)
     room = node_resources.prepare(pod)
     features = node_declared_features.prepare(pod)
     nodes = placement.snapshot.nodes
-    dynamic = [rule for rule in (ports, room) if rule is not None]
+    dynamic = [rule for rule in (ports, room, across) if rule is not None]
 
     def check(name: str) -> Reasons:
         node = nodes[name]

@@ -9,8 +9,18 @@ from collections.abc import Iterable, Iterator
 
 from ..model.objects import Node, Pod, PodAffinityTerm
 from ..model.snapshot import ClusterSnapshot
+from .counted_nodes import CountedNodes
+from .labelled_pods import LabelledPods
 from .node_info import NodeInfo, PodLoad
 from .resources import allocatable
+
+
+class Change(t.NamedTuple):
+    """A pod that has come to a node (``amount`` 1) or left it (-1)."""
+
+    pod: Pod
+    node_name: str
+    amount: int
 
 
 class Placement:
@@ -24,6 +34,7 @@ class Placement:
         self._changed: dict[str, NodeInfo] = {}
         # Pods that are not where the snapshot has them: with their new node, or None where they have left.
         self._moved: dict[str, tuple[Pod, str] | None] = {}
+        self._changes: list[Change] = []
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Placement:
@@ -40,7 +51,23 @@ class Placement:
         other = Placement(self._read)
         other._changed = dict(self._changed)
         other._moved = dict(self._moved)
+        other._changes = list(self._changes)
         return other
+
+    @property
+    def changes(self) -> t.Sequence[Change]:
+        """What is different from the snapshot, in the order in which it came about. It only ever grows."""
+        return self._changes
+
+    @property
+    def pods_by_label(self) -> LabelledPods:
+        """The pods as the snapshot has them, by label."""
+        return self._read.pods_by_label
+
+    @property
+    def counted_nodes(self) -> CountedNodes:
+        """The nodes over which spread constraints count."""
+        return self._read.counted_nodes
 
     def in_order(self, node_names: Iterable[str] | None) -> list[str]:
         """Those of the nodes that the snapshot has, in its order; all of them for None."""
@@ -65,7 +92,10 @@ class Placement:
         node_name = self._home(key, pod)
         self._moved[key] = None
         if node_name in self.snapshot.nodes:
-            self._changed[node_name] = self.info(node_name).without_pod(key)
+            info = self.info(node_name)
+            if key in info.pods:
+                self._changes.append(Change(info.pods[key][0], node_name, -1))
+            self._changed[node_name] = info.without_pod(key)
 
     def assign(self, pod: Pod, node_name: str) -> None:
         """The pod now runs on the node, and no longer where it was before.
@@ -78,6 +108,7 @@ class Placement:
         key = pod_key(pod)
         self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))
         self._moved[key] = (pod, node_name)
+        self._changes.append(Change(pod, node_name, 1))
 
     def nominations(self) -> dict[str, list[Pod]]:
         """Node name to the pending pods that the scheduler has promised it to."""
@@ -108,6 +139,8 @@ class _SnapshotPlacement:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
+        self.pods_by_label = LabelledPods(snapshot)
+        self.counted_nodes = CountedNodes(snapshot.nodes)
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
         self._infos: dict[str, NodeInfo] = {}
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}

@@ -17,7 +17,7 @@ from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
 from ..scheduling.domains import domain_of
-from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.feasibility import Feasibility, find_feasible, prepare_across_nodes
 from ..scheduling.placement import Placement
 from .bounds import partition, rollout_bounds, update_strategy_type
 
@@ -65,10 +65,11 @@ class RestartSimulation:
         self._keys = list(topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
-        self._pod = pod_of_workload(workload)
+        self._become(pod_of_workload(workload))
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
         self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
+        # What the rules say that look at a node alone.
         self._feasible: dict[str, bool] = {}
         self._first: t.Optional[Feasibility] = None
 
@@ -100,8 +101,7 @@ class RestartSimulation:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._take_away(old)
             room_for = replicas + self._max_surge - len(old) - len(self._new)
-            for _number in range(max(1, min(room_for, replicas - len(self._new)))):
-                self._place()
+            self._place_some(max(1, min(room_for, replicas - len(self._new))))
 
     def _take_away(self, old: list[Pod]) -> None:
         # Of ready pods the controller takes one from the node with most of them (ReplicaSet's ranking when scaling down).
@@ -125,6 +125,7 @@ class RestartSimulation:
         for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
                 self._leave(by_ordinal[number])
+            self._become(pod_of_workload(self._workload, ordinal=number))
             self._place()
 
     def _leave(self, pod: Pod) -> None:
@@ -132,15 +133,32 @@ class RestartSimulation:
         self._per_node[pod.spec.node_name] -= 1
         self._look_again_at(pod.spec.node_name)
 
+    def _become(self, pod: Pod) -> None:
+        """The pods that come next are like this one."""
+        self._pod = pod
+        self._across = prepare_across_nodes(pod, self._placement)
+
+    def _place_some(self, count: int) -> None:
+        """At least one; once one is there, an old pod may leave and make way for the others."""
+        self._place()
+        for _number in range(1, count):
+            if not self._try_to_place():
+                return
+
     def _place(self) -> None:
+        if not self._try_to_place():
+            raise _NoRoom(self._judge(self._candidates))
+
+    def _try_to_place(self) -> bool:
         node = self._emptiest(self._feasible_nodes())
         if node is None:
-            raise _NoRoom(self._judge(self._candidates))
+            return False
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)
         self._count(node)
         self._look_again_at(node)
+        return True
 
     def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:
         """The first node with the least fullness; in a big cluster an empty one comes soon, and none can be emptier."""
@@ -174,13 +192,20 @@ class RestartSimulation:
             self._feasible = dict.fromkeys(self._candidates, False)
             self._first = self._judge(self._candidates)
             self._accept(self._first)
-        return (name for name, feasible in self._feasible.items() if feasible)
+            if self._across is not None:
+                self._accept(self._judge_alone(self._first.rejected))
+        open_nodes = (name for name, feasible in self._feasible.items() if feasible)
+        across = self._across
+        if across is None:
+            return open_nodes
+        return (name for name in open_nodes if not across(self._placement.info(name)))
 
     def _look_again_at(self, node: str) -> None:
-        # Only the nodes that a pod left or came to can change their answer: without this, each step would ask all of them.
+        # Only the nodes that a pod left or came to can change their answer, but for rules across nodes, which are asked anew
+        # each time: without this, each step would ask all rules about all nodes.
         if node in self._feasible:
             self._feasible[node] = False
-            self._accept(self._judge([node]))
+            self._accept(self._judge_alone([node]))
 
     def _accept(self, feasibility: Feasibility) -> None:
         if feasibility.unknown and not self._accept_unknown:
@@ -188,5 +213,8 @@ class RestartSimulation:
         self._feasible.update(dict.fromkeys(feasibility.feasible, True))
         self._feasible.update(dict.fromkeys(feasibility.unknown_nodes, self._accept_unknown))
 
-    def _judge(self, names: Sequence[str]) -> Feasibility:
+    def _judge(self, names: Iterable[str]) -> Feasibility:
         return find_feasible(self._pod, self._placement, node_names=names)
+
+    def _judge_alone(self, names: Iterable[str]) -> Feasibility:
+        return find_feasible(self._pod, self._placement, node_names=names, across_nodes=False)

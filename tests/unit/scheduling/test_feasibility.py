@@ -52,7 +52,6 @@ def test_readiness_is_not_the_scheduler_s_business() -> None:
         ({"schedulingGates": [{"name": "wait"}]}, "scheduling_gates"),
         ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "volumes"),
         ({"volumes": [{"name": "data", "ephemeral": {}}]}, "volumes"),
-        ({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}]}, "topology_spread"),
         ({"affinity": anti_affinity({"app": "web"})}, "pod_anti_affinity"),
         ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOST}]}}}, "pod_affinity"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resource_claims"),
