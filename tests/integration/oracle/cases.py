@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.topology_spread import pod_labels, spread_constraints
 
 Json = dict[str, Any]
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 NODE_COUNT = 15
-EXISTING_COUNT = 24
+EXISTING_COUNT = 36
 INCOMING_COUNT = 32
 RUNTIME_CLASSES = {"light": {"cpu": "100m"}, "heavy": {"cpu": "500m", "memory": "256Mi"}}
 NAMESPACES = ("default", "oracle")
@@ -93,7 +94,7 @@ def nodes(draw: Draw, name: str) -> Json:
         some_of(
             cpu=of("2", "1", "1500m", "0.5", "4"),
             memory=of("2Gi", "1Gi", "1G", "1073741825", "1500M"),
-            pods=of("110", "110", "3", "2", "1"),
+            pods=of("110", "110", "110", "110", "3", "2", "1"),
         )
     )
     if chance(draw, 8):
@@ -188,13 +189,18 @@ def pod_specs(draw: Draw) -> Json:
     return spec
 
 
+def bare_specs() -> st.SearchStrategy[Json]:
+    """Pods that ask for nothing, so that rules other than those about room decide."""
+    return st.builds(lambda: {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0})
+
+
 # --- pods that run ----------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def existing_pods(draw: Draw) -> Existing:
     """A pod on one of the nodes: starting, running, resized, finished or on its way out."""
-    spec = draw(pod_specs()) | {"nodeName": f"node-{draw(st.integers(0, NODE_COUNT - 1))}"}
+    spec = draw(bare_specs() if chance(draw, 4) else pod_specs()) | {"nodeName": f"node-{draw(st.integers(0, NODE_COUNT - 1))}"}
     if chance(draw, 2):
         spec["affinity"] = draw(anti_affinities())
     phase = draw(of("Running", "Running", "Running", "Pending", "Unknown", "Succeeded", "Failed"))
@@ -204,7 +210,7 @@ def existing_pods(draw: Draw) -> Existing:
         # (HostPortInfo.Remove): pods that it has placed itself never come to that.
         _drop_host_ports(spec)
     status = {"phase": phase} | (draw(resized(spec)) if chance(draw, 4) else {})
-    manifest = {"metadata": {"namespace": draw(of(*NAMESPACES)), "labels": {"app": draw(of("web", "db"))}}, "spec": spec}
+    manifest = {"metadata": {"namespace": draw(of(*NAMESPACES)), "labels": draw(pod_labels())}, "spec": spec}
     return Existing(manifest, status if phase != "Pending" or len(status) > 1 else None, not finished and chance(draw, 1))
 
 
@@ -248,13 +254,15 @@ def _resized_container(draw: Draw, container: Json) -> Json:
 @st.composite
 def incoming_pods(draw: Draw) -> Json:
     """A pod for the scheduler under observation."""
-    spec = draw(pod_specs()) | {"schedulerName": SCHEDULER_NAME}
+    spread = chance(draw, 5)
+    bare = spread and chance(draw, 8)
+    spec = draw(bare_specs() if bare else pod_specs()) | {"schedulerName": SCHEDULER_NAME}
     if chance(draw, 5):
         spec["tolerations"] = draw(st.lists(tolerations(), min_size=1, max_size=3))
-    if chance(draw, 2):
+    if chance(draw, 1 if bare else 2):
         spec["nodeSelector"] = {key: draw(of(*LABEL_VALUES[key])) for key in LABEL_VALUES if chance(draw, 4)}
     affinity: Json = {}
-    if chance(draw, 4):
+    if chance(draw, 2 if bare else 4):
         affinity |= draw(node_affinities())
     if chance(draw, 1):
         affinity |= draw(anti_affinities())
@@ -262,7 +270,9 @@ def incoming_pods(draw: Draw) -> Json:
         spec["affinity"] = affinity
     if chance(draw, 1):
         spec["containers"][0] |= draw(restart_rules())
-    metadata = {"namespace": draw(of(*NAMESPACES)), "labels": {"app": draw(of("web", "db"))}}
+    if spread:
+        spec["topologySpreadConstraints"] = draw(spread_constraints())
+    metadata = {"namespace": draw(of(*NAMESPACES)), "labels": draw(pod_labels())}
     return {"metadata": metadata, "spec": spec}
 
 
