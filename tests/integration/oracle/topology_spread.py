@@ -37,7 +37,7 @@ def _constraints(draw: Draw, topology_key: str) -> Json:
         "nodeTaintsPolicy": st.sampled_from((None, "Honor", "Ignore")),
     }
     if found["whenUnsatisfiable"] == "DoNotSchedule":
-        optional["minDomains"] = st.sampled_from((None, None, 1, 2, 3, 4, 14))
+        optional["minDomains"] = st.sampled_from((None, None, 1, 2, 4, 4, 14))
     drawn = {name: draw(strategy) for name, strategy in optional.items()}
     drawn["labelSelector"] = draw(_selectors())
     if drawn["labelSelector"] is not None:

@@ -75,7 +75,7 @@ class _Spread:
 
     def is_full(self, domain: str) -> bool:
         """One more pod in the domain would be too many."""
-        return self._counts[domain] - self._fewest > self._allowed
+        return self._counts.get(domain, 0) - self._fewest > self._allowed
 
     def follow(self, changes: t.Iterable[Change]) -> None:
         """Count what has changed in the placement."""
