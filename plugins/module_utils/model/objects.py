@@ -163,6 +163,7 @@ class PodAffinityTerm(ApiStruct, frozen=True):
     topology_key: str = ""
     namespace_selector: t.Optional[LabelSelector] = None
     match_label_keys: t.Optional[tuple[str, ...]] = None
+    mismatch_label_keys: t.Optional[tuple[str, ...]] = None
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True):
@@ -562,20 +563,67 @@ class PersistentVolumeClaim(ApiStruct, frozen=True):
     status: PodStatus = field(default_factory=PodStatus)
 
 
+NEW_REVISION = "new-revision"
+_REVISION_LABELS = {"Deployment": ("pod-template-hash",), "StatefulSet": ("controller-revision-hash",)}
+
+
 def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") -> Pod:
-    """The pod that a workload's template would make in ``namespace``, as far as placement is concerned."""
+    """The pod that a workload's template would make in ``namespace``, as far as placement is concerned.
+
+    Its affinity terms are merged with their label keys, as the API server merges them when it creates a pod.
+    """
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,
     )
-    return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))
+    return Pod(metadata=metadata, spec=_with_merged_terms(template.spec, template.metadata.labels or {}), status=PodStatus(phase="Pending"))
+
+
+def _with_merged_terms(spec: PodSpec, labels: Labels) -> PodSpec:
+    """``matchLabelKeys`` and ``mismatchLabelKeys`` as selectors (kubernetes ``pkg/registry/core/pod/strategy.go``)."""
+    affinity = spec.affinity
+    if affinity is None or not any(_has_label_keys(part) for part in (affinity.pod_affinity, affinity.pod_anti_affinity)):
+        return spec
+    merged = replace(
+        affinity,
+        pod_affinity=_merged(affinity.pod_affinity, labels),
+        pod_anti_affinity=_merged(affinity.pod_anti_affinity, labels),
+    )
+    return replace(spec, affinity=merged)
+
+
+def _has_label_keys(part: PodAffinity | None) -> bool:
+    terms = part.required_during_scheduling_ignored_during_execution if part is not None else None
+    return any(term.match_label_keys or term.mismatch_label_keys for term in terms or ())
+
+
+def _merged(part: PodAffinity | None, labels: Labels) -> PodAffinity | None:
+    if part is None or not _has_label_keys(part):
+        return part
+    terms = part.required_during_scheduling_ignored_during_execution or ()
+    return replace(part, required_during_scheduling_ignored_during_execution=tuple(_merged_term(term, labels) for term in terms))
+
+
+def _merged_term(term: PodAffinityTerm, labels: Labels) -> PodAffinityTerm:
+    selector = term.label_selector
+    if selector is None:
+        return term
+    keys = [("In", key) for key in term.match_label_keys or ()] + [("NotIn", key) for key in term.mismatch_label_keys or ()]
+    own = [LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],)) for operator, key in keys if key in labels]
+    merged = replace(selector, match_expressions=(*(selector.match_expressions or ()), *own))
+    return replace(term, label_selector=merged)
 
 
 def pod_of_workload(workload: Workload) -> Pod:
-    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods."""
-    pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+    """The next pod of a workload after a restart: its template's, with a volume for each claim that a StatefulSet makes for its pods.
+
+    Its revision label has a value that no present pod has, because a restart makes a new revision.
+    """
+    template = workload.spec.template
+    labels = {**(template.metadata.labels or {}), **dict.fromkeys(_REVISION_LABELS.get(workload.kind, ()), NEW_REVISION)}
+    pod = pod_of_template(workload.metadata.namespace, replace(template, metadata=replace(template.metadata, labels=labels)))
     claims = workload.spec.volume_claim_templates or ()
     if not claims:
         return pod

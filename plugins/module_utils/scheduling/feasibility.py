@@ -7,22 +7,21 @@ Source: kubernetes ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) with 
 
 from __future__ import annotations
 
-import typing as t
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..model.objects import Pod
 from ..model.reasons import Reason
-from .doubts import pod_doubts
+from .doubts import NOMINATED, pod_doubts
 from .doubts import prepare as prepare_doubts
 from .eligibility import static_checks
 from .node_info import NodeInfo
+from .nominations import Ahead, ahead_of
 from .placement import Placement
+from .profile import STOCK, STOCK_PROFILES, Profile, Profiles
 from .reasons import PASSED, Reasons
-from .rules import node_declared_features, node_ports, node_resources
-
-DEFAULT_SCHEDULERS = frozenset({"default-scheduler"})
+from .rules import inter_pod_affinity, node_declared_features, node_ports, node_resources
 
 
 @dataclass(frozen=True)
@@ -50,51 +49,90 @@ def find_feasible(
     placement: Placement,
     *,
     node_names: Iterable[str] | None = None,
-    schedulers: frozenset[str] = DEFAULT_SCHEDULERS,
+    profiles: Profiles = STOCK_PROFILES,
 ) -> Feasibility:
     """Judge the pod against every node, or those of ``node_names`` that the snapshot has.
 
-    The pod may be one that a template would make (``model.pod_of_template``); its status does not count. ``schedulers`` are the
-    names of schedulers known to have the default plugins. Raises QuantityError, which names the object.
+    The pod may be one that a template would make (``model.pod_of_template``); its status does not count. ``profiles`` are those of
+    the scheduler: a pod of another one is judged by the stock profile, which is then a doubt. Raises QuantityError, which names
+    the object.
     """
-    check = _checker(pod, placement)
-    doubts_on = prepare_doubts(pod, placement)
+    judge = _Judge(pod, placement, profiles.get(pod.spec.scheduler_name, STOCK))
+    promised = ahead_of(pod, placement, profiles)
     feasible: list[str] = []
     rejected: dict[str, Reasons] = {}
     unknown_nodes: dict[str, Reasons] = {}
     for name in placement.in_order(node_names):
-        reasons = check(name)
+        reasons, doubts = judge.verdict(name) if name not in promised else judge.verdict_beside(promised[name], name)
         if reasons:
             rejected[name] = reasons
-            continue
-        doubts = doubts_on(placement.snapshot.nodes[name]) if doubts_on is not None else PASSED
-        if doubts:
+        elif doubts:
             unknown_nodes[name] = doubts
         else:
             feasible.append(name)
-    return Feasibility(tuple(feasible), rejected, pod_doubts(pod, placement, schedulers), unknown_nodes)
+    return Feasibility(tuple(feasible), rejected, pod_doubts(pod, placement, profiles), unknown_nodes)
 
 
-def _checker(pod: Pod, placement: Placement) -> t.Callable[[str], Reasons]:
+Verdict = tuple[Reasons, Reasons]
+"""Why a node is out, and, where it is not, what cannot be judged on it."""
+
+
+class _Judge:
     """The rules in the scheduler's order; those that have nothing to say about the pod are left out."""
-    static = static_checks(pod)
-    ports = node_ports.prepare(pod)
-    room = node_resources.prepare(pod)
-    features = node_declared_features.prepare(pod)
-    nodes = placement.snapshot.nodes
-    dynamic = [rule for rule in (ports, room) if rule is not None]
 
-    def check(name: str) -> Reasons:
-        node = nodes[name]
-        for on_node in static:
+    def __init__(self, pod: Pod, placement: Placement, profile: Profile, *, skipped: Sequence[bool] = ()) -> None:
+        self._pod, self._placement, self._profile = pod, placement, profile
+        self._static = static_checks(pod, profile)
+        dynamic = (
+            node_ports.prepare(pod),
+            node_resources.prepare(pod, profile),
+            inter_pod_affinity.prepare(pod, placement),
+        )
+        self._skipped = skipped or [rule is None for rule in dynamic]
+        self._dynamic = [rule for rule, skip in zip(dynamic, self._skipped) if rule is not None and not skip]
+        self._features = node_declared_features.prepare(pod)
+        self._doubts = prepare_doubts(pod, placement)
+
+    def verdict(self, name: str) -> Verdict:
+        """About the node as it is."""
+        reasons = self._reasons(name)
+        if reasons or self._doubts is None:
+            return reasons, PASSED
+        return PASSED, self._doubts(self._placement.snapshot.nodes[name])
+
+    def verdict_beside(self, ahead: Ahead, name: str) -> Verdict:
+        """About the node that is promised to other pods: it must do with them and without, because they may never come."""
+        reasons, doubts = self._with(ahead.sure, name).verdict(name) if ahead.sure else (PASSED, PASSED)
+        if reasons:
+            return reasons, PASSED
+        reasons, more_doubts = self.verdict(name)
+        if reasons:
+            return reasons, PASSED
+        if ahead.possible and any(self._with([*ahead.sure, *ahead.possible], name).verdict(name)):
+            return PASSED, NOMINATED
+        return PASSED, doubts or more_doubts
+
+    def _with(self, nominated: Sequence[Pod], name: str) -> _Judge:
+        placement = self._placement.fork()
+        for pod in nominated:
+            placement.assign(pod, name)
+        # A plugin that has nothing to say before nominated pods are looked at is not asked with them either.
+        return _Judge(self._pod, placement, self._profile, skipped=self._skipped)
+
+    def _reasons(self, name: str) -> Reasons:
+        node = self._placement.snapshot.nodes[name]
+        for on_node in self._static:
             reasons = on_node(node)
             if reasons:
                 return reasons
-        info: NodeInfo = placement.info(name)
-        for on_info in dynamic:
+        info: NodeInfo = self._placement.info(name)
+        for on_info in self._dynamic:
             reasons = on_info(info)
             if reasons:
                 return reasons
-        return features(node) if features is not None else PASSED
+        return self._features(node) if self._features is not None else PASSED
 
-    return check
+
+def reach(pod: Pod, moved: Pod, node_name: str, placement: Placement) -> Iterable[str]:
+    """The nodes whose answer about ``pod`` may be another when ``moved`` comes to the node or leaves it; always the node itself."""
+    return inter_pod_affinity.reach(pod, moved, node_name, placement)

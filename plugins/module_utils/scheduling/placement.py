@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 
-from ..model.objects import Node, Pod, PodAffinityTerm
+from ..model.objects import Node, Pod
 from ..model.snapshot import ClusterSnapshot
 from .node_info import NodeInfo, PodLoad
+from .pod_groups import GroupKey, PodGroup, PodGroups, count_on
 from .resources import allocatable
 
 
@@ -24,6 +25,8 @@ class Placement:
         self._changed: dict[str, NodeInfo] = {}
         # Pods that are not where the snapshot has them: with their new node, or None where they have left.
         self._moved: dict[str, tuple[Pod, str] | None] = {}
+        # How many more pods of a group are on a node than the snapshot has there.
+        self._shifted: dict[GroupKey, PodGroup] = {}
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Placement:
@@ -40,6 +43,7 @@ class Placement:
         other = Placement(self._read)
         other._changed = dict(self._changed)
         other._moved = dict(self._moved)
+        other._shifted = {key: PodGroup(group.pod, dict(group.nodes)) for key, group in self._shifted.items()}
         return other
 
     def in_order(self, node_names: Iterable[str] | None) -> list[str]:
@@ -65,7 +69,10 @@ class Placement:
         node_name = self._home(key, pod)
         self._moved[key] = None
         if node_name in self.snapshot.nodes:
-            self._changed[node_name] = self.info(node_name).without_pod(key)
+            info = self.info(node_name)
+            if key in info.pods:
+                count_on(self._shifted, info.pods[key][0], node_name, -1)
+            self._changed[node_name] = info.without_pod(key)
 
     def assign(self, pod: Pod, node_name: str) -> None:
         """The pod now runs on the node, and no longer where it was before.
@@ -77,6 +84,7 @@ class Placement:
         self.remove(pod)
         key = pod_key(pod)
         self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))
+        count_on(self._shifted, pod, node_name)
         self._moved[key] = (pod, node_name)
 
     def nominations(self) -> dict[str, list[Pod]]:
@@ -87,14 +95,28 @@ class Placement:
                 nominated.setdefault(pod.status.nominated_node_name, []).append(pod)
         return nominated
 
-    def pods_with_anti_affinity(self) -> Iterator[tuple[Pod, Node]]:
-        """The pods with required anti-affinity, and the node of each."""
-        for pod, node in self._read.with_anti_affinity():
-            if pod_key(pod) not in self._moved:
-                yield pod, node
-        for home in self._moved.values():
-            if home is not None and required_anti_affinity(home[0]):
-                yield home[0], self.snapshot.nodes[home[1]]
+    @property
+    def groups(self) -> PodGroups:
+        """The snapshot's pods on nodes by group; ``shifts`` are to be added."""
+        return self._read.groups()
+
+    @property
+    def shifts(self) -> Iterable[PodGroup]:
+        """Changes on top of the snapshot: how many more pods of a group are on a node, or fewer."""
+        return self._shifted.values()
+
+    @property
+    def kept(self) -> dict[t.Any, t.Any]:
+        """Where a rule may keep what it worked out from the snapshot alone, for all forks."""
+        return self._read.kept
+
+    def nodes_by_domain(self, topology_key: str) -> Mapping[str, list[str]]:
+        """The names of the nodes in each domain of the key."""
+        return self._read.nodes_by_domain(topology_key)
+
+    def priority_of_class(self, name: str) -> int | None:
+        """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
+        return self._read.priorities().get(name)
 
     def _home(self, key: str, pod: Pod) -> str:
         if key in self._moved:
@@ -113,7 +135,10 @@ class _SnapshotPlacement:
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
-        self._with_anti_affinity: list[tuple[Pod, Node]] | None = None
+        self._groups: PodGroups | None = None
+        self._domains: dict[str, dict[str, list[str]]] = {}
+        self._priorities: dict[str, int | None] | None = None
+        self.kept: dict[t.Any, t.Any] = {}
 
     def info(self, node_name: str) -> NodeInfo:
         info = self._infos.get(node_name)
@@ -130,15 +155,33 @@ class _SnapshotPlacement:
             self._nominated = [pod for pod in pending if not pod.terminal]
         return self._nominated
 
-    def with_anti_affinity(self) -> list[tuple[Pod, Node]]:
-        if self._with_anti_affinity is None:
-            nodes = self.snapshot.nodes
-            self._with_anti_affinity = [
-                (pod, nodes[pod.spec.node_name])
-                for pod in self.snapshot.pods
-                if required_anti_affinity(pod) and pod.spec.node_name in nodes and not pod.terminal
-            ]
-        return self._with_anti_affinity
+    def groups(self) -> PodGroups:
+        if self._groups is None:
+            groups: dict[GroupKey, PodGroup] = {}
+            for pod in self.snapshot.pods:
+                if pod.spec.node_name in self.snapshot.nodes and not pod.terminal:
+                    count_on(groups, pod, pod.spec.node_name)
+            self._groups = PodGroups(groups.values())
+        return self._groups
+
+    def nodes_by_domain(self, topology_key: str) -> dict[str, list[str]]:
+        domains = self._domains.get(topology_key)
+        if domains is None:
+            domains = self._domains[topology_key] = {}
+            for node in self.snapshot.nodes.values():
+                if topology_key in node.labels:
+                    domains.setdefault(node.labels[topology_key], []).append(node.name)
+        return domains
+
+    def priorities(self) -> dict[str, int | None]:
+        if self._priorities is None:
+            found: dict[str, int | None] = {}
+            for pod in self.snapshot.pods:
+                name, priority = pod.spec.priority_class_name, pod.spec.priority
+                if name and found.setdefault(name, priority) != priority:
+                    found[name] = None
+            self._priorities = found
+        return self._priorities
 
     def _load(self, pod: Pod) -> PodLoad:
         # Siblings share their parts (model/sharing.py), so their load is worked out once. The pod is kept with it: what it
@@ -176,11 +219,3 @@ def pod_key(pod: Pod) -> str:
     if not metadata.uid and not metadata.name:
         raise ValueError("a pod without uid and name cannot be placed: give simulated pods a uid of their own")
     return metadata.uid or f"{metadata.namespace}/{metadata.name}"
-
-
-def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The terms of required pod anti-affinity."""
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.pod_anti_affinity is None:
-        return ()
-    return affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution or ()

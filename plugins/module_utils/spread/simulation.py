@@ -17,7 +17,7 @@ from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
 from ..scheduling.domains import domain_of
-from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.feasibility import Feasibility, find_feasible, reach
 from ..scheduling.placement import Placement
 from .bounds import partition, rollout_bounds, update_strategy_type
 
@@ -130,7 +130,7 @@ class RestartSimulation:
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)
         self._per_node[pod.spec.node_name] -= 1
-        self._look_again_at(pod.spec.node_name)
+        self._look_again(pod, pod.spec.node_name)
 
     def _place(self) -> None:
         node = self._emptiest(self._feasible_nodes())
@@ -140,7 +140,7 @@ class RestartSimulation:
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)
         self._count(node)
-        self._look_again_at(node)
+        self._look_again(self._pod, node)
 
     def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:
         """The first node with the least fullness; in a big cluster an empty one comes soon, and none can be emptier."""
@@ -176,11 +176,12 @@ class RestartSimulation:
             self._accept(self._first)
         return (name for name, feasible in self._feasible.items() if feasible)
 
-    def _look_again_at(self, node: str) -> None:
-        # Only the nodes that a pod left or came to can change their answer: without this, each step would ask all of them.
-        if node in self._feasible:
-            self._feasible[node] = False
-            self._accept(self._judge([node]))
+    def _look_again(self, moved: Pod, node: str) -> None:
+        # Only the nodes in reach of what left or came can change their answer: without this, each step would ask all of them.
+        names = [name for name in reach(self._pod, moved, node, self._placement) if name in self._feasible]
+        if names:
+            self._feasible.update(dict.fromkeys(names, False))
+            self._accept(self._judge(names))
 
     def _accept(self, feasibility: Feasibility) -> None:
         if feasibility.unknown and not self._accept_unknown:

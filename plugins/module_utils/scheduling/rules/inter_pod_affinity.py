@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Required affinity and anti-affinity between pods (kubernetes ``plugins/interpodaffinity/filtering.go``).
+
+Where a term asks for labels of a namespace that could not be read, whom it selects is not known: such pods count as possible.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Iterator
+
+from ...model.objects import LabelSelector, Namespace, Node, Pod, PodAffinityTerm
+from ...model.reasons import Reason
+from ...model.selectors import matches
+from ..node_info import NodeInfo
+from ..placement import Placement
+from ..pod_groups import PodGroup, group_key, required_anti_affinity, required_pod_affinity
+from ..reasons import PASSED, Reasons
+
+AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
+ANTI_AFFINITY: Reasons = (Reason("pod_anti_affinity", "node(s) didn't match pod anti-affinity rules"),)
+EXISTING_ANTI_AFFINITY: Reasons = (Reason("existing_pod_anti_affinity", "node(s) didn't satisfy existing pods anti-affinity rules"),)
+NAMESPACE_NOT_READ: Reasons = (Reason("namespace_labels", "a pod affinity term asks for labels of a namespace that could not be read"),)
+
+
+def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+    """Rejects nodes in domains that the pod's terms, or those of the pods that run, keep it out of.
+
+    None where nobody surely has such a term: the scheduler then skips its plugin, also when it looks at nominated pods with terms.
+    """
+    matching = _Matching.of(pod, placement)
+    return None if matching.says_nothing else lambda info: matching.rejection(info.node)
+
+
+def prepare_doubts(pod: Pod, placement: Placement) -> t.Callable[[Node], Reasons] | None:
+    """What is not known about nodes that ``prepare`` lets pass; None where all is known."""
+    matching = _Matching.of(pod, placement)
+    return matching.doubt if matching.has_doubts else None
+
+
+def reach(pod: Pod, moved: Pod, node_name: str, placement: Placement) -> Iterable[str]:
+    """The nodes whose answer about ``pod`` may be another when ``moved`` comes to the node or leaves it."""
+    if required_pod_affinity(pod):
+        # Whether any pod matches at all counts on every node.
+        return placement.snapshot.nodes
+    node = placement.snapshot.nodes.get(node_name)
+    if node is None:
+        return ()
+    found = {node_name}
+    keys = {term.topology_key for term in (*required_anti_affinity(pod), *required_anti_affinity(moved))}
+    for key in keys.intersection(node.labels):
+        found.update(placement.nodes_by_domain(key)[node.labels[key]])
+    return found
+
+
+class _Tally:
+    """How many pods match in each domain: surely, or perhaps."""
+
+    Pairs = dict[tuple[str, str], int]
+
+    def __init__(self, sure: Pairs | None = None, possible: Pairs | None = None) -> None:
+        self.sure = sure or {}
+        self.possible = possible or {}
+
+    def copy(self) -> _Tally:
+        return _Tally(dict(self.sure), dict(self.possible))
+
+    def add(self, group: PodGroup, topology_key: str, nodes: dict[str, Node], *, surely: bool) -> None:
+        """Count the group's pods in their domains of the key; a negative number takes away what was counted before."""
+        pairs = self.sure if surely else self.possible
+        for name, number in group.nodes.items():
+            domain = nodes[name].labels.get(topology_key)
+            if domain is None:
+                continue
+            pair = (topology_key, domain)
+            total = pairs.get(pair, 0) + number
+            if total:
+                pairs[pair] = total
+            else:
+                pairs.pop(pair, None)
+
+
+class _Matching:
+    """Which domains hold pods that a term of the pod selects, or pods with a term that selects the pod."""
+
+    def __init__(self, pod: Pod, placement: Placement) -> None:
+        self._pod = pod
+        self._nodes = placement.snapshot.nodes
+        self._namespaces = placement.snapshot.namespaces
+        self._affinity = required_pod_affinity(pod)
+        self._anti_affinity = required_anti_affinity(pod)
+        # Whether the pod is one that its own affinity asks for.
+        self._self_affine = bool(self._affinity) and self._all_select(pod)
+        self._near = _Tally()
+        self._apart = _Tally()
+        self._repelling = _Tally()
+
+    @classmethod
+    def of(cls, pod: Pod, placement: Placement) -> _Matching:
+        """With what the snapshot gives worked out once for all forks and for pods of the same template."""
+        key = (cls, group_key(pod))
+        known: _Matching | None = placement.kept.get(key)
+        if known is None:
+            known = placement.kept[key] = cls(pod, placement)
+            known._count_snapshot(placement)
+        return known._shifted(placement.shifts)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Nobody surely has a term."""
+        return not (self._affinity or self._anti_affinity or self._repelling.sure)
+
+    @property
+    def has_doubts(self) -> bool:
+        """Something depends on the labels of a namespace that could not be read."""
+        unknown = self._near.possible or self._apart.possible or self._repelling.possible
+        return bool(unknown) or self._self_affine is None
+
+    def rejection(self, node: Node) -> Reasons:
+        """Why the node is surely out."""
+        if not self._affinity_holds(node, surely=False):
+            return AFFINITY
+        if self._is_in(node, self._apart.sure):
+            return ANTI_AFFINITY
+        return EXISTING_ANTI_AFFINITY if self._is_in(node, self._repelling.sure) else PASSED
+
+    def doubt(self, node: Node) -> Reasons:
+        """What may be against a node that is not surely out."""
+        # A sure one has rejected the node, unless it is nominated and the scheduler may skip its plugin.
+        tallies = (self._apart.possible, self._repelling.possible, self._repelling.sure)
+        closed = any(self._is_in(node, pairs) for pairs in tallies)
+        return NAMESPACE_NOT_READ if closed or not self._affinity_holds(node, surely=True) else PASSED
+
+    def _affinity_holds(self, node: Node, *, surely: bool) -> bool:
+        """Every term has a pod that matches all of them in the node's domain, or the pod is the first of a group that seeks itself."""
+        if not self._affinity:
+            return True
+        near, labels = self._near, node.labels
+        pairs = [(term.topology_key, labels.get(term.topology_key, "")) for term in self._affinity]
+        if any(key not in labels for key, _domain in pairs):
+            return False
+        if all(pair in near.sure or (not surely and pair in near.possible) for pair in pairs):
+            return True
+        if surely:
+            return self._self_affine is True and not near.sure and not near.possible
+        return self._self_affine is not False and not near.sure
+
+    @staticmethod
+    def _is_in(node: Node, pairs: _Tally.Pairs) -> bool:
+        return bool(pairs) and any(pair in pairs for pair in node.labels.items())
+
+    # --- counting ---
+
+    def _count_snapshot(self, placement: Placement) -> None:
+        groups = placement.groups
+        for group, term in groups.repelling(self._pod):
+            self._count(self._repelling, group, (term,), self._selects_namespace(term, group.pod, self._pod))
+        for term in self._anti_affinity:
+            for group in self._selected(term, placement):
+                self._count(self._apart, group, (term,), self._selects_namespace(term, self._pod, group.pod))
+        for group in self._selected(self._affinity[0], placement) if self._affinity else ():
+            self._count(self._near, group, self._affinity, self._all_select(group.pod))
+
+    def _selected(self, term: PodAffinityTerm, placement: Placement) -> Iterator[PodGroup]:
+        """The groups whose labels the term selects, in namespaces that it does or may select."""
+        groups = placement.groups
+        own = not term.namespaces and term.namespace_selector is None
+        for namespace in (self._pod.metadata.namespace,) if own else groups.namespaces:
+            yield from groups.selected(namespace, term.label_selector)
+
+    def _shifted(self, shifts: Iterable[PodGroup]) -> _Matching:
+        """With the changes on top of the snapshot; itself where none of them matters."""
+        matching = self
+        for group in shifts:
+            repelling = [term for term in required_anti_affinity(group.pod) if matches(term.label_selector, self._pod.metadata.labels)]
+            apart = [term for term in self._anti_affinity if matches(term.label_selector, group.pod.metadata.labels)]
+            near = self._all_select(group.pod) if self._affinity else False
+            if matching is self and (repelling or apart or near is not False):
+                matching = self._copy()
+            for term in repelling:
+                self._count(matching._repelling, group, (term,), self._selects_namespace(term, group.pod, self._pod))
+            for term in apart:
+                self._count(matching._apart, group, (term,), self._selects_namespace(term, self._pod, group.pod))
+            self._count(matching._near, group, self._affinity, near)
+        return matching
+
+    def _copy(self) -> _Matching:
+        other = _Matching.__new__(_Matching)
+        other.__dict__.update(self.__dict__)
+        other._near, other._apart, other._repelling = self._near.copy(), self._apart.copy(), self._repelling.copy()
+        return other
+
+    def _count(self, tally: _Tally, group: PodGroup, terms: Iterable[PodAffinityTerm], selected: bool | None) -> None:
+        for term in terms if selected is not False else ():
+            tally.add(group, term.topology_key, self._nodes, surely=selected is True)
+
+    # --- selecting ---
+
+    def _all_select(self, other: Pod) -> bool | None:
+        """Whether every affinity term of the pod selects the other one; None where that is not known."""
+        answers = []
+        for term in self._affinity:
+            if not matches(term.label_selector, other.metadata.labels):
+                return False
+            answers.append(self._selects_namespace(term, self._pod, other))
+        if False in answers:
+            return False
+        return None if None in answers else True
+
+    def _selects_namespace(self, term: PodAffinityTerm, owner: Pod, other: Pod) -> bool | None:
+        """Whether the owner's term is for pods of the other's namespace; None where its labels would be needed and are not known."""
+        return _selects_namespace(term, owner.metadata.namespace, other.metadata.namespace, self._namespaces)
+
+
+def _selects_namespace(term: PodAffinityTerm, owner: str, name: str, known: dict[str, Namespace]) -> bool | None:
+    if not term.namespaces and term.namespace_selector is None:
+        return name == owner
+    if name in (term.namespaces or ()):
+        return True
+    if term.namespace_selector is None:
+        return False
+    if _selects_all(term.namespace_selector):
+        return True
+    namespace = known.get(name)
+    return None if namespace is None else matches(term.namespace_selector, namespace.metadata.labels)
+
+
+def _selects_all(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
