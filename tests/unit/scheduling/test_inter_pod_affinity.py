@@ -93,6 +93,7 @@ def test_terms_of_the_pod(own: Json, there: Pod, expected: dict[str, str]) -> No
         (anti_affinity(WEB, namespaceSelector={}), out(EXISTING, "a-1")),
         (anti_affinity(WEB, namespaceSelector={"matchLabels": {"team": "x"}}), out(EXISTING, "a-1")),
         (anti_affinity(WEB, namespaceSelector={"matchLabels": {"team": "y"}}), {}),
+        (anti_affinity(WEB, namespaceSelector={"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}), {}),
         (anti_affinity(WEB, namespaces=["shop"], namespaceSelector={"matchLabels": {"team": "y"}}), out(EXISTING, "a-1")),
         # Affinity of pods that run asks nothing of others.
         (pod_affinity(affinity_term(WEB, ZONE)), {}),
@@ -111,7 +112,10 @@ def test_anti_affinity_of_pods_that_run(affinity: Json, expected: dict[str, str]
         ({"namespaces": ["shop"]}, ["a-1"]),
         ({"namespaceSelector": {}}, ["a-1"]),
         ({"namespaceSelector": {"matchLabels": {"team": "x"}}}, ["a-1"]),
-        ({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}, []),
+        ({"namespaceSelector": {"matchLabels": {"team": "y"}}}, []),
+        # The scheduler also asks the selector about a namespace without labels.
+        ({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}, ["a-1"]),
+        ({"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["x"]}]}}, ["a-1"]),
     ],
 )
 def test_namespaces_of_the_pod_s_own_terms(scope: Json, expected: list[str]) -> None:

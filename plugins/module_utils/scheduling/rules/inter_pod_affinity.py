@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Iterator
 
-from ...model.objects import LabelSelector, Namespace, Node, Pod, PodAffinityTerm
+from ...model.objects import Namespace, Node, Pod, PodAffinityTerm
 from ...model.reasons import Reason
 from ...model.selectors import matches
 from ..node_info import NodeInfo
@@ -155,10 +155,10 @@ class _Matching:
     def _count_snapshot(self, placement: Placement) -> None:
         groups = placement.groups
         for group, term in groups.repelling(self._pod):
-            self._count(self._repelling, group, (term,), self._selects_namespace(term, group.pod, self._pod))
+            self._count(self._repelling, group, (term,), self._is_selected(term, group.pod))
         for term in self._anti_affinity:
             for group in self._selected(term, placement):
-                self._count(self._apart, group, (term,), self._selects_namespace(term, self._pod, group.pod))
+                self._count(self._apart, group, (term,), self._selects_namespace(term, group.pod))
         for group in self._selected(self._affinity[0], placement) if self._affinity else ():
             self._count(self._near, group, self._affinity, self._all_select(group.pod))
 
@@ -179,9 +179,9 @@ class _Matching:
             if matching is self and (repelling or apart or near is not False):
                 matching = self._copy()
             for term in repelling:
-                self._count(matching._repelling, group, (term,), self._selects_namespace(term, group.pod, self._pod))
+                self._count(matching._repelling, group, (term,), self._is_selected(term, group.pod))
             for term in apart:
-                self._count(matching._apart, group, (term,), self._selects_namespace(term, self._pod, group.pod))
+                self._count(matching._apart, group, (term,), self._selects_namespace(term, group.pod))
             self._count(matching._near, group, self._affinity, near)
         return matching
 
@@ -203,28 +203,36 @@ class _Matching:
         for term in self._affinity:
             if not matches(term.label_selector, other.metadata.labels):
                 return False
-            answers.append(self._selects_namespace(term, self._pod, other))
+            answers.append(self._selects_namespace(term, other))
         if False in answers:
             return False
         return None if None in answers else True
 
-    def _selects_namespace(self, term: PodAffinityTerm, owner: Pod, other: Pod) -> bool | None:
-        """Whether the owner's term is for pods of the other's namespace; None where its labels would be needed and are not known."""
-        return _selects_namespace(term, owner.metadata.namespace, other.metadata.namespace, self._namespaces)
+    def _selects_namespace(self, term: PodAffinityTerm, other: Pod) -> bool | None:
+        """Whether a term of the pod is for pods of the other's namespace; None where its labels would be needed and are not known.
+
+        1.36 looks up the namespaces that the selector matches, and then still asks it about a namespace without labels: one that
+        matches no labels at all, such as NotIn, is for every namespace.
+        """
+        selector = term.namespace_selector
+        if selector is not None and matches(selector, None):
+            return True
+        return _selects_namespace(term, self._pod, other, self._namespaces)
+
+    def _is_selected(self, term: PodAffinityTerm, owner: Pod) -> bool | None:
+        """Whether another pod's term is for pods of this one's namespace."""
+        return _selects_namespace(term, owner, self._pod, self._namespaces)
 
 
-def _selects_namespace(term: PodAffinityTerm, owner: str, name: str, known: dict[str, Namespace]) -> bool | None:
-    if not term.namespaces and term.namespace_selector is None:
-        return name == owner
+def _selects_namespace(term: PodAffinityTerm, owner: Pod, other: Pod, known: dict[str, Namespace]) -> bool | None:
+    name, selector = other.metadata.namespace, term.namespace_selector
+    if not term.namespaces and selector is None:
+        return name == owner.metadata.namespace
     if name in (term.namespaces or ()):
         return True
-    if term.namespace_selector is None:
+    if selector is None:
         return False
-    if _selects_all(term.namespace_selector):
+    if not selector.match_labels and not selector.match_expressions:
         return True
     namespace = known.get(name)
-    return None if namespace is None else matches(term.namespace_selector, namespace.metadata.labels)
-
-
-def _selects_all(selector: LabelSelector) -> bool:
-    return not selector.match_labels and not selector.match_expressions
+    return None if namespace is None else matches(selector, namespace.metadata.labels)
