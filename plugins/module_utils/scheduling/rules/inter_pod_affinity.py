@@ -57,28 +57,34 @@ def reach(pod: Pod, moved: Pod, node_name: str, placement: Placement) -> Iterabl
 class _Tally:
     """How many pods match in each domain: surely, or perhaps."""
 
-    Pairs = dict[tuple[str, str], int]
+    Domains = dict[str, dict[str, int]]
+    """Topology key to the domains that hold matching pods, and how many."""
 
-    def __init__(self, sure: Pairs | None = None, possible: Pairs | None = None) -> None:
+    def __init__(self, sure: Domains | None = None, possible: Domains | None = None) -> None:
         self.sure = sure or {}
         self.possible = possible or {}
 
     def copy(self) -> _Tally:
-        return _Tally(dict(self.sure), dict(self.possible))
+        sure, possible = ({key: dict(domains) for key, domains in kind.items()} for kind in (self.sure, self.possible))
+        return _Tally(sure, possible)
 
     def add(self, group: PodGroup, topology_key: str, nodes: dict[str, Node], *, surely: bool) -> None:
         """Count the group's pods in their domains of the key; a negative number takes away what was counted before."""
-        pairs = self.sure if surely else self.possible
+        kind = self.sure if surely else self.possible
+        counts = kind.get(topology_key, {})
         for name, number in group.nodes.items():
             domain = nodes[name].labels.get(topology_key)
             if domain is None:
                 continue
-            pair = (topology_key, domain)
-            total = pairs.get(pair, 0) + number
+            total = counts.get(domain, 0) + number
             if total:
-                pairs[pair] = total
+                counts[domain] = total
             else:
-                pairs.pop(pair, None)
+                counts.pop(domain, None)
+        if counts:
+            kind[topology_key] = counts
+        else:
+            kind.pop(topology_key, None)
 
 
 class _Matching:
@@ -121,15 +127,20 @@ class _Matching:
         """Why the node is surely out."""
         if not self._affinity_holds(node, surely=False):
             return AFFINITY
-        if self._is_in(node, self._apart.sure):
-            return ANTI_AFFINITY
-        return EXISTING_ANTI_AFFINITY if self._is_in(node, self._repelling.sure) else PASSED
+        labels = node.labels
+        for key, domains in self._apart.sure.items():
+            if labels.get(key) in domains:
+                return ANTI_AFFINITY
+        for key, domains in self._repelling.sure.items():
+            if labels.get(key) in domains:
+                return EXISTING_ANTI_AFFINITY
+        return PASSED
 
     def doubt(self, node: Node) -> Reasons:
         """What may be against a node that is not surely out."""
         # A sure one has rejected the node, unless it is nominated and the scheduler may skip its plugin.
         tallies = (self._apart.possible, self._repelling.possible, self._repelling.sure)
-        closed = any(self._is_in(node, pairs) for pairs in tallies)
+        closed = any(node.labels.get(key) in domains for tally in tallies for key, domains in tally.items())
         return NAMESPACE_NOT_READ if closed or not self._affinity_holds(node, surely=True) else PASSED
 
     def _affinity_holds(self, node: Node, *, surely: bool) -> bool:
@@ -137,18 +148,18 @@ class _Matching:
         if not self._affinity:
             return True
         near, labels = self._near, node.labels
-        pairs = [(term.topology_key, labels.get(term.topology_key, "")) for term in self._affinity]
-        if any(key not in labels for key, _domain in pairs):
-            return False
-        if all(pair in near.sure or (not surely and pair in near.possible) for pair in pairs):
+        here = True
+        for term in self._affinity:
+            key = term.topology_key
+            domain = labels.get(key)
+            if domain is None:
+                return False
+            here = here and (domain in near.sure.get(key, ()) or (not surely and domain in near.possible.get(key, ())))
+        if here:
             return True
         if surely:
             return self._self_affine is True and not near.sure and not near.possible
         return self._self_affine is not False and not near.sure
-
-    @staticmethod
-    def _is_in(node: Node, pairs: _Tally.Pairs) -> bool:
-        return bool(pairs) and any(pair in pairs for pair in node.labels.items())
 
     # --- counting ---
 
