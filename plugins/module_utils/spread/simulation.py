@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
 from ..scheduling.domains import domain_of
-from ..scheduling.feasibility import Feasibility, find_feasible, prepare_across_nodes
+from ..scheduling.feasibility import Feasibility, Judge
 from ..scheduling.placement import Placement
 from .bounds import partition, rollout_bounds, update_strategy_type
 
@@ -61,7 +61,7 @@ class RestartSimulation:
         self._workload = workload
         self._snapshot = snapshot
         self._placement = placement.fork()
-        self._candidates = list(candidates)
+        self._candidates = self._placement.in_order(candidates)
         self._keys = list(topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
@@ -69,8 +69,6 @@ class RestartSimulation:
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
         self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
-        # What the rules say that look at a node alone.
-        self._feasible: dict[str, bool] = {}
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -131,12 +129,11 @@ class RestartSimulation:
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)
         self._per_node[pod.spec.node_name] -= 1
-        self._look_again_at(pod.spec.node_name)
 
     def _become(self, pod: Pod) -> None:
         """The pods that come next are like this one."""
         self._pod = pod
-        self._across = prepare_across_nodes(pod, self._placement)
+        self._judge = Judge(pod, self._placement)
 
     def _place_some(self, count: int) -> None:
         """At least one; once one is there, an old pod may leave and make way for the others."""
@@ -147,17 +144,19 @@ class RestartSimulation:
 
     def _place(self) -> None:
         if not self._try_to_place():
-            raise _NoRoom(self._judge(self._candidates))
+            raise _NoRoom(self._judge.feasibility(self._candidates))
 
     def _try_to_place(self) -> bool:
-        node = self._emptiest(self._feasible_nodes())
+        if self._first is None:
+            self._first = self._judge.feasibility(self._candidates)
+        # One by one, because in a big cluster the answer mostly comes soon.
+        node = self._emptiest(filter(self._is_feasible, self._candidates))
         if node is None:
             return False
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)
         self._count(node)
-        self._look_again_at(node)
         return True
 
     def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:
@@ -187,34 +186,8 @@ class RestartSimulation:
     def _domain(self, node: str, key: str) -> t.Optional[str]:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None
 
-    def _feasible_nodes(self) -> Iterator[str]:
-        if self._first is None:
-            self._feasible = dict.fromkeys(self._candidates, False)
-            self._first = self._judge(self._candidates)
-            self._accept(self._first)
-            if self._across is not None:
-                self._accept(self._judge_alone(self._first.rejected))
-        open_nodes = (name for name, feasible in self._feasible.items() if feasible)
-        across = self._across
-        if across is None:
-            return open_nodes
-        return (name for name in open_nodes if not across(self._placement.info(name)))
-
-    def _look_again_at(self, node: str) -> None:
-        # Only the nodes that a pod left or came to can change their answer, but for rules across nodes, which are asked anew
-        # each time: without this, each step would ask all rules about all nodes.
-        if node in self._feasible:
-            self._feasible[node] = False
-            self._accept(self._judge_alone([node]))
-
-    def _accept(self, feasibility: Feasibility) -> None:
-        if feasibility.unknown and not self._accept_unknown:
-            return
-        self._feasible.update(dict.fromkeys(feasibility.feasible, True))
-        self._feasible.update(dict.fromkeys(feasibility.unknown_nodes, self._accept_unknown))
-
-    def _judge(self, names: Iterable[str]) -> Feasibility:
-        return find_feasible(self._pod, self._placement, node_names=names)
-
-    def _judge_alone(self, names: Iterable[str]) -> Feasibility:
-        return find_feasible(self._pod, self._placement, node_names=names, across_nodes=False)
+    def _is_feasible(self, node: str) -> bool:
+        if self._judge.unknown and not self._accept_unknown:
+            return False
+        reasons, doubts = self._judge.verdict(node)
+        return not reasons and (self._accept_unknown or not doubts)

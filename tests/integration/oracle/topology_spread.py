@@ -1,24 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Spread constraints of random pods, and the labels that they count by."""
+"""Spread constraints of random pods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from hypothesis import strategies as st
 
-Json = dict[str, Any]
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+from tests.integration.oracle.pods_together import Draw, Json
 
 TOPOLOGY_KEYS = ("kubernetes.io/hostname", "zone", "zone", "disk", "cores")
-
-
-def pod_labels() -> st.SearchStrategy[Json]:
-    """Labels of a pod; now and then one that matchLabelKeys name is absent."""
-    both = st.fixed_dictionaries({"app": st.sampled_from(("web", "db")), "revision": st.sampled_from(("1", "2"))})
-    return st.integers(0, 9).flatmap(lambda number: both if number else both.map(lambda labels: {"app": labels["app"]}))
 
 
 @st.composite
@@ -42,7 +32,7 @@ def _constraints(draw: Draw, topology_key: str) -> Json:
     drawn["labelSelector"] = draw(_selectors())
     if drawn["labelSelector"] is not None:
         # The API server refuses a key that the selector speaks of as well.
-        free = [key for key in ("app", "revision", "absent") if key not in str(drawn["labelSelector"])]
+        free = [key for key in ("app", "tier", "absent") if key not in str(drawn["labelSelector"])]
         drawn["matchLabelKeys"] = draw(st.none() | st.lists(st.sampled_from(free), max_size=2, unique=True))
     return found | {name: value for name, value in drawn.items() if value is not None}
 
@@ -52,10 +42,10 @@ def _selectors() -> st.SearchStrategy[Json | None]:
         {"key": "app", "operator": "In", "values": ["web", "other"]},
         {"key": "app", "operator": "In", "values": ["web", "db"]},
         {"key": "app", "operator": "NotIn", "values": ["web"]},
-        {"key": "revision", "operator": "Exists"},
-        {"key": "revision", "operator": "DoesNotExist"},
+        {"key": "tier", "operator": "Exists"},
+        {"key": "tier", "operator": "DoesNotExist"},
     )
     by_expressions = st.lists(st.sampled_from(expressions), min_size=1, max_size=2).map(lambda found: {"matchExpressions": found})
-    by_label = st.sampled_from(({"app": "web"}, {"app": "db"}, {"app": "web", "revision": "1"})).map(lambda found: {"matchLabels": found})
+    by_label = st.sampled_from(({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "1"})).map(lambda found: {"matchLabels": found})
     rare = st.sampled_from((None, {}))
     return st.one_of(by_label, by_label, by_expressions, rare)

@@ -110,13 +110,34 @@ def test_an_autoscaler_in_motion_comes_first():
 
 
 def test_what_cannot_be_judged_is_unknown_and_never_a_silent_yes():
-    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"schedulerName": "of-somebody-else"}})
     restart_helps, blockers = helps(cluster)
     assert restart_helps == "unknown" and blockers
     assert not predict(cluster).restartable
+
+
+def web_terms(topology_key: str) -> dict[str, t.Any]:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": topology_key}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def test_pods_that_seek_each_other_stay_together():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": {"podAffinity": web_terms("kubernetes.io/hostname")}}})
+    assert helps(cluster) == (False, [("pod_affinity", 1)])
+
+
+@pytest.mark.parametrize(("strategy", "helped"), [(rolling(1, 0), True), (rolling(0, 1), False)])
+def test_a_pod_that_leaves_opens_all_nodes_that_it_kept_closed(strategy: dict[str, t.Any], helped: bool):
+    # The old pods are on a node that has been cordoned since; in their zone only worker-2 is open, once both have left.
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", labels={ZONE: "a"}, unschedulable=True)
+    cluster.node("worker-2", labels={ZONE: "a"})
+    cluster.node("worker-3", labels={ZONE: "b"})
+    apart = {"spec": {"affinity": {"podAntiAffinity": web_terms(ZONE)}}}
+    cluster.deployment("web", ["worker-1"] * 2, strategy=strategy, template=apart)
+    assert helps(cluster)[0] is helped
 
 
 def test_even_if_something_is_unknown_a_full_cluster_is_a_no():
