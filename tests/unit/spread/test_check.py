@@ -70,11 +70,12 @@ def test_pods_that_do_not_run_for_good_do_not_count_as_spread(extra):
     assert verdict(cluster)[0] == "collapsed"
 
 
-def test_pods_of_an_older_revision_make_it_rolling_and_finished_ones_do_not():
+def test_pods_of_an_older_revision_make_it_rolling_but_not_those_that_are_finished_or_leaving():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
     cluster.replica_set("web", 0, "old")
     cluster.pod("web-old", "worker-2", owner=("ReplicaSet", "rs-web-old"), phase="Failed")
+    cluster.pod("web-leaving", "worker-2", owner=("ReplicaSet", "rs-web-old"), deletionTimestamp="2026-01-01T00:00:00Z")
     assert verdict(cluster)[0] == "collapsed"
     cluster.pod("web-older", "worker-2", owner=("ReplicaSet", "rs-web-old"))
     assert verdict(cluster)[0] == "rolling"
