@@ -24,6 +24,7 @@ from ..model.snapshot import ClusterSnapshot
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution, Topology, listed_by_key
 from ..spread.guard import budgets_at_stake
+from ..spread.options import check_labels_exist
 from ..spread.restart_plan import REFUSED, RESTART, RESUME, SKIPPED, Decision, RestartOptions, compare, decide, well_spread
 from ..spread.rollout_status import DONE, WAITING, Progress, rollout_progress
 from .restart_memory import NotRememberedError, remember, tell
@@ -87,7 +88,8 @@ class _Run:
 def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> list[RestartResult]:
     """Restart the targets, at most ``max_parallel`` at a time, and return one result for each, in their order.
 
-    Each batch is decided on a snapshot that is newer than the last action. Raises KubeError only where nothing can be read.
+    Each batch is decided on a snapshot that is newer than the last action. Raises KubeError only where nothing can be read, and
+    OptionError for a topology key that no node has.
     """
     unique = list(dict.fromkeys(targets))
     return _Restarter(api, unique, options).run()
@@ -124,6 +126,7 @@ class _Restarter:
 
     def run(self) -> list[RestartResult]:
         self._now = self._look()
+        check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
         waiting = list(self._targets)
         while waiting:
             batch, waiting = self._begin_batch(waiting)

@@ -15,6 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     ExpiredError,
     ForbiddenError,
     OverloadedError,
+    Target,
     UnauthorizedError,
     UnreachableError,
     api_error,
@@ -26,7 +27,7 @@ Answer = bytes | Exception
 
 
 def status(code: int, retry_after_s: float | None = None) -> ApiError:
-    return api_error(verb="list", target="pods", status=code, message="said so", retry_after_s=retry_after_s)
+    return api_error(verb="list", target=Target("pods"), status=code, message="said so", retry_after_s=retry_after_s)
 
 
 def page(*names: str, token: str = "") -> bytes:
