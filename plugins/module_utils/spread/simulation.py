@@ -68,7 +68,9 @@ class RestartSimulation:
         self._become(pod_of_workload(workload))
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
-        self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
+        self._per_domain: list[Counter[t.Optional[str]]] = [Counter() for _key in topology_keys]
+        self._domains_of = {node: [self._domain(node, key) for key in topology_keys] for node in self._candidates}
+        self._domains = [set(domains) for domains in zip(*self._domains_of.values())]
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -160,11 +162,12 @@ class RestartSimulation:
         return True
 
     def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:
-        """The first node with the least fullness; in a big cluster an empty one comes soon, and none can be emptier."""
+        """The first node with the least fullness; in a big cluster one comes soon than which none can be emptier."""
+        least = self._least_fullness()
         best: t.Optional[tuple[tuple[int, ...], str]] = None
         for node in feasible:
             fullness = self._fullness(node)
-            if not any(fullness):
+            if fullness == least:
                 return node
             if best is None or fullness < best[0]:
                 best = (fullness, node)
@@ -180,8 +183,13 @@ class RestartSimulation:
 
     def _fullness(self, node: str) -> tuple[int, ...]:
         """Fewest new replicas in the node's domains, in the order of the topology keys, then fewest pods of the workload."""
-        domains = [self._domain(node, key) for key in self._keys]
-        return (*(counter[domain] if domain else 0 for domain, counter in zip(domains, self._per_domain)), self._per_node[node])
+        domains = self._domains_of[node]
+        return (*(counter.get(domain, 0) for domain, counter in zip(domains, self._per_domain)), self._per_node[node])
+
+    def _least_fullness(self) -> tuple[int, ...]:
+        """What no candidate can be below."""
+        by_key = zip(self._domains, self._per_domain)
+        return (*(0 if len(domains) > len(counter) else min(counter[name] for name in domains) for domains, counter in by_key), 0)
 
     def _domain(self, node: str, key: str) -> t.Optional[str]:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None

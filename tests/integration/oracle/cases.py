@@ -243,10 +243,10 @@ def _resized_container(draw: Draw, container: Json) -> Json:
 @st.composite
 def incoming_pods(draw: Draw) -> Json:
     """A pod for the scheduler under observation."""
-    company = chance(draw, 5)
+    company = chance(draw, 7)
     spec = draw(companions() if company else pod_specs()) | draw(priority_class())
-    spec["schedulerName"] = draw(of(SCHEDULER_NAME, SCHEDULER_NAME, FENCED_SCHEDULER_NAME))
-    if chance(draw, 3 if company else 5):
+    spec["schedulerName"] = draw(of(SCHEDULER_NAME, SCHEDULER_NAME, SCHEDULER_NAME, FENCED_SCHEDULER_NAME))
+    if chance(draw, 2 if company else 5):
         spec["tolerations"] = draw(st.lists(tolerations(), min_size=1, max_size=3))
     if chance(draw, 1 if company else 2):
         spec["nodeSelector"] = {key: draw(of(*LABEL_VALUES[key])) for key in LABEL_VALUES if chance(draw, 4)}
@@ -257,7 +257,7 @@ def incoming_pods(draw: Draw) -> Json:
         affinity |= draw(pod_affinities())
     if affinity:
         spec["affinity"] = affinity
-    if chance(draw, 5):
+    if chance(draw, 6 if company else 3):
         spec["topologySpreadConstraints"] = draw(spread_constraints())
     if chance(draw, 1):
         spec["containers"][0] |= draw(restart_rules())

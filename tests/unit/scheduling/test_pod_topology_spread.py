@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.counted_nodes import MOST_REMEMBERED
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.rules.pod_topology_spread import TOO_SKEWED
 
 from tests.unit.scheduling.builders import Json, judge, node, node_affinity, placement, pod
 
@@ -253,3 +254,31 @@ def test_more_kinds_of_pods_than_are_remembered_get_the_same_answers() -> None:
         names = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [f"n-{number}"]}]}
         assert find_feasible(incoming(spread(), affinity=node_affinity(names)), now).feasible == ("b-1",)
     assert find_feasible(incoming(spread(), nodeSelector={"zone": "a"}), now).feasible == ("a-1",)
+
+
+# --- nominated pods ---------------------------------------------------------------------------------------------------
+
+
+def promised(node_name: str, labels: Json, *, terminating: bool = False, namespace: str = "default") -> Pod:
+    found = pod(labels=labels, namespace=namespace, status={"phase": "Pending", "nominatedNodeName": node_name})
+    if not terminating:
+        return found
+    return replace(found, metadata=replace(found.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "nominated", "feasible"),
+    [
+        pytest.param(spread(), promised("a-1", WEB), "a-2 b-1", id="it counts on its own node alone"),
+        pytest.param(spread(), promised("a-1", {"app": "db"}), "a-1 a-2 b-1", id="other labels"),
+        pytest.param(spread(), promised("a-1", WEB, namespace="other"), "a-1 a-2 b-1", id="another namespace"),
+        pytest.param(spread(), promised("a-1", WEB, terminating=True), "a-2 b-1", id="on its way out"),
+        pytest.param(spread(selector={}), promised("a-1", {}), "a-2 b-1", id="of an empty selector, which counts no pods that run"),
+        pytest.param(spread(selector=None), promised("a-1", WEB), "a-1 a-2 b-1", id="no selector"),
+        pytest.param(spread(), promised("gone", WEB), "a-1 a-2 b-1", id="for a node that is gone"),
+    ],
+)
+def test_nominated_pods_count_by_the_selector_alone(constraint: Json, nominated: Pod, feasible: str) -> None:
+    found = judge(incoming(constraint), NODES, [nominated])
+    assert found.feasible == tuple(feasible.split())
+    assert found.rejected.get("a-1", ()) == (() if "a-1" in feasible else TOO_SKEWED)
