@@ -39,7 +39,7 @@ def metadata() -> st.SearchStrategy[Json]:
     """Namespace and labels of a pod."""
     values = {"app": of(*LABEL_VALUES["app"]), "tier": of(*LABEL_VALUES["tier"], None)}
     labels = st.fixed_dictionaries(values).map(lambda drawn: {key: value for key, value in drawn.items() if value is not None})
-    return st.fixed_dictionaries({"namespace": of("default", *NAMESPACES), "labels": labels})
+    return st.fixed_dictionaries({"namespace": of("default", "default", *NAMESPACES), "labels": labels})
 
 
 def priority_class() -> st.SearchStrategy[Json]:

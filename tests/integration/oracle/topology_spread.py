@@ -20,7 +20,7 @@ def spread_constraints(draw: Draw) -> list[Json]:
 
 @st.composite
 def _constraints(draw: Draw, topology_key: str) -> Json:
-    found = {"topologyKey": topology_key, "maxSkew": draw(st.sampled_from((1, 1, 2, 3)))}
+    found = {"topologyKey": topology_key, "maxSkew": draw(st.sampled_from((1, 1, 1, 2, 3)))}
     found["whenUnsatisfiable"] = draw(st.sampled_from(("DoNotSchedule", "DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")))
     optional = {
         "nodeAffinityPolicy": st.sampled_from((None, "Honor", "Ignore")),
