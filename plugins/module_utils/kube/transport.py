@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, ConfigurationError, KubeError, UnreachableError, UntrustedError, api_error
+from .errors import ApiError, Cause, ConfigurationError, KubeError, UnreachableError, UntrustedError, api_error
 
 if t.TYPE_CHECKING:
     ApiException: t.Any = None
@@ -196,6 +196,8 @@ def _answer(verb: str, target: str, error: t.Any) -> ApiError:
         status=int(error.status or 0),
         message=str(status.get("message") or ""),
         retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
+        reason=str(status.get("reason") or "") if status.get("kind") == "Status" else None,
+        causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in details.get("causes") or ()),
     )
 
 

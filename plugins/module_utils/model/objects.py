@@ -40,6 +40,7 @@ class ObjectMeta(ApiStruct, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     labels: t.Optional[Labels] = None
     annotations: t.Optional[Labels] = None
     owner_references: t.Optional[tuple[OwnerReference, ...]] = None
@@ -573,8 +574,11 @@ def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") ->
     return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))
 
 
-def pod_of_workload(workload: Workload) -> Pod:
-    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods."""
+def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> Pod:
+    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods.
+
+    ``ordinal`` is that of a StatefulSet's pod (the first one's if absent), because each has claims of its own.
+    """
     pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
     claims = workload.spec.volume_claim_templates or ()
     if not claims:
@@ -583,7 +587,7 @@ def pod_of_workload(workload: Workload) -> Pod:
         Volume(
             name=claim.metadata.name,
             persistent_volume_claim=ClaimVolumeSource(
-                claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{workload.first_ordinal}"
+                claim_name=f"{claim.metadata.name}-{workload.metadata.name}-{workload.first_ordinal if ordinal is None else ordinal}"
             ),
         )
         for claim in claims
