@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -218,6 +219,27 @@ def test_a_budget_that_gives_way_meanwhile_lets_the_run_go_on(cluster: Cluster, 
     line = result_of(process)["workloads"][0]
     assert (line["action"], line["verdict"], len(line["evicted"])) == ("evicted", "improved", 1), line
     assert [event.code for event in evictions(cluster, mark, namespace)][-1] == 201
+
+
+def test_a_budget_that_is_still_being_processed_is_asked_again_when_the_server_says(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=1))
+    cluster.pause("kube-controller-manager")
+    try:
+        cluster.kubectl("patch", "pdb/keep", "-n", namespace, "--type=merge", "-p", '{"spec": {"minAvailable": 0}}')
+        mark = cluster.audit().mark()
+        process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus")
+        wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first try")
+        asked_s = time.monotonic()
+    finally:
+        cluster.resume("kube-controller-manager")
+    wait_until(lambda: len(evictions(cluster, mark, namespace)) > 1, what="the second try")
+    assert time.monotonic() - asked_s > 9, "retryAfterSeconds is 10"
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [429, 201]
 
 
 def test_two_budgets_on_one_pod_are_refused_at_once_by_their_names(cluster: Cluster, modules: Modules, namespace: str) -> None:
