@@ -46,7 +46,7 @@ from ..spread.surplus import Move, excess
 from .look import Look
 from .replacement_wait import wait_for_replacement
 from .restart_memory import remember_eviction, settle, tell
-from .restart_result import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, EvictedPod, RestartResult
+from .restart_result import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, EvictedPod, RestartResult, Target
 from .way import BudgetsAtStake, Run
 
 FIRST_PAUSE_S = 1.0
@@ -73,7 +73,7 @@ class EvictionWay:
         self._api = api
         self._options = options
         self._budgets = budgets
-        self._attempts: dict[t.Any, _Attempt] = {}
+        self._attempts: dict[Target, _Attempt] = {}
 
     def begin(self, line: WorkloadReport, look: Look, result: RestartResult) -> t.Optional[Run]:
         """Decide on the next step of the workload; the eviction itself is made by the run's ``wait``."""
@@ -204,9 +204,8 @@ class _Eviction:
             return self._may_try_again(line, look)
         if not self._options.wait:
             if self._evicted is None:
-                result.end(
-                    SKIPPED, Reason("changed_meanwhile", f"the pod of {result.target} went by itself before it was evicted; run again")
-                )
+                text = f"the pod of {result.target} went by itself before it was evicted; run again"
+                result.end(SKIPPED, Reason("changed_meanwhile", text))
                 self._conclude(line, look)
             return False
         if self._progress is not None and self._progress.state != DONE:

@@ -22,7 +22,7 @@ from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution
 from .guard import ending, shared_volume, unreadable
-from .quota import autoscaling
+from .quota import autoscaling, overdrawn
 from .remembered import interrupted_eviction, interrupted_restart, remembered_permission
 from .restart_plan import AUTO, EVICT_SURPLUS, REFUSED, ROLLOUT, SKIPPED, RestartOptions
 from .rollout_status import DONE, WAITING, Progress, is_rolling
@@ -176,7 +176,7 @@ def _harm(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         return Reason("pending_revision", text)
     if is_rolling(workload, snapshot):
         return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end")
-    return shared_volume(workload, snapshot)
+    return shared_volume(workload, snapshot) or overdrawn(workload, snapshot)
 
 
 def _revision_pends(workload: Workload, snapshot: ClusterSnapshot) -> bool:

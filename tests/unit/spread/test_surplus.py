@@ -222,6 +222,17 @@ def test_a_shared_claim_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("hard", "code"),
+    [({"pods": "1"}, "quota"), ({"pods": "2"}, "collapsed"), ({"requests.cpu": "100m"}, "quota"), ({"secrets": "0"}, "collapsed")],
+)
+def test_an_overdrawn_quota_would_let_no_pod_come_back(hard: dict[str, str], code: str) -> None:
+    cluster = workers(3)
+    cluster.deployment("web", homes(2))
+    cluster.quota("small", hard, {"pods": "2", "requests.cpu": "200m", "secrets": "1"})
+    assert decide(cluster).reason.code == code
+
+
+@pytest.mark.parametrize(
     ("strategy", "status", "code"),
     [
         ({"type": "OnDelete"}, {}, "collapsed"),
