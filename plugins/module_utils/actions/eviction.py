@@ -63,6 +63,7 @@ class _Attempt:
     outcome: t.Optional[Outcome] = None
     blocked_since_s: t.Optional[float] = None
     pause_s: float = FIRST_PAUSE_S
+    turned_down: bool = False
     vanished: int = 0
 
 
@@ -81,7 +82,10 @@ class EvictionWay:
         if attempt is None or attempt.outcome is None:
             result.before = listed_by_key(line.distributions)
         ours = attempt.outcome if attempt is not None else None
-        decision = decide_eviction(line, look.snapshot, look.placement, self._options, now_s=self._api.now_s(), ours=ours)
+        turned_down = attempt is not None and attempt.turned_down
+        decision = decide_eviction(
+            line, look.snapshot, look.placement, self._options, now_s=self._api.now_s(), ours=ours, turned_down=turned_down
+        )
         if decision.action == WAIT:
             return self._wait_for_earlier(line, look, decision, result)
         if decision.move is None or decision.outcome is None:
@@ -225,6 +229,7 @@ class _Eviction:
     def _evict(self, move: Move) -> bool:
         """Whether there is a replacement to wait for."""
         metadata, attempt = move.pod.metadata, self._attempt
+        attempt.turned_down = False
         try:
             self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid)
         except (NotFoundError, ConflictError) as error:  # it has gone by itself, and another may have its name by now
@@ -233,6 +238,7 @@ class _Eviction:
             return False
         except (ApiError, UnreachableError) as error:
             self._blocked = error
+            attempt.turned_down = isinstance(error, OverloadedError)  # after any other error it may have been made all the same
             self._pause(error)
             return False
         self._count(move)

@@ -75,8 +75,12 @@ def decide_eviction(
     *,
     now_s: float,
     ours: t.Optional[Outcome] = None,
+    turned_down: bool = False,
 ) -> EvictionDecision:
-    """Decide on one workload; ``now_s`` in seconds since the epoch. ``ours``: what this run has remembered before its last eviction."""
+    """Decide on one workload; ``now_s`` in seconds since the epoch.
+
+    ``ours``: what this run has remembered before its last eviction; ``turned_down``: the server did not grant that one.
+    """
     workload = line.workload
     outcome = interrupted_eviction(workload, snapshot)
     begun = outcome is not None
@@ -84,9 +88,10 @@ def decide_eviction(
         text = f"{workload} was changed by someone else between two evictions"
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
     forbidden = ending(workload, snapshot) or unreadable(workload, snapshot, budgets=False)
-    under_way = _under_way(workload, snapshot, outcome, ours=ours is not None, now_s=now_s) if forbidden is None else None
-    if under_way is not None:
-        return EvictionDecision(WAIT, under_way, begun)
+    if forbidden is None and outcome is not None:
+        under_way = _under_way(workload, snapshot, outcome, age_s=None if ours else now_s - parse_time(outcome.time), none_away=turned_down)
+        if under_way is not None:
+            return EvictionDecision(WAIT, under_way, begun)
     forbidden = forbidden or _harm(workload, snapshot)
     if forbidden is not None:
         return EvictionDecision(REFUSED, forbidden, begun)
@@ -202,18 +207,20 @@ def _useless(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOp
 
 
 def _under_way(
-    workload: Workload, snapshot: ClusterSnapshot, outcome: t.Optional[Outcome], *, ours: bool, now_s: float
+    workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
-    """Why the next eviction has to wait for the one before; None where there is none, or it has ended."""
-    if outcome is None:
-        return None
-    away = waiting_for(workload, pods_of(workload, snapshot))
-    if away or is_rolling(workload, snapshot):
-        return Reason(
-            "replacement_under_way", f"a pod of {workload} was evicted at {outcome.time}; {away or 'its controller has yet to see it'}"
-        )
-    if not ours and now_s - parse_time(outcome.time) < TAKE_OVER_AFTER_S:
-        return Reason("replacement_under_way", f"a pod of {workload} is being evicted since {outcome.time}")
+    """Why the next eviction has to wait for the one before; None where that one has ended.
+
+    ``age_s``: of another run's outcome. ``none_away``: a pod that is away was so before.
+    """
+    begun = f"a pod of {workload} is being evicted since {outcome.time}"
+    if is_rolling(workload, snapshot):
+        return Reason("replacement_under_way", f"{begun}; its controller has yet to see all replicas")
+    away = "" if none_away else waiting_for(workload, pods_of(workload, snapshot))
+    if away:
+        return Reason("replacement_under_way", f"{begun}; {away}")
+    if age_s is not None and age_s < TAKE_OVER_AFTER_S:
+        return Reason("replacement_under_way", begun)
     return None
 
 

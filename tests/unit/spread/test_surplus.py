@@ -7,7 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, PENDING, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import (
+    OUTCOME_ANNOTATION,
+    PENDING,
+    make_outcome,
+    read_outcome,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.labels import HOSTNAME, ZONE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
@@ -303,6 +308,27 @@ def test_an_interrupted_eviction_is_waited_for_before_anything_else_goes() -> No
     cluster = workers(3)
     cluster.deployment("web", [*homes(3), ""], replicas=4, metadata=pending())
     assert decide(cluster).action == WAIT
+
+
+@pytest.mark.parametrize(("turned_down", "action"), [(False, WAIT), (True, EVICT)])
+def test_a_sick_pod_whose_eviction_was_turned_down_is_tried_again(turned_down: bool, action: str) -> None:
+    cluster = workers(3)
+    workload = cluster.deployment("web", homes(2), replicas=3, metadata=pending())
+    cluster.pod("sick", "worker-1", owner=("ReplicaSet", "rs-web-hash1"), phase="Pending")
+    line, snapshot = line_of(cluster)
+    options = RestartOptions(strategy=EVICT_SURPLUS)
+    ours = read_outcome(workload.metadata.annotations)
+    decision = decide_eviction(line, snapshot, Placement.of(snapshot), options, now_s=NOW, ours=ours, turned_down=turned_down)
+    assert decision.action == action
+
+
+def test_another_run_that_writes_meanwhile_takes_over() -> None:
+    cluster = workers(3)
+    cluster.deployment("web", homes(3), metadata=pending())
+    line, snapshot = line_of(cluster)
+    ours = make_outcome(now_s=NOW - 70, attempts=1, verdict=PENDING, revision="hash1", eligible="x")
+    decision = decide_eviction(line, snapshot, Placement.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW, ours=ours)
+    assert (decision.action, decision.reason.code, decision.begun) == (REFUSED, "changed_meanwhile", False)
 
 
 def test_attempts_end() -> None:
