@@ -40,6 +40,7 @@ options:
   workloads:
     description:
       - The workloads to restart, such as RV(onprem.kube_scheduling.k8s_spread_check#module:restartable).
+      - Give the same O(topology_keys) and O(max_skew) as to the check. They are judged once more before they are restarted.
       - Entries that are refused or that have vanished do not fail the task.
     type: list
     elements: dict
@@ -125,7 +126,7 @@ requirements:
   - msgspec >= 0.19
 notes:
   - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
-    create on events. Where events are forbidden the restart is made all the same, with a warning.
+    create on events. Where events are forbidden the restart is made all the same, with a warning. C(docs/rebalance.md) has the roles.
   - For evictions the verb create on pods/eviction, and list and watch on pods, too.
   - Times are those of the API server's clock.
 seealso:
@@ -193,7 +194,9 @@ workloads:
       description: Its name.
       type: str
     action:
-      description: V(restarted), V(evicted), V(skipped), V(refused) or V(failed).
+      description:
+        - V(restarted), V(evicted), V(skipped), V(refused) or V(failed).
+        - In check mode V(restarted) and V(evicted) mean that it would be so.
       type: str
     reason:
       description: "Why, as C(code) or C(code: text)."

@@ -17,6 +17,7 @@ from ..kube.errors import KubeError, NotFoundError
 from ..kube.resources import NAMESPACES, WORKLOADS
 from ..model.reasons import Reason
 from ..spread.eviction_plan import strategy_for
+from ..spread.options import check_labels_exist
 from ..spread.restart_plan import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from .eviction import EvictionWay
 from .look import Look
@@ -32,7 +33,8 @@ LOOKS = 3
 def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
 
-    Each batch is decided on a snapshot that is newer than the last action. Raises KubeError only where nothing can be read.
+    Each batch is decided on a snapshot that is newer than the last action. Raises KubeError only where nothing can be read, and
+    OptionError for a topology key that no node has.
     """
     return _Batches(api, list(dict.fromkeys(targets)), options).run()
 
@@ -54,6 +56,7 @@ class _Batches:
 
     def run(self) -> list[RestartResult]:
         self._now = Look.at(self._api, self._namespaces, self._options)
+        check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
         waiting = list(self._targets)
         while waiting:
             batch, waiting = self._begin_batch(waiting)

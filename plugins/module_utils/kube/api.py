@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterator
 
 from ..model.wire import WatchEvent, decode_json
-from .errors import ApiError, ExpiredError, OverloadedError, SeveralBudgetsError, UnreachableError, UntrustedError
+from .errors import ApiError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
 from .resources import EVENTS, PODS, Resource
 from .transport import Query, Transport
 
@@ -78,7 +78,9 @@ class KubeApi:
         raise AssertionError("unreachable")
 
     def _pages(self, resource: Resource, namespace: str, label_selector: str) -> Iterator[list[t.Any]]:
-        target = _target(resource, namespace) + (f" with label selector {label_selector!r}" if label_selector else "")
+        target = _collection(resource, namespace)
+        if label_selector:
+            target = target._replace(text=f"{target.text} with label selector {label_selector!r}")
         token = ""
         while True:
             query = [("limit", str(self._page_size))]
@@ -98,7 +100,7 @@ class KubeApi:
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """One object as the server wrote it."""
-        return self._read(resource.path(namespace, name), (), verb="get", target=_target(resource, namespace, name))
+        return self._read(resource.path(namespace, name), (), verb="get", target=_object(resource, namespace, name))
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the object as it is then.
@@ -112,7 +114,7 @@ class KubeApi:
                 "patch",
                 resource.path(namespace, name),
                 verb="patch",
-                target=_target(resource, namespace, name),
+                target=_object(resource, namespace, name),
                 query=query,
                 body=patch,
                 content_type=MERGE_PATCH,
@@ -122,7 +124,7 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
-        self._transport.request("post", EVENTS.path(namespace), verb="create", target=_target(EVENTS, namespace), body=event)
+        self._transport.request("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event)
 
     def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
         """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
@@ -136,7 +138,8 @@ class KubeApi:
             "metadata": {"namespace": namespace, "name": name},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        path, target = f"{PODS.path(namespace, name)}/eviction", f"pods/eviction {namespace}/{name}"
+        path = f"{PODS.path(namespace, name)}/eviction"
+        target = Target(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
         try:
             self._transport.request("post", path, verb="create", target=target, query=[("dryRun", "All")] if dry_run else (), body=body)
         except ApiError as error:
@@ -151,7 +154,7 @@ class KubeApi:
         Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
         """
         query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
-        return self._watch(resource, namespace, query, target=_target(resource, namespace, name), timeout_s=timeout_s)
+        return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
 
     def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
         """The selected objects that there are, as ADDED, and then their changes, until the server or ``timeout_s`` ends the watch.
@@ -159,10 +162,10 @@ class KubeApi:
         Raises ForbiddenError where watching is not allowed.
         """
         return self._watch(
-            resource, namespace, [("labelSelector", label_selector)], target=_target(resource, namespace), timeout_s=timeout_s
+            resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
         )
 
-    def _watch(self, resource: Resource, namespace: str, query: Query, *, target: str, timeout_s: float) -> Iterator[WatchEvent]:
+    def _watch(self, resource: Resource, namespace: str, query: Query, *, target: Target, timeout_s: float) -> Iterator[WatchEvent]:
         lines = self._transport.lines(
             resource.path(namespace),
             verb="watch",
@@ -173,7 +176,7 @@ class KubeApi:
         for line in lines:
             yield decode_json(WatchEvent, line)
 
-    def _read(self, path: str, query: Query, *, verb: str, target: str) -> bytes:
+    def _read(self, path: str, query: Query, *, verb: str, target: Target) -> bytes:
         return self._repeat(lambda: self._transport.request("get", path, verb=verb, target=target, query=query))
 
     def _repeat(self, call: t.Callable[[], T]) -> T:
@@ -199,7 +202,22 @@ def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.
     return None
 
 
-def _target(resource: Resource, namespace: str, name: str = "") -> str:
-    if name:
-        return f"{resource.plural} {namespace}/{name}"
+def _collection(resource: Resource, namespace: str) -> Target:
+    scope = _scope(resource, namespace)
+    return Target(scope, scope, "leave the namespace out" if namespace else "")
+
+
+def _object(resource: Resource, namespace: str, name: str) -> Target:
+    path = f"{namespace}/{name}" if resource.namespaced else name
+    return Target(f"{resource.plural} {path}", _scope(resource, namespace))
+
+
+def _events(namespace: str) -> Target:
+    return Target(_scope(EVENTS, namespace))
+
+
+def _scope(resource: Resource, namespace: str) -> str:
+    """Where a role has to grant a verb on the resource."""
+    if not resource.namespaced:
+        return resource.plural
     return f"{resource.plural} in namespace {namespace}" if namespace else f"{resource.plural} in all namespaces"

@@ -119,13 +119,6 @@ class Report:
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
 
     @property
-    def hint(self) -> str:
-        """What a beginner has to know, where nothing was found to judge."""
-        if self.error or self.reason or not self.summary or self.summary.get("namespaces"):
-            return ""
-        return "No namespace takes part: none carries the annotation that was asked for."
-
-    @property
     def seen_twice(self) -> bool:
         """Whether there is an after."""
         return any(row.after is not None for row in self.rows)

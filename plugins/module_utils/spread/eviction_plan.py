@@ -198,7 +198,7 @@ def _useless(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOp
     if workload.spec.replicas < 2:
         return REFUSED, too_few_replicas(workload)
     # Without max_skew any surplus counts, where evictions were asked for by name.
-    surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason == SPREAD
+    surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason.code == SPREAD
     if verdict.verdict not in (COLLAPSED, SKEWED) and not surplus_counts:
         return SKIPPED, verdict.reason
     homes = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]

@@ -165,4 +165,4 @@ def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribu
 
 def well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> bool:
     """Healthy, and not merely because there is only one place to be."""
-    return judge(distributions, max_skew=max_skew).reason == SPREAD
+    return judge(distributions, max_skew=max_skew).reason.code == SPREAD

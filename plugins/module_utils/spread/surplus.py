@@ -93,7 +93,7 @@ class SurplusPlanner:
         pods = [pod for pod in self._pods if among is None or pod.metadata.uid in among]
         aims = sorted(self._aims(pods, counts), key=lambda aim: (aim.best, aim.rank))
         if not aims:
-            return SPREAD
+            return Reason(SPREAD, "no replica has a place that would be better")
         obstacles: list[Feasibility] = []
         found: t.Optional[tuple[Gain, _Aim, Feasibility]] = None
         for aim in aims:
