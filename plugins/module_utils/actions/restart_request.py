@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from ..model.reasons import Reason, in_words
 from ..spread.options import check_minima, check_topology_keys
 from ..spread.restart_plan import RestartOptions
-from .rollout_restart import FAILED_ACTION, REFUSED, SKIPPED, RestartResult, Target
+from .restart_result import FAILED_ACTION, REFUSED, SKIPPED, RestartResult, Target
 
 
 def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
@@ -25,6 +26,7 @@ def restart_options(params: Mapping[str, t.Any], *, dry_run: bool) -> RestartOpt
     check_minima(params)
     only_if_helps = params.get("only_if_helps")
     return RestartOptions(
+        strategy=params["strategy"],
         only_if_helps=params.get("name") is None if only_if_helps is None else only_if_helps,
         allow_downtime=params["allow_downtime"],
         cooldown_s=params["cooldown"],
@@ -76,6 +78,7 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
         "reason": in_words(result.reason),
         "before": result.before,
         "after": result.after,
+        "evicted": [asdict(pod) for pod in result.evicted],
         "verdict": result.verdict,
         "duration": round(result.duration_s),
     }

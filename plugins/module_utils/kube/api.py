@@ -13,8 +13,8 @@ import typing as t
 from collections.abc import Iterator
 
 from ..model.wire import WatchEvent, decode_json
-from .errors import ApiError, ExpiredError, OverloadedError, Target, UnreachableError, UntrustedError
-from .resources import EVENTS, Resource
+from .errors import ApiError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
+from .resources import EVENTS, PODS, Resource
 from .transport import Query, Transport
 
 T = t.TypeVar("T")
@@ -126,22 +126,51 @@ class KubeApi:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
         self._transport.request("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event)
 
+    def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
+        """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
+
+        It is asked once: whoever asks again has to know why. Raises BudgetError (later, perhaps), SeveralBudgetsError (never),
+        NotFoundError or ConflictError (the pod is gone), ForbiddenError, OverloadedError, ApiError, UnreachableError.
+        """
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        path = f"{PODS.path(namespace, name)}/eviction"
+        target = Target(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
+        try:
+            self._transport.request("post", path, verb="create", target=target, query=[("dryRun", "All")] if dry_run else (), body=body)
+        except ApiError as error:
+            # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
+            if error.status == 500 and error.reason == "":
+                raise SeveralBudgetsError(str(error), status=500, reason="") from error
+            raise
+
     def watch(self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float) -> Iterator[WatchEvent]:
         """Changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
 
         Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
         """
-        query: Query = [
-            ("watch", "true"),
-            ("fieldSelector", f"metadata.name={name}"),
-            ("resourceVersion", resource_version),
-            ("timeoutSeconds", str(max(1, int(timeout_s)))),
-        ]
+        query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
+        return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
+
+    def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
+        """The selected objects that there are, as ADDED, and then their changes, until the server or ``timeout_s`` ends the watch.
+
+        Raises ForbiddenError where watching is not allowed.
+        """
+        return self._watch(
+            resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
+        )
+
+    def _watch(self, resource: Resource, namespace: str, query: Query, *, target: Target, timeout_s: float) -> Iterator[WatchEvent]:
         lines = self._transport.lines(
             resource.path(namespace),
             verb="watch",
-            target=_object(resource, namespace, name),
-            query=query,
+            target=target,
+            query=[("watch", "true"), *query, ("timeoutSeconds", str(max(1, int(timeout_s))))],
             timeout_s=timeout_s + 5,
         )
         for line in lines:

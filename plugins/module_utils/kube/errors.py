@@ -27,16 +27,34 @@ class UnexpectedAnswerError(KubeError):
     """The API server's answer does not have the shape that its type has."""
 
 
+class Cause(t.NamedTuple):
+    """One of ``details.causes`` in an error's Status: a code for programs, and words."""
+
+    reason: str
+    message: str
+
+
 class ApiError(KubeError):
     """The API server answered with an error status.
 
-    ``status`` is the HTTP code, ``retry_after_s`` what the server asked for, if it did.
+    ``status`` is the HTTP code, ``retry_after_s`` what the server asked for, if it did, ``reason`` the Status's (None where the answer
+    is no Status), ``causes`` its ``details.causes``.
     """
 
-    def __init__(self, text: str, *, status: int, retry_after_s: t.Optional[float] = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        status: int,
+        retry_after_s: t.Optional[float] = None,
+        reason: t.Optional[str] = None,
+        causes: tuple[Cause, ...] = (),
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.retry_after_s = retry_after_s
+        self.reason = reason
+        self.causes = causes
 
 
 class UnauthorizedError(ApiError):
@@ -64,8 +82,19 @@ class InvalidError(ApiError):
 
 
 class OverloadedError(ApiError):
-    """429: too many requests at once, or a budget that allows no disruption now."""
+    """429: too many requests at once."""
 
+
+class BudgetError(OverloadedError):
+    """429 to an eviction: a PodDisruptionBudget allows none now, or, with ``retry_after_s``, its change is still being processed."""
+
+
+class SeveralBudgetsError(ApiError):
+    """500 to an eviction: several PodDisruptionBudgets select the pod. Trying again does not help."""
+
+
+DISRUPTION_BUDGET = "DisruptionBudget"
+"""The cause of an eviction's 429 that tells it from an overloaded server's (k8s.io/api ``policy/v1`` DisruptionBudgetCause)."""
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: InvalidError,
@@ -91,10 +120,24 @@ class Target(t.NamedTuple):
     way_out: str = ""
 
 
-def api_error(*, verb: str, target: Target, status: int, message: str, retry_after_s: t.Optional[float] = None) -> ApiError:
+def api_error(
+    *,
+    verb: str,
+    target: Target,
+    status: int,
+    message: str,
+    retry_after_s: t.Optional[float] = None,
+    reason: t.Optional[str] = None,
+    causes: tuple[Cause, ...] = (),
+) -> ApiError:
     """The error for one answer; ``verb`` (such as ``list``) and ``target`` go into its text."""
-    text = f"cannot {verb} {target.text}: {_advice(status, verb, target, message)}"
-    return _BY_STATUS.get(status, ApiError)(text, status=status, retry_after_s=retry_after_s)
+    kind = _BY_STATUS.get(status, ApiError)
+    blamed = [cause.message for cause in causes if cause.reason == DISRUPTION_BUDGET]
+    if status == 429 and blamed:
+        kind, advice = BudgetError, " ".join([message, *blamed])
+    else:
+        advice = _advice(status, verb, target, message)
+    return kind(f"cannot {verb} {target.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)
 
 
 def _advice(status: int, verb: str, target: Target, message: str) -> str:
@@ -107,5 +150,5 @@ def _advice(status: int, verb: str, target: Target, message: str) -> str:
     if status == 404:
         return f"{said} (HTTP 404). Check its name, namespace and kind."
     if status == 429:
-        return f"{said} (HTTP 429). The API server is overloaded or a budget is used up: try again later."
+        return f"{said} (HTTP 429). The API server is overloaded: try again later."
     return f"{said} (HTTP {status})"

@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, ConfigurationError, KubeError, Target, UnreachableError, UntrustedError, api_error
+from .errors import ApiError, Cause, ConfigurationError, KubeError, Target, UnreachableError, UntrustedError, api_error
 from .kubeconfig import NO_CLUSTER, Source
 
 if t.TYPE_CHECKING:
@@ -197,6 +197,8 @@ def _answer(verb: str, target: Target, error: t.Any) -> ApiError:
         status=int(error.status or 0),
         message=str(status.get("message") or ""),
         retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
+        reason=str(status.get("reason") or "") if status.get("kind") == "Status" else None,
+        causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in details.get("causes") or ()),
     )
 
 

@@ -44,6 +44,7 @@ class ObjectMeta(ApiStruct, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     labels: t.Optional[Labels] = None
     annotations: t.Optional[Labels] = None
     owner_references: t.Optional[tuple[OwnerReference, ...]] = None
@@ -631,14 +632,15 @@ def with_label_keys(
     return replace(selector, match_expressions=(*(selector.match_expressions or ()), *own))
 
 
-def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> Pod:
-    """The pod that a restart of the workload would make: its template's, with what the controllers add.
+def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> Pod:
+    """The pod that the workload would make: its template's, with what the controllers add.
 
-    That is the labels of a new revision, and for a StatefulSet the labels and the claims of the replica ``ordinal`` (its first).
+    That is the labels of ``revision`` (that of a restart, unless given), and for a StatefulSet the labels and the claims of the
+    replica ``ordinal`` (its first, unless given).
     """
     number = workload.first_ordinal if ordinal is None else ordinal
     template = workload.spec.template
-    labels = {**(template.metadata.labels or {}), **_controller_labels(workload, number)}
+    labels = {**(template.metadata.labels or {}), **_controller_labels(workload, number, revision)}
     pod = pod_of_template(workload.metadata.namespace, replace(template, metadata=replace(template.metadata, labels=labels)))
     claims = workload.spec.volume_claim_templates or ()
     if not claims:
@@ -653,12 +655,12 @@ def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> P
     return replace(pod, spec=replace(pod.spec, volumes=(*(pod.spec.volumes or ()), *own)))
 
 
-def _controller_labels(workload: Workload, ordinal: int) -> Labels:
+def _controller_labels(workload: Workload, ordinal: int, revision: str) -> Labels:
     """Kubernetes ``pkg/controller``: ``deployment/sync.go`` and ``statefulset/stateful_set_utils.go``."""
     if workload.kind != "StatefulSet":
-        return {POD_TEMPLATE_HASH: NEXT_REVISION}
+        return {POD_TEMPLATE_HASH: revision}
     return {
-        CONTROLLER_REVISION_HASH: NEXT_REVISION,
+        CONTROLLER_REVISION_HASH: revision,
         STATEFUL_SET_POD_NAME: f"{workload.metadata.name}-{ordinal}",
         POD_INDEX: str(ordinal),
     }

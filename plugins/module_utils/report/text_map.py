@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from ..memory.outcome import IMPROVED
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
+from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -59,10 +59,10 @@ def _counts(report: Report) -> str:
     totals = report.totals
     texts = [f"{verdict} {_change(totals[f'{verdict}_before'], totals[f'{verdict}_after'])}" for verdict in (COLLAPSED, SKEWED)]
     if report.plan:
-        texts.append(f"plan: {totals[RESTARTED]} to restart")
+        texts.append(f"plan: {totals[RESTARTED]} to restart" + (f", {totals[EVICTED]} to evict from" if totals[EVICTED] else ""))
     else:
-        improved = f" (improved {totals['improved']})" if totals[RESTARTED] else ""
-        texts.append(f"restarted {totals[RESTARTED]}{improved}")
+        moved = f"restarted {totals[RESTARTED]}" + (f", evicted from {totals[EVICTED]}" if totals[EVICTED] else "")
+        texts.append(moved + (f" (improved {totals['improved']})" if totals[RESTARTED] or totals[EVICTED] else ""))
     texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED))
     return "   ".join(texts)
 
@@ -193,8 +193,8 @@ def _state(row: Row) -> str:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
         return verdict
-    if row.deed == RESTARTED:
-        return f"{verdict}, {row.outcome or RESTARTED}"
+    if row.deed in (RESTARTED, EVICTED):
+        return f"{verdict}, {row.outcome or row.deed}"
     return f"{verdict}, {row.deed}" if row.deed else verdict
 
 

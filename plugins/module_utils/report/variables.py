@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from ..spread.options import MINIMA
+from ..spread.restart_plan import STRATEGIES
 from .text_map import MIN_WIDTH
 
 PREFIX = "rebalance_"
@@ -41,7 +42,8 @@ OTHERS = (
     "report_path",
     "topology_keys",
 )
-KNOWN = tuple(sorted(PREFIX + name for name in (*NUMBERS, *BOOLEANS, *OTHERS)))
+CHOICES = {"strategy": STRATEGIES}
+KNOWN = tuple(sorted(PREFIX + name for name in (*NUMBERS, *BOOLEANS, *CHOICES, *OTHERS)))
 
 
 def wrong_variables(given: Mapping[str, t.Any]) -> list[str]:
@@ -59,6 +61,9 @@ def wrong_variables(given: Mapping[str, t.Any]) -> list[str]:
     for name in BOOLEANS:
         if PREFIX + name in given and str(given[PREFIX + name]).lower() not in WORDS_OF_BOOLEANS:
             found.append(f"{PREFIX + name}: {given[PREFIX + name]!r} is neither true nor false")
+    for name, choices in CHOICES.items():
+        if given.get(PREFIX + name, choices[0]) not in choices:
+            found.append(f"{PREFIX + name}: {given[PREFIX + name]!r} is none of {', '.join(choices)}")
     return found
 
 

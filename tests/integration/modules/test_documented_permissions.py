@@ -16,7 +16,7 @@ from tests.integration.workloads import deployment, identity, pile_up, stateful_
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "rebalance.md").read_text()
 SECTION = GUIDE[GUIDE.index("\n## Permissions\n") :].split("\n## ")[1]
-LOOK, RESTART = re.findall(r"^```yaml\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+LOOK, RESTART, EVICT = re.findall(r"^```yaml\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
 USER = "system:serviceaccount:kube-scheduling:rebalance"
 
 Verb = tuple[str, str, str]
@@ -37,14 +37,15 @@ def requests(cluster: Cluster, since: int) -> list[AuditEvent]:
 
 
 def asked(events: list[AuditEvent]) -> set[Verb]:
-    return {(event.group, event.resource, event.verb) for event in events}
+    names = {event: event.resource + (f"/{event.subresource}" if event.subresource else "") for event in events}
+    return {(event.group, names[event], event.verb) for event in events}
 
 
 def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> None:
     cluster.apply(LOOK)
     cluster.wait_namespace("kube-scheduling")
-    web, queue = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2)
-    pile_up(cluster, web, queue)
+    web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
+    pile_up(cluster, web, queue, shop)
     modules = Modules(cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None))
 
     mark = cluster.audit().mark()
@@ -66,4 +67,13 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     assert [entry["verdict"] for entry in done["workloads"]] == ["improved", "improved"], done
     assert not done.get("warnings")
     assert granted(RESTART) <= asked(events) <= granted(LOOK) | granted(RESTART)
+    assert not [event for event in events if event.code in (401, 403)]
+
+    role = next(manifest for manifest in yaml.safe_load_all(RESTART) if manifest["kind"] == "ClusterRole")
+    cluster.apply({**role, "rules": role["rules"] + yaml.safe_load(EVICT)["rules"]})
+    mark = cluster.audit().mark()
+    (evicted,) = modules.restart(workloads=[identity(shop)], strategy="evict_surplus")["workloads"]
+    events = requests(cluster, mark)
+    assert (evicted["action"], evicted["verdict"]) == ("evicted", "improved"), evicted
+    assert granted(EVICT) <= asked(events) <= granted(LOOK) | granted(RESTART) | granted(EVICT)
     assert not [event for event in events if event.code in (401, 403)]

@@ -164,6 +164,27 @@ def test_two_clusters_are_planned_then_spread_and_left_alone_after_that(
         assert (again.stats[host]["restarted"], again.stats[host]["collapsed_before"]) == (0, 0)
 
 
+def test_replicas_are_evicted_one_by_one_where_that_is_the_strategy(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
+    namespace = piled_up()
+    hosts = {"berlin": {"rebalance_namespaces": [namespace], "rebalance_strategy": "evict_surplus", "rebalance_max_skew": 1}}
+    inventory = Inventory(tmp_path, cluster, hosts)
+    before = _nodes(cluster, namespace)
+
+    plan = inventory.play("--check")
+    assert plan.code == 0, plan.output
+    assert _nodes(cluster, namespace) == before
+    assert (plan.stats["berlin"]["restarted"], plan.stats["berlin"]["evicted"]) == (0, 1)
+    assert "collapsed, to evict" in inventory.map("berlin")
+
+    done = inventory.play()
+    assert done.code == 0, done.output
+    after = _nodes(cluster, namespace)
+    assert len(set(after.values())) == REPLICAS and len(set(after) & set(before)) == 1
+    assert (done.stats["berlin"]["evicted"], done.stats["berlin"]["improved"], done.stats["berlin"]["collapsed_after"]) == (1, 1, 0)
+    assert "evicted from 1 (improved 1)" in inventory.map("berlin")
+    assert "evicted from" in inventory.report("berlin")
+
+
 def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
     namespace = piled_up()
     kubeconfig = tmp_path / "gone.kubeconfig"

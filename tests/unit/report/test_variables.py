@@ -32,6 +32,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.vari
         ("plan_only", "flase", "rebalance_plan_only: 'flase' is neither true nor false"),
         ("plan_only", "", "rebalance_plan_only: '' is neither true nor false"),
         ("include_healthy", 2, "rebalance_include_healthy: 2 is neither true nor false"),
+        ("strategy", "evict", "rebalance_strategy: 'evict' is none of rollout, evict_surplus, auto"),
         ("map_path", "nowhere/map.txt", "rebalance_map_path: there is no folder FOLDER/nowhere; create it first"),
         ("report_path", ".", "rebalance_report_path: . is a folder; name a file in it"),
     ],
