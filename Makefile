@@ -31,8 +31,8 @@ env: ## make .venv: Python libraries, tools and the collections
 demo: env ## show the main job on a simulated cluster, from piled-up to spread
 	@$(PYTHON) -m lab.demo
 
-lab-up: env ## start a simulated cluster; its kubeconfig is .lab/kubeconfig
-	@$(PYTHON) -m lab up
+lab-up: env ## start a simulated cluster with six workers; its kubeconfig is .lab/kubeconfig
+	@$(PYTHON) -m lab up --scenario demo
 
 lab-down: env ## end it
 	@$(PYTHON) -m lab down

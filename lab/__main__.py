@@ -96,7 +96,10 @@ def _up(options: argparse.Namespace) -> int:
         prometheus=options.prometheus,
         log=_say,
     )
+    if not cluster.get("/api/v1/nodes?limit=1")["items"]:
+        _say("no nodes yet: add --scenario demo")
     _say(f"export KUBECONFIG={cluster.kubeconfig}")
+    _say(f"export PATH={binaries.ensure()}:$PATH    # kubectl")
     return 0
 
 

@@ -22,11 +22,13 @@ from typing import Any
 
 import yaml
 
+from lab import binaries
 from lab.cluster import Cluster, up
 from lab.errors import LabError
 from lab.layout import REPOSITORY, SOURCES, default_folder
 
 NAME = "demo"
+END = f".venv/bin/python -m lab down --name {NAME}"
 MANIFESTS = SOURCES / "demo"
 PLAYBOOK = REPOSITORY / "playbooks" / "rebalance.yml"
 EXPECT, SHOWS, THEN = "demo.onprem/expect", "demo.onprem/shows", "demo.onprem/then"
@@ -98,14 +100,17 @@ def run(*, workers: int, keep: bool) -> None:
     try:
         show = _show_spreading if workers > 1 else _show_single_worker
         show(cluster, default_folder("default") / "demo")
+        if keep:
+            _cordon(cluster, all_but=None)  # for whoever looks around: the show ends with one open worker
         _say(f"\nThe cluster came out as it should, {time.monotonic() - started:.0f} s in all.")
     finally:
         if keep:
             _say(f"\nThe cluster is still up:  export KUBECONFIG={cluster.kubeconfig}")
-            _say(f"Take it down with:        {sys.executable} -m lab down --name {NAME}")
+            _say(f"kubectl comes with:       export PATH={binaries.ensure()}:$PATH")
+            _say(f"Take it down with:        {END}")
         else:
             cluster.down()
-            _say("\nThe cluster is taken down again. `--keep` or LAB_KEEP=1 leaves it up to look around.")
+            _say(f"\nThe cluster is taken down again. `LAB_KEEP=1 make demo` leaves it up to look around; {END} ends it then.")
 
 
 # --- the two shows ----------------------------------------------------------------------------------------------------

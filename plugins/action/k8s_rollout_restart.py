@@ -8,6 +8,6 @@ one module would reach the other.
 
 from __future__ import annotations
 
-from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import ActionModule
 
 __all__ = ["ActionModule"]

@@ -12,7 +12,7 @@ class ModuleDocFragment:
 options:
   topology_keys:
     description:
-      - The node labels whose values are the domains that replicas are spread over.
+      - The node labels whose values are the domains that replicas are spread over. Each must be on some node.
       - With several the worst verdict counts, and of equal ones the key listed first.
     type: list
     elements: str

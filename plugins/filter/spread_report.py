@@ -37,7 +37,7 @@ RETURN = r"""
 _value:
   description: >-
     C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after),
-    C(restartable), C(restarted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(error)), and the table;
+    C(restartable), C(restarted), C(evicted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(error)), and the table;
     C(groups), C(columns), C(sections) of rows, C(sums) and C(busiest).
   type: dict
 """

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: k8s_rollout_restart
-short_description: Restart workloads so that their replicas spread, and look what came of it
+short_description: Move replicas of workloads so that they spread, and look what came of it
 version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
   - Restarts Deployments and StatefulSets as C(kubectl rollout restart) does, waits by the rules of C(kubectl rollout status), and looks
     again whether the replicas lie better than before.
+  - Or evicts single surplus pods, one at a time, see O(strategy).
   - Remembers the outcome in the annotation C(kube-scheduling.onprem/last-outcome) of the workload, so that the next run, also from
     another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
   - Keeps PodDisruptionBudgets, which rollouts bypass. It refuses a restart whose strategy may bring the available pods below what the
@@ -39,6 +40,7 @@ options:
   workloads:
     description:
       - The workloads to restart, such as RV(onprem.kube_scheduling.k8s_spread_check#module:restartable).
+      - Give the same O(topology_keys) and O(max_skew) as to the check. They are judged once more before they are restarted.
       - Entries that are refused or that have vanished do not fail the task.
     type: list
     elements: dict
@@ -58,18 +60,30 @@ options:
         required: true
   strategy:
     description:
-      - How the replicas are moved. V(rollout) restarts the whole workload by its own update strategy.
+      - How the replicas are moved.
+      - V(rollout) restarts the whole workload by its own update strategy.
+      - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
+        find room for the replacement in a domain with fewer replicas. It waits until the replacement is available, looks again, and
+        decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
+        a replacement came to where it makes nothing better. PodDisruptionBudgets are kept by the API server; what they forbid is
+        tried again until O(wait_timeout). Paused Deployments, Deployments with the strategy V(Recreate), and StatefulSets with
+        V(OnDelete) can be evened out like this, too.
+      - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. A rollout during which the old pods count
+        often ends uneven, so that skewed workloads would be restarted again and again.
+      - With O(only_if_helps) and without O(max_skew), V(evict_surplus) counts any surplus that a move can lessen, while V(auto) counts
+        what M(onprem.kube_scheduling.k8s_spread_check) finds collapsed or skewed.
     type: str
-    choices: [rollout]
+    choices: [rollout, evict_surplus, auto]
     default: rollout
   only_if_helps:
     description:
-      - Restart only what is collapsed or skewed, and only if a restart would spread it better.
+      - Restart only what is collapsed or skewed, and only if a restart would spread it better. For evictions see O(strategy).
       - By default true with O(workloads) and false with O(name).
     type: bool
   allow_downtime:
     description:
       - Restart also where the strategy may bring the available pods below one or below what a PodDisruptionBudget asks for.
+      - Evictions always keep the budgets; with this they may take the last available pod.
     type: bool
     default: false
   cooldown:
@@ -90,10 +104,12 @@ options:
   wait:
     description:
       - Whether to wait for the end of the rollout. Without it the outcome stays V(pending) until the next run looks.
+      - With O(strategy=evict_surplus) and without waiting, one pod is evicted, and the next run goes on. Each such run counts as an
+        attempt.
     type: bool
     default: true
   wait_timeout:
-    description: Seconds to wait for one rollout before it counts as failed. At least 1.
+    description: Seconds to wait for one rollout, or for one eviction and its replacement, before it counts as failed. At least 1.
     type: int
     default: 600
   wait_sleep:
@@ -110,7 +126,8 @@ requirements:
   - msgspec >= 0.19
 notes:
   - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
-    create on events. Where events are forbidden the restart is made all the same, with a warning.
+    create on events. Where events are forbidden the restart is made all the same, with a warning. C(docs/rebalance.md) has the roles.
+  - For evictions the verb create on pods/eviction, and list and watch on pods, too.
   - Times are those of the API server's clock.
 seealso:
   - module: onprem.kube_scheduling.k8s_spread_check
@@ -131,6 +148,25 @@ EXAMPLES = r"""
     kind: Deployment
     namespace: shop
     name: web
+
+- name: Even out a StatefulSet over zones and nodes, one pod at a time
+  onprem.kube_scheduling.k8s_rollout_restart:
+    kind: StatefulSet
+    namespace: shop
+    name: queue
+    strategy: evict_surplus
+    topology_keys: [topology.kubernetes.io/zone, kubernetes.io/hostname]
+
+- name: Find what is piled up or uneven
+  onprem.kube_scheduling.k8s_spread_check:
+    max_skew: 1
+  register: spread
+
+- name: Restart what is piled up, even out the rest by single evictions
+  onprem.kube_scheduling.k8s_rollout_restart:
+    workloads: "{{ spread.restartable }}"
+    strategy: auto
+    max_skew: 1
 
 - name: Restart a Deployment of strategy Recreate in its maintenance window
   onprem.kube_scheduling.k8s_rollout_restart:
@@ -158,7 +194,9 @@ workloads:
       description: Its name.
       type: str
     action:
-      description: V(restarted), V(skipped), V(refused) or V(failed).
+      description:
+        - V(restarted), V(evicted), V(skipped), V(refused) or V(failed).
+        - In check mode V(restarted) and V(evicted) mean that it would be so.
       type: str
     reason:
       description: "Why, as C(code) or C(code: text)."
@@ -169,12 +207,31 @@ workloads:
     after:
       description: The same at the second look; empty without one.
       type: dict
+    evicted:
+      description:
+        - The pods that were evicted, in their order; empty for a rollout.
+        - In check mode those that would be, and for each the node that would be best for its replacement.
+      type: list
+      elements: dict
+      contains:
+        pod:
+          description: Name of the evicted pod.
+          type: str
+        node:
+          description: Its node.
+          type: str
+        replacement:
+          description: Name of the pod that came in its place; empty if that was not seen.
+          type: str
+        replacement_node:
+          description: The node of that pod.
+          type: str
     verdict:
       description: >-
         What came of it; V(improved), V(unchanged), V(worse), V(failed), V(pending) (no second look yet), or empty if nothing was done.
       type: str
     duration:
-      description: Seconds from the decision to the end of the rollout.
+      description: Seconds from the decision to the end of the rollout or of the last eviction.
       type: int
   sample:
     - kind: Deployment
@@ -184,8 +241,20 @@ workloads:
       reason: "collapsed: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible"
       before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
       after: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
+      evicted: []
       verdict: improved
       duration: 8
+    - kind: StatefulSet
+      namespace: shop
+      name: queue
+      action: evicted
+      reason: "surplus: 3 replicas in kubernetes.io/hostname=worker-1, room for one of them in worker-3 (0)"
+      before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 1, worker-3: 0}}
+      after: {kubernetes.io/hostname: {worker-1: 2, worker-2: 1, worker-3: 1}}
+      evicted:
+        - {pod: queue-2, node: worker-1, replacement: queue-2, replacement_node: worker-3}
+      verdict: improved
+      duration: 6
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_request import (
@@ -220,7 +289,7 @@ def argument_spec():
                 "name": {"type": "str", "required": True},
             },
         },
-        "strategy": {"type": "str", "choices": ["rollout"], "default": "rollout"},
+        "strategy": {"type": "str", "choices": ["rollout", "evict_surplus", "auto"], "default": "rollout"},
         "only_if_helps": {"type": "bool"},
         "allow_downtime": {"type": "bool", "default": False},
         "cooldown": {"type": "int", "default": 600},

@@ -72,9 +72,9 @@ requirements:
   - msgspec >= 0.19
 notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
-  - Needs the verbs get and list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
-    replicasets, poddisruptionbudgets and horizontalpodautoscalers. A namespace where some of it is forbidden is reported in
-    RV(skipped_namespaces), with the missing verb.
+  - Needs the verb list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
+    replicasets, poddisruptionbudgets and horizontalpodautoscalers; C(docs/rebalance.md) has the role. A namespace where some of it is
+    forbidden is reported in RV(skipped_namespaces), with the missing verb.
   - Where a workload mounts a claim, list on persistentvolumes, storageclasses, csinodes, csidrivers, csistoragecapacities and
     volumeattachments as well. What of these is forbidden leaves C(restart_helps) of such workloads C(unknown).
 seealso:
@@ -111,7 +111,7 @@ nodes:
   type: dict
   sample: {total: 7, ready: 7, eligible: 6}
 reason:
-  description: Why nothing was judged; empty if it was. V(too_few_ready_nodes) stands before the colon.
+  description: Why nothing was judged; empty if it was. V(too_few_ready_nodes) or V(no_namespace) stands before the colon.
   returned: success
   type: str
   sample: ""

@@ -82,6 +82,22 @@ def pile_up(cluster: Cluster, *manifests: dict[str, Any], node: str | None = Non
                 wait_rolled_out(cluster, manifest)
 
 
+def lay_out(cluster: Cluster, manifest: dict[str, Any], *homes: int) -> None:
+    """Create a workload with so many replicas on the first worker, so many on the second, and so on."""
+    resource = f"{manifest['kind'].lower()}/{manifest['metadata']['name']}"
+    replicas = 0
+    for node, count in zip(workers(cluster), homes, strict=False):
+        if not count:
+            continue
+        created, replicas = replicas > 0, replicas + count
+        with only_node(cluster, node):
+            if created:
+                cluster.kubectl("scale", resource, "-n", manifest["metadata"]["namespace"], f"--replicas={replicas}")
+            else:
+                cluster.apply({**manifest, "spec": {**manifest["spec"], "replicas": replicas}})
+            wait_rolled_out(cluster, manifest)
+
+
 def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
     """Until kubectl says that the rollout is done."""
     metadata = manifest["metadata"]
@@ -113,11 +129,17 @@ def restarted_at(cluster: Cluster, manifest: dict[str, Any]) -> str | None:
     return value
 
 
-def pod_uids(cluster: Cluster, manifest: dict[str, Any]) -> set[str]:
-    """UIDs of the workload's pods: the same ones mean that nothing was restarted."""
+def pods_of(cluster: Cluster, manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """The workload's pods as the API server has them."""
     metadata = manifest["metadata"]
     path = f"/api/v1/namespaces/{metadata['namespace']}/pods?labelSelector=app%3D{metadata['name']}"
-    return {pod["metadata"]["uid"] for pod in cluster.get(path)["items"]}
+    items: list[dict[str, Any]] = cluster.get(path)["items"]
+    return items
+
+
+def pod_uids(cluster: Cluster, manifest: dict[str, Any]) -> set[str]:
+    """UIDs of the workload's pods: the same ones mean that nothing was restarted."""
+    return {pod["metadata"]["uid"] for pod in pods_of(cluster, manifest)}
 
 
 def identity(manifest: dict[str, Any]) -> dict[str, str]:

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from ..model.reasons import Reason, in_words
-from ..spread.options import check_at_least, check_topology_keys
+from ..spread.options import check_minima, check_topology_keys
 from ..spread.restart_plan import RestartOptions
-from .rollout_restart import FAILED_ACTION, REFUSED, RestartResult, Target
+from .restart_result import FAILED_ACTION, REFUSED, SKIPPED, RestartResult, Target
 
 
 def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
@@ -22,11 +23,10 @@ def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
 
 def restart_options(params: Mapping[str, t.Any], *, dry_run: bool) -> RestartOptions:
     """RestartOptions from the module's options; raises OptionError that names the option."""
-    minima = {"cooldown": 0, "max_attempts": 1, "max_parallel": 1, "wait_timeout": 1, "wait_sleep": 1, "max_skew": 1}
-    for name, minimum in minima.items():
-        check_at_least(name, params.get(name), minimum)
+    check_minima(params)
     only_if_helps = params.get("only_if_helps")
     return RestartOptions(
+        strategy=params["strategy"],
         only_if_helps=params.get("name") is None if only_if_helps is None else only_if_helps,
         allow_downtime=params["allow_downtime"],
         cooldown_s=params["cooldown"],
@@ -51,7 +51,7 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
     return {
         "changed": any(result.changed for result in results),
         "failed": bool(bad),
-        "msg": "; ".join(f"{result.target}: {result.action}, {in_words(result.reason)}" for result in bad),
+        "msg": "; ".join(map(_complaint, bad)),
         "warnings": [warning for result in results for warning in result.warnings],
         "workloads": [_entry(result) for result in results],
     }
@@ -62,6 +62,15 @@ def not_begun(targets: Sequence[Target], error: Exception) -> list[dict[str, t.A
     return [_entry(RestartResult(target, FAILED_ACTION, Reason("not_begun", str(error)))) for target in targets]
 
 
+def _complaint(result: RestartResult) -> str:
+    """One sentence for the error of the task, with what to do about it."""
+    target, code = result.target, result.reason.code if result.reason is not None else ""
+    if result.missing and result.action == SKIPPED:
+        return f"there is no {target.kind} {target.name} in namespace {target.namespace}; check the spelling and the cluster"
+    way_out = ", or set cooldown to 0" if code == "cooldown" else ""
+    return f"{target}: {result.action}, {in_words(result.reason)}{way_out}"
+
+
 def _entry(result: RestartResult) -> dict[str, t.Any]:
     return {
         **result.target._asdict(),
@@ -69,6 +78,7 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
         "reason": in_words(result.reason),
         "before": result.before,
         "after": result.after,
+        "evicted": [asdict(pod) for pod in result.evicted],
         "verdict": result.verdict,
         "duration": round(result.duration_s),
     }

@@ -46,7 +46,7 @@ def write_restart(
     if live.metadata.generation != metadata.generation or not holds_for(live, judged, snapshot, options):
         raise StaleJudgementError
     outcome = make_outcome(
-        now_s=_restart_time(api.now_s(), live),
+        now_s=new_time(api.now_s(), live),
         attempts=decision.attempts,
         verdict=PENDING,
         revision=decision.revision,
@@ -73,6 +73,7 @@ def _read(api: KubeApi, workload: Workload) -> tuple[Workload, bytes]:
     return resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template)
 
 
-def _restart_time(now_s: float, live: Workload) -> float:
+def new_time(now_s: float, live: Workload) -> float:
+    """Now, or the next second where the last restart has this one already: times tell restarts and evictions apart."""
     last = (live.spec.template.metadata.annotations or {}).get(RESTARTED_AT)
     return now_s + 1 if last == format_time(now_s) else now_s  # the same text again would start no rollout

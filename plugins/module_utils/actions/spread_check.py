@@ -8,12 +8,15 @@ import typing as t
 from collections.abc import Mapping
 
 from ..kube.api import KubeApi
+from ..kube.errors import InvalidError
 from ..kube.reading import read_snapshot
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import CheckOptions, SpreadReport, check_spread
 from ..spread.options import (
     KINDS,
-    check_at_least,
+    OptionError,
+    check_labels_exist,
+    check_minima,
     check_missing_namespaces,
     check_namespaces,
     check_topology_keys,
@@ -23,8 +26,7 @@ from ..spread.options import (
 
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     """CheckOptions from the module's options; raises OptionError that names the option."""
-    check_at_least("max_skew", params.get("max_skew"), 1)
-    check_at_least("min_ready_nodes", params["min_ready_nodes"], 1)
+    check_minima(params)
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
         namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
@@ -37,8 +39,14 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
 
 
 def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str = "") -> tuple[ClusterSnapshot, SpreadReport]:
-    """Read one snapshot and judge it. Raises OptionError (a namespace that does not exist) and KubeError."""
-    snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector)
+    """Read one snapshot and judge it. Raises OptionError (what the cluster does not have) and KubeError."""
+    try:
+        snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector)
+    except InvalidError as error:
+        if not label_selector:
+            raise
+        raise OptionError(f"label_selector: {error}") from error
     unreadable = {entry.namespace for entry in snapshot.skipped}
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
+    check_labels_exist(options.topology_keys, snapshot.nodes.values())
     return snapshot, check_spread(snapshot, options)

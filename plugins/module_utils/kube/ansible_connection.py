@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 import typing as t
 
@@ -16,20 +17,34 @@ from ansible_collections.kubernetes.core.plugins.module_utils.k8s.exceptions imp
 
 from ..model.wire import MSGSPEC_IMPORT_ERROR
 from .api import KubeApi
+from .kubeconfig import Source
 from .transport import CONNECTION_FAILURES, Transport, explain_connection_failure
 
 __all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
 
 COLLECTION = "onprem.kube_scheduling"
+LIBRARIES = ("kubernetes", "msgspec")
+
+
+class _Module(AnsibleK8SModule):  # type: ignore[misc]
+    """As kubernetes.core's, but it says how to install what is missing."""
+
+    def requires(self, dependency: str, minimum: t.Optional[str] = None, reason: t.Optional[str] = None) -> None:
+        if not self.has_at_least(dependency, minimum):
+            wanted = f"{dependency}>={minimum}" if minimum else dependency
+            self.fail_json(msg=_missing(wanted, reason=reason))
+
+
+def _missing(library: str, *, reason: t.Optional[str] = None) -> str:
+    install = f"{sys.executable} -m pip install --upgrade {' '.join(LIBRARIES)}"
+    return f"{missing_required_lib(library, reason=reason)} All that is needed comes with: {install}"
 
 
 def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     """An AnsibleK8SModule with the connection options added; fails with what is missing where a library is not installed."""
-    module = AnsibleK8SModule(
-        module_class=AnsibleModule, argument_spec={**AUTH_ARG_SPEC, **argument_spec}, supports_check_mode=True, **options
-    )
+    module = _Module(module_class=AnsibleModule, argument_spec={**AUTH_ARG_SPEC, **argument_spec}, supports_check_mode=True, **options)
     if MSGSPEC_IMPORT_ERROR is not None:
-        module.fail_json(msg=missing_required_lib("msgspec"), exception=MSGSPEC_IMPORT_ERROR)
+        module.fail_json(msg=_missing("msgspec"), exception=MSGSPEC_IMPORT_ERROR)
     return module
 
 
@@ -51,13 +66,8 @@ def _server(module: t.Any) -> str:
     return str(_setting(module, "host") or "")
 
 
-def _source(module: t.Any) -> str:
-    """Where the connection's settings come from, without anything secret."""
-    kubeconfig, context = _setting(module, "kubeconfig"), _setting(module, "context")
-    if _server(module) and not kubeconfig:
-        return f"host {_server(module)}"
-    name = kubeconfig if isinstance(kubeconfig, str) else "(given as a dict)" if kubeconfig else "(default)"
-    return f"kubeconfig {name}" + (f", context {context}" if context else "")
+def _source(module: t.Any) -> Source:
+    return Source(_setting(module, "kubeconfig"), str(_setting(module, "context") or ""), _server(module))
 
 
 def _setting(module: t.Any, name: str) -> t.Any:

@@ -13,8 +13,8 @@ import typing as t
 from collections.abc import Iterator
 
 from ..model.wire import WatchEvent, decode_json
-from .errors import ApiError, ExpiredError, OverloadedError, UnreachableError, UntrustedError
-from .resources import EVENTS, Resource
+from .errors import ApiError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
+from .resources import EVENTS, PODS, Resource
 from .transport import Query, Transport
 
 T = t.TypeVar("T")
@@ -78,7 +78,9 @@ class KubeApi:
         raise AssertionError("unreachable")
 
     def _pages(self, resource: Resource, namespace: str, label_selector: str) -> Iterator[list[t.Any]]:
-        target = _target(resource, namespace) + (f" with label selector {label_selector!r}" if label_selector else "")
+        target = _collection(resource, namespace)
+        if label_selector:
+            target = target._replace(text=f"{target.text} with label selector {label_selector!r}")
         token = ""
         while True:
             query = [("limit", str(self._page_size))]
@@ -98,7 +100,7 @@ class KubeApi:
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """One object as the server wrote it."""
-        return self._read(resource.path(namespace, name), (), verb="get", target=_target(resource, namespace, name))
+        return self._read(resource.path(namespace, name), (), verb="get", target=_object(resource, namespace, name))
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the object as it is then.
@@ -112,7 +114,7 @@ class KubeApi:
                 "patch",
                 resource.path(namespace, name),
                 verb="patch",
-                target=_target(resource, namespace, name),
+                target=_object(resource, namespace, name),
                 query=query,
                 body=patch,
                 content_type=MERGE_PATCH,
@@ -122,30 +124,59 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
-        self._transport.request("post", EVENTS.path(namespace), verb="create", target=_target(EVENTS, namespace), body=event)
+        self._transport.request("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event)
+
+    def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
+        """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
+
+        It is asked once: whoever asks again has to know why. Raises BudgetError (later, perhaps), SeveralBudgetsError (never),
+        NotFoundError or ConflictError (the pod is gone), ForbiddenError, OverloadedError, ApiError, UnreachableError.
+        """
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": {"preconditions": {"uid": uid}},
+        }
+        path = f"{PODS.path(namespace, name)}/eviction"
+        target = Target(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
+        try:
+            self._transport.request("post", path, verb="create", target=target, query=[("dryRun", "All")] if dry_run else (), body=body)
+        except ApiError as error:
+            # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
+            if error.status == 500 and error.reason == "":
+                raise SeveralBudgetsError(str(error), status=500, reason="") from error
+            raise
 
     def watch(self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float) -> Iterator[WatchEvent]:
         """Changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
 
         Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
         """
-        query: Query = [
-            ("watch", "true"),
-            ("fieldSelector", f"metadata.name={name}"),
-            ("resourceVersion", resource_version),
-            ("timeoutSeconds", str(max(1, int(timeout_s)))),
-        ]
+        query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
+        return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
+
+    def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
+        """The selected objects that there are, as ADDED, and then their changes, until the server or ``timeout_s`` ends the watch.
+
+        Raises ForbiddenError where watching is not allowed.
+        """
+        return self._watch(
+            resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
+        )
+
+    def _watch(self, resource: Resource, namespace: str, query: Query, *, target: Target, timeout_s: float) -> Iterator[WatchEvent]:
         lines = self._transport.lines(
             resource.path(namespace),
             verb="watch",
-            target=_target(resource, namespace, name),
-            query=query,
+            target=target,
+            query=[("watch", "true"), *query, ("timeoutSeconds", str(max(1, int(timeout_s))))],
             timeout_s=timeout_s + 5,
         )
         for line in lines:
             yield decode_json(WatchEvent, line)
 
-    def _read(self, path: str, query: Query, *, verb: str, target: str) -> bytes:
+    def _read(self, path: str, query: Query, *, verb: str, target: Target) -> bytes:
         return self._repeat(lambda: self._transport.request("get", path, verb=verb, target=target, query=query))
 
     def _repeat(self, call: t.Callable[[], T]) -> T:
@@ -171,7 +202,22 @@ def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.
     return None
 
 
-def _target(resource: Resource, namespace: str, name: str = "") -> str:
-    if name:
-        return f"{resource.plural} {namespace}/{name}"
+def _collection(resource: Resource, namespace: str) -> Target:
+    scope = _scope(resource, namespace)
+    return Target(scope, scope, "leave the namespace out" if namespace else "")
+
+
+def _object(resource: Resource, namespace: str, name: str) -> Target:
+    path = f"{namespace}/{name}" if resource.namespaced else name
+    return Target(f"{resource.plural} {path}", _scope(resource, namespace))
+
+
+def _events(namespace: str) -> Target:
+    return Target(_scope(EVENTS, namespace))
+
+
+def _scope(resource: Resource, namespace: str) -> str:
+    """Where a role has to grant a verb on the resource."""
+    if not resource.namespaced:
+        return resource.plural
     return f"{resource.plural} in namespace {namespace}" if namespace else f"{resource.plural} in all namespaces"

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from .errors import ConfigurationError
+from .kubeconfig import Source
 from .transport import CONNECTION_FAILURES, Transport, explain_connection_failure
 
 
@@ -28,7 +29,7 @@ def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.O
             config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
         dynamic_client = dynamic.DynamicClient(client.ApiClient(configuration))
     except CONNECTION_FAILURES as error:
-        source = f"kubeconfig {kubeconfig or '(default)'}" + (f", context {context}" if context else "")
+        source = Source(kubeconfig, context or "")
         raise explain_connection_failure(error, server=configuration.host, source=source) from error
     return Transport(dynamic_client, user_agent=user_agent)
 

@@ -27,16 +27,34 @@ class UnexpectedAnswerError(KubeError):
     """The API server's answer does not have the shape that its type has."""
 
 
+class Cause(t.NamedTuple):
+    """One of ``details.causes`` in an error's Status: a code for programs, and words."""
+
+    reason: str
+    message: str
+
+
 class ApiError(KubeError):
     """The API server answered with an error status.
 
-    ``status`` is the HTTP code, ``retry_after_s`` what the server asked for, if it did.
+    ``status`` is the HTTP code, ``retry_after_s`` what the server asked for, if it did, ``reason`` the Status's (None where the answer
+    is no Status), ``causes`` its ``details.causes``.
     """
 
-    def __init__(self, text: str, *, status: int, retry_after_s: t.Optional[float] = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        status: int,
+        retry_after_s: t.Optional[float] = None,
+        reason: t.Optional[str] = None,
+        causes: tuple[Cause, ...] = (),
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.retry_after_s = retry_after_s
+        self.reason = reason
+        self.causes = causes
 
 
 class UnauthorizedError(ApiError):
@@ -64,8 +82,19 @@ class InvalidError(ApiError):
 
 
 class OverloadedError(ApiError):
-    """429: too many requests at once, or a budget that allows no disruption now."""
+    """429: too many requests at once."""
 
+
+class BudgetError(OverloadedError):
+    """429 to an eviction: a PodDisruptionBudget allows none now, or, with ``retry_after_s``, its change is still being processed."""
+
+
+class SeveralBudgetsError(ApiError):
+    """500 to an eviction: several PodDisruptionBudgets select the pod. Trying again does not help."""
+
+
+DISRUPTION_BUDGET = "DisruptionBudget"
+"""The cause of an eviction's 429 that tells it from an overloaded server's (k8s.io/api ``policy/v1`` DisruptionBudgetCause)."""
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: InvalidError,
@@ -79,20 +108,47 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-def api_error(*, verb: str, target: str, status: int, message: str, retry_after_s: t.Optional[float] = None) -> ApiError:
-    """The error for one answer; ``verb`` and ``target`` (such as ``list`` and ``pods in namespace app``) go into its text."""
-    text = f"cannot {verb} {target}: {_advice(status, verb, target, message)}"
-    return _BY_STATUS.get(status, ApiError)(text, status=status, retry_after_s=retry_after_s)
+class Target(t.NamedTuple):
+    """What a request is about, in the words of its error.
+
+    ``text`` names it (``deployments shop/web``), ``scope`` is where a role has to grant the verb (``deployments in namespace shop``).
+    ``way_out`` says what to do instead, where there is something.
+    """
+
+    text: str
+    scope: str = ""
+    way_out: str = ""
 
 
-def _advice(status: int, verb: str, target: str, message: str) -> str:
+def api_error(
+    *,
+    verb: str,
+    target: Target,
+    status: int,
+    message: str,
+    retry_after_s: t.Optional[float] = None,
+    reason: t.Optional[str] = None,
+    causes: tuple[Cause, ...] = (),
+) -> ApiError:
+    """The error for one answer; ``verb`` (such as ``list``) and ``target`` go into its text."""
+    kind = _BY_STATUS.get(status, ApiError)
+    blamed = [cause.message for cause in causes if cause.reason == DISRUPTION_BUDGET]
+    if status == 429 and blamed:
+        kind, advice = BudgetError, " ".join([message, *blamed])
+    else:
+        advice = _advice(status, verb, target, message)
+    return kind(f"cannot {verb} {target.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)
+
+
+def _advice(status: int, verb: str, target: Target, message: str) -> str:
     said = message or f"HTTP status {status}"
     if status == 401:
         return f"{said} (HTTP 401). The credentials are missing, wrong or expired: renew the token or client certificate in use."
     if status == 403:
-        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target} to this user, or leave it out of what is asked for."
+        way_out = f", or {target.way_out}" if target.way_out else ""
+        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target.scope or target.text} to this user{way_out}."
     if status == 404:
         return f"{said} (HTTP 404). Check its name, namespace and kind."
     if status == 429:
-        return f"{said} (HTTP 429). The API server is overloaded or a budget is used up: try again later."
+        return f"{said} (HTTP 429). The API server is overloaded: try again later."
     return f"{said} (HTTP {status})"

@@ -13,12 +13,16 @@ from .errors import UnexpectedAnswerError
 
 
 class Resource(t.NamedTuple):
-    """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles."""
+    """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles.
+
+    ``namespaced`` is false for what belongs to the whole cluster.
+    """
 
     prefix: str
     plural: str
     kind: str
     type: type[t.Any]
+    namespaced: bool = True
 
     def decode(self, data: bytes) -> t.Any:
         """One object of this resource as its struct; raises UnexpectedAnswerError."""
@@ -52,9 +56,9 @@ class Resource(t.NamedTuple):
         return "/".join(parts)
 
 
-NODES = Resource("/api/v1", "nodes", "Node", objects.Node)
+NODES = Resource("/api/v1", "nodes", "Node", objects.Node, namespaced=False)
 PODS = Resource("/api/v1", "pods", "Pod", objects.Pod)
-NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", objects.Namespace)
+NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", objects.Namespace, namespaced=False)
 QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", objects.ResourceQuota)
 CLAIMS = Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim)
 LIMIT_RANGES = Resource("/api/v1", "limitranges", "LimitRange", objects.LimitRange)

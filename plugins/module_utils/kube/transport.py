@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """One HTTP request to the API server as bytes, through the kubernetes client's authentication and TLS.
 
-The only file that imports urllib3, yaml and the kubernetes client's errors. ``DynamicClient.request(serialize=False)`` behaves alike in
+The only file that imports urllib3 and the kubernetes client's errors. ``DynamicClient.request(serialize=False)`` behaves alike in
 client versions 24 to 37, while the calls below it changed.
 """
 
@@ -13,7 +13,8 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, ConfigurationError, KubeError, UnreachableError, UntrustedError, api_error
+from .errors import ApiError, Cause, ConfigurationError, KubeError, Target, UnreachableError, UntrustedError, api_error
+from .kubeconfig import NO_CLUSTER, Source
 
 if t.TYPE_CHECKING:
     ApiException: t.Any = None
@@ -91,7 +92,7 @@ class Transport:
         path: str,
         *,
         verb: str,
-        target: str,
+        target: Target,
         query: Query = (),
         body: t.Any = None,
         content_type: str = "application/json",
@@ -104,7 +105,7 @@ class Transport:
             raise self._unreachable(error) from error
         return data
 
-    def lines(self, path: str, *, verb: str, target: str, query: Query, timeout_s: float) -> Iterator[bytes]:
+    def lines(self, path: str, *, verb: str, target: Target, query: Query, timeout_s: float) -> Iterator[bytes]:
         """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off."""
         response = self._call("get", path, verb=verb, target=target, query=query, read_timeout_s=timeout_s)
         rest = b""
@@ -123,7 +124,7 @@ class Transport:
         path: str,
         *,
         verb: str,
-        target: str,
+        target: Target,
         query: Query,
         body: t.Any = None,
         content_type: str = "application/json",
@@ -186,7 +187,7 @@ def _root_cause(error: BaseException) -> str:
     return str(getattr(cause, "reason", None) or cause).strip()
 
 
-def _answer(verb: str, target: str, error: t.Any) -> ApiError:
+def _answer(verb: str, target: Target, error: t.Any) -> ApiError:
     status = _status_of(error.body)
     details = status.get("details") or {}
     retry_after = (error.headers or {}).get("Retry-After") or details.get("retryAfterSeconds")
@@ -196,6 +197,8 @@ def _answer(verb: str, target: str, error: t.Any) -> ApiError:
         status=int(error.status or 0),
         message=str(status.get("message") or ""),
         retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
+        reason=str(status.get("reason") or "") if status.get("kind") == "Status" else None,
+        causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in details.get("causes") or ()),
     )
 
 
@@ -207,16 +210,17 @@ def _status_of(body: t.Any) -> dict[str, t.Any]:
     return status if isinstance(status, dict) else {}
 
 
-def explain_connection_failure(error: BaseException, *, server: str, source: str) -> KubeError:
-    """What to tell a person when the client could not even be made (configuration, discovery).
-
-    ``source`` says where the configuration came from, such as ``kubeconfig ~/.kube/config``.
-    """
+def explain_connection_failure(error: BaseException, *, server: str, source: Source) -> KubeError:
+    """What to tell a person when the client could not even be made (configuration, discovery)."""
     if isinstance(error, ApiException) and error.status:
-        return _answer("reach", f"the Kubernetes API server {server}".rstrip(), error)
+        return _answer("reach", Target(f"the Kubernetes API server {server}".rstrip()), error)
     if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
         return _no_answer(error, server or f"of {source}")
-    said = BAD_HEADER if _is_about_a_header(error) else str(error).rstrip(".")
+    of_file = isinstance(error, (ConfigException, OSError))
+    if of_file and source.nothing_given:
+        return ConfigurationError(NO_CLUSTER)
+    mistake = source.mistake if of_file else BAD_HEADER if _is_about_a_header(error) else ""
+    said = mistake or str(error).rstrip(".")
     if isinstance(error, MISSHAPEN):
         said = f"something in it, or in the server's answer, is not of the expected kind ({type(error).__name__}: {said})"
     return ConfigurationError(f"cannot connect to Kubernetes with {source}: {said}. Check the file, its context and the credentials.")

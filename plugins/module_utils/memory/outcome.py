@@ -31,8 +31,8 @@ VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 class Outcome(Struct, frozen=True):
     """The content of the annotation.
 
-    ``time``: RFC 3339, of the restart. ``attempts``: restarts in a row that did not help. ``revision``: the one that the verdict is
-    about; while pending, the one before the restart.
+    ``time``: RFC 3339, of the restart or the last eviction. ``attempts``: restarts, or runs of evictions, in a row that did not help.
+    ``revision``: the one that the verdict is about; while a restart is pending, the one before it.
     ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
     """
 

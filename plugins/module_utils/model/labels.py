@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Well-known labels of nodes (k8s.io/api ``core/v1/well_known_labels.go``)."""
+"""Well-known labels of nodes and pods (k8s.io/api ``core/v1/well_known_labels.go``, ``apps/v1/types.go``)."""
 
 from __future__ import annotations
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+
+POD_TEMPLATE_HASH = "pod-template-hash"
+CONTROLLER_REVISION_HASH = "controller-revision-hash"
+STATEFUL_SET_POD_NAME = "statefulset.kubernetes.io/pod-name"
+POD_INDEX = "apps.kubernetes.io/pod-index"

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
+from .labels import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, STATEFUL_SET_POD_NAME
 from .wire import Struct, field, replace
 
 Labels = dict[str, str]
 ResourceList = dict[str, str]
 IntOrString = t.Union[int, str]
+
+NEXT_REVISION = "next"
+"""Stands for the revision that a restart would make; the hashes of real revisions look different."""
 
 
 class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=False):
@@ -40,6 +44,7 @@ class ObjectMeta(ApiStruct, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     labels: t.Optional[Labels] = None
     annotations: t.Optional[Labels] = None
     owner_references: t.Optional[tuple[OwnerReference, ...]] = None
@@ -163,6 +168,7 @@ class PodAffinityTerm(ApiStruct, frozen=True):
     topology_key: str = ""
     namespace_selector: t.Optional[LabelSelector] = None
     match_label_keys: t.Optional[tuple[str, ...]] = None
+    mismatch_label_keys: t.Optional[tuple[str, ...]] = None
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True):
@@ -195,6 +201,9 @@ class TopologySpreadConstraint(ApiStruct, frozen=True):
     when_unsatisfiable: str = ""
     label_selector: t.Optional[LabelSelector] = None
     match_label_keys: t.Optional[tuple[str, ...]] = None
+    min_domains: t.Optional[int] = None
+    node_affinity_policy: t.Optional[str] = None
+    node_taints_policy: t.Optional[str] = None
 
 
 class StorageRequirements(ApiStruct, frozen=True):
@@ -620,22 +629,76 @@ def mounts_claims(pod: Pod) -> bool:
 
 
 def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") -> Pod:
-    """The pod that a workload's template would make in ``namespace``, as far as placement is concerned."""
+    """The pod that a workload's template would make in ``namespace``, as far as placement is concerned.
+
+    Its affinity terms are merged with their label keys, as the API server merges them when it creates a pod. Those of spread
+    constraints the scheduler merges itself.
+    """
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,
     )
-    return Pod(metadata=metadata, spec=template.spec, status=PodStatus(phase="Pending"))
+    return Pod(metadata=metadata, spec=_with_merged_terms(template.spec, template.metadata.labels or {}), status=PodStatus(phase="Pending"))
 
 
-def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> Pod:
-    """The next pod of a workload: its template's, with a volume for each claim that a StatefulSet makes for its pods.
+def _with_merged_terms(spec: PodSpec, labels: Labels) -> PodSpec:
+    """``matchLabelKeys`` and ``mismatchLabelKeys`` as selectors (kubernetes ``pkg/registry/core/pod/strategy.go``)."""
+    affinity = spec.affinity
+    if affinity is None or not any(_has_label_keys(part) for part in (affinity.pod_affinity, affinity.pod_anti_affinity)):
+        return spec
+    merged = replace(
+        affinity,
+        pod_affinity=_merged(affinity.pod_affinity, labels),
+        pod_anti_affinity=_merged(affinity.pod_anti_affinity, labels),
+    )
+    return replace(spec, affinity=merged)
 
-    Those claims are the ones of ``ordinal``, of the first replica unless given.
+
+def _has_label_keys(part: PodAffinity | None) -> bool:
+    terms = part.required_during_scheduling_ignored_during_execution if part is not None else None
+    return any(term.match_label_keys or term.mismatch_label_keys for term in terms or ())
+
+
+def _merged(part: PodAffinity | None, labels: Labels) -> PodAffinity | None:
+    if part is None or not _has_label_keys(part):
+        return part
+    terms = part.required_during_scheduling_ignored_during_execution or ()
+    return replace(part, required_during_scheduling_ignored_during_execution=tuple(_merged_term(term, labels) for term in terms))
+
+
+def _merged_term(term: PodAffinityTerm, labels: Labels) -> PodAffinityTerm:
+    selector = with_label_keys(term.label_selector, labels, match=term.match_label_keys, mismatch=term.mismatch_label_keys)
+    return replace(term, label_selector=selector)
+
+
+def with_label_keys(
+    selector: LabelSelector | None,
+    labels: Labels | None,
+    *,
+    match: t.Optional[tuple[str, ...]] = None,
+    mismatch: t.Optional[tuple[str, ...]] = None,
+) -> LabelSelector | None:
+    """The selector with the pod's own values of ``matchLabelKeys`` and ``mismatchLabelKeys``; keys that it does not have do not count."""
+    labels = labels or {}
+    keys = [("In", key) for key in match or ()] + [("NotIn", key) for key in mismatch or ()]
+    own = [LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],)) for operator, key in keys if key in labels]
+    if selector is None or not own:
+        return selector
+    return replace(selector, match_expressions=(*(selector.match_expressions or ()), *own))
+
+
+def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> Pod:
+    """The pod that the workload would make: its template's, with what the controllers add.
+
+    That is the labels of ``revision`` (that of a restart, unless given), and for a StatefulSet the labels and the claims of the
+    replica ``ordinal`` (its first, unless given).
     """
-    pod = pod_of_template(workload.metadata.namespace, workload.spec.template)
+    number = workload.first_ordinal if ordinal is None else ordinal
+    template = workload.spec.template
+    labels = {**(template.metadata.labels or {}), **_controller_labels(workload, number, revision)}
+    pod = pod_of_template(workload.metadata.namespace, replace(template, metadata=replace(template.metadata, labels=labels)))
     claims = workload.spec.volume_claim_templates or ()
     if not claims:
         return pod
@@ -654,3 +717,14 @@ def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None) -> P
     names = {volume.name for volume in own}
     kept = [volume for volume in pod.spec.volumes or () if volume.name not in names]
     return replace(pod, spec=replace(pod.spec, volumes=(*kept, *own)))
+
+
+def _controller_labels(workload: Workload, ordinal: int, revision: str) -> Labels:
+    """Kubernetes ``pkg/controller``: ``deployment/sync.go`` and ``statefulset/stateful_set_utils.go``."""
+    if workload.kind != "StatefulSet":
+        return {POD_TEMPLATE_HASH: revision}
+    return {
+        CONTROLLER_REVISION_HASH: revision,
+        STATEFUL_SET_POD_NAME: f"{workload.metadata.name}-{ordinal}",
+        POD_INDEX: str(ordinal),
+    }

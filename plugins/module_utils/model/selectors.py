@@ -20,6 +20,20 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) ->
     return all(_requirement_holds(requirement, labels) for requirement in selector.match_expressions or ())
 
 
+def as_query(selector: LabelSelector) -> str:
+    """The selector as the API takes it in a query."""
+    equal = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
+    return ",".join(equal + [_requirement_as_query(requirement) for requirement in selector.match_expressions or ()])
+
+
+def _requirement_as_query(requirement: LabelSelectorRequirement) -> str:
+    if requirement.operator == "Exists":
+        return requirement.key
+    if requirement.operator == "DoesNotExist":
+        return f"!{requirement.key}"
+    return f"{requirement.key} {requirement.operator.lower()} ({','.join(requirement.values or ())})"
+
+
 def _requirement_holds(requirement: LabelSelectorRequirement, labels: Mapping[str, str]) -> bool:
     present = requirement.key in labels
     values = requirement.values or ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
+from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from .objects import (
     HorizontalPodAutoscaler,
     LimitRange,
@@ -23,8 +24,6 @@ from .objects import (
 )
 from .storage import Storage
 
-POD_TEMPLATE_HASH = "pod-template-hash"
-CONTROLLER_REVISION_HASH = "controller-revision-hash"
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
 
@@ -147,9 +146,10 @@ class ClusterSnapshot:
         ]
 
     def older_pods(self, workload: Workload) -> list[Pod]:
-        """Unfinished pods of an earlier revision, which a rollout still has to replace."""
+        """Pods of an earlier revision that a rollout still has to replace; those on their way out have been replaced already."""
         current = {pod.metadata.uid for pod in self.current_pods(workload)}
-        return [pod for pod in self.owned_pods(workload) if pod.metadata.uid not in current and not pod.terminal]
+        older = (pod for pod in self.owned_pods(workload) if pod.metadata.uid not in current)
+        return [pod for pod in older if not pod.terminal and not pod.terminating]
 
     def returned_to(self, workload: Workload) -> bool:
         """The Deployment's current revision was current before and has come back (``kubectl rollout undo``)."""

@@ -33,7 +33,6 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         "plan": report.plan,
         "error": report.error,
         "reason": report.reason,
-        "hint": report.hint,
         "totals": report.totals,
         "namespaces": report.summary.get("namespaces", 0),
         "healthy": report.summary.get("healthy", 0),

@@ -19,13 +19,16 @@ from ..model.labels import HOSTNAME
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 
 RESTARTED = "restarted"
+EVICTED = "evicted"
 REFUSED = "refused"
 FAILED = "failed"
 # What the report adds to the actions of k8s_rollout_restart:
 TO_RESTART = "to restart"
+TO_EVICT = "to evict"
 STAYS = "stays"
 
-_RANK = {FAILED: 0, RESTARTED: 1, TO_RESTART: 1, REFUSED: 2, STAYS: 3}
+_RANK = {FAILED: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
+_PLANNED = {RESTARTED: TO_RESTART, EVICTED: TO_EVICT}
 _RANK_OF_VERDICT = {COLLAPSED: 4, SKEWED: 4, SKIPPED: 6, HEALTHY: 7}
 _RANK_OTHERS = 5
 
@@ -65,7 +68,7 @@ class Look:
 class Row:
     """A workload before and after; ``after`` is None without a second look.
 
-    ``deed`` is restarted, to restart, skipped, refused, failed, stays, or empty where nothing is the matter.
+    ``deed`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty where nothing is the matter.
     ``why`` explains it.
     """
 
@@ -114,13 +117,6 @@ class Report:
     reason: str = ""
     error: str = ""
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def hint(self) -> str:
-        """What a beginner has to know, where nothing was found to judge."""
-        if self.error or self.reason or not self.summary or self.summary.get("namespaces"):
-            return ""
-        return "No namespace takes part: none carries the annotation that was asked for."
 
     @property
     def seen_twice(self) -> bool:
@@ -258,7 +254,7 @@ class _RowReader:
     ) -> tuple[str, str]:
         if action is not None:
             deed = str(action["action"])
-            return (TO_RESTART if self._plan and deed == RESTARTED else deed), str(action["reason"])
+            return (_PLANNED.get(deed, deed) if self._plan else deed), str(action["reason"])
         if restartable:
             return TO_RESTART, before.reason
         if before.verdict in (COLLAPSED, SKEWED):
@@ -290,7 +286,7 @@ def _totals(
     summary = first.get("summary") or {}
     later = second.get("summary") or summary
     done: Sequence[Mapping[str, t.Any]] = list(actions)
-    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED)}
+    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, EVICTED, SKIPPED, REFUSED, FAILED)}
     return {
         "ok": not error and not by_action[FAILED],
         "plan": plan,

@@ -9,9 +9,9 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..memory.outcome import IMPROVED
-from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED
+from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
+from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -21,6 +21,7 @@ MIN_WIDTH = 60
 MAX_TITLE = 44
 MAX_LABEL = 24
 NAMES_PER_REASON = 12
+REASONS_NOT_JUDGED = 10
 BUSIEST = 5
 
 
@@ -51,8 +52,6 @@ def _head(report: Report, width: int) -> list[str]:
         total = _number(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
         lines.append(f"Nothing was judged and nothing is done. {report.reason}" if report.reason else _counts(report))
-    if report.hint:
-        lines.append(report.hint)
     return [part for line in lines for part in textwrap.wrap(line, width)]
 
 
@@ -60,10 +59,10 @@ def _counts(report: Report) -> str:
     totals = report.totals
     texts = [f"{verdict} {_change(totals[f'{verdict}_before'], totals[f'{verdict}_after'])}" for verdict in (COLLAPSED, SKEWED)]
     if report.plan:
-        texts.append(f"plan: {totals[RESTARTED]} to restart")
+        texts.append(f"plan: {totals[RESTARTED]} to restart" + (f", {totals[EVICTED]} to evict from" if totals[EVICTED] else ""))
     else:
-        improved = f" (improved {totals['improved']})" if totals[RESTARTED] else ""
-        texts.append(f"restarted {totals[RESTARTED]}{improved}")
+        moved = f"restarted {totals[RESTARTED]}" + (f", evicted from {totals[EVICTED]}" if totals[EVICTED] else "")
+        texts.append(moved + (f" (improved {totals['improved']})" if totals[RESTARTED] or totals[EVICTED] else ""))
     texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED))
     return "   ".join(texts)
 
@@ -194,8 +193,8 @@ def _state(row: Row) -> str:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
         return verdict
-    if row.deed == RESTARTED:
-        return f"{verdict}, {row.outcome or RESTARTED}"
+    if row.deed in (RESTARTED, EVICTED):
+        return f"{verdict}, {row.outcome or row.deed}"
     return f"{verdict}, {row.deed}" if row.deed else verdict
 
 
@@ -220,7 +219,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     titles = {
         FAILED: "Failed:",
         REFUSED: "Refused:",
-        "skipped": "Not restarted after all:",
+        SKIPPED: "Not restarted after all:",
         STAYS: "Stay where they are, because a restart would not help or is not allowed:",
     }
     for deed, title in titles.items():
@@ -228,21 +227,26 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     waiting = sum(row.deed == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
         yield [f"{_number(waiting, 'workload')} can be restarted; this run was not asked to."]
+    not_judged = [row for row in report.rows if not row.deed and row.last.verdict in (UNKNOWN, SKIPPED)]
+    yield _by_text("Not judged:", [(row.last.reason, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
     yield _by_text("Advice:", [(advice, row) for row in report.rows for advice in row.advice], width)
     skipped = [f"{name}: {reason}" for name, reason in sorted(report.skipped_namespaces.items())]
     if skipped:
         yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]
 
 
-def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int) -> list[str]:
-    """Each text once, with the workloads that it is about."""
+def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: t.Optional[int] = None) -> list[str]:
+    """Each text once, with the workloads that it is about; of many texts the first ``most``."""
     names: dict[str, list[str]] = {}
     for text, row in pairs:
         names.setdefault(text, []).append(f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}")
     lines = []
-    for text, found in names.items():
+    for text, found in list(names.items())[:most]:
         more = f" and {len(found) - NAMES_PER_REASON} more" if len(found) > NAMES_PER_REASON else ""
         lines.extend(_indented(f"{', '.join(found[:NAMES_PER_REASON])}{more}: {text}", width))
+    left_out = sum(map(len, list(names.values())[most:])) if most is not None else 0
+    if left_out:
+        lines.append(f"  {_number(left_out, 'more workload')} for other reasons")
     return [title, *lines] if lines else []
 
 

@@ -8,16 +8,16 @@ import typing as t
 from collections.abc import Iterable
 
 from ..model.objects import Node, Pod
+from .profile import STOCK, Profile
 from .reasons import Reasons
 from .rules import node_affinity, node_name, node_unschedulable, taint_toleration
 
-# In the order in which the scheduler asks its plugins: the first that rejects gives the reasons.
+# In the order in which the scheduler asks its plugins, NodeAffinity's filter after them: the first that rejects gives the reasons.
 STATIC_RULES: tuple[t.Callable[[Pod], t.Callable[[Node], Reasons] | None], ...] = (
     node_affinity.prepare_names,
     node_unschedulable.prepare,
     node_name.prepare,
     taint_toleration.prepare,
-    node_affinity.prepare,
 )
 
 
@@ -30,6 +30,8 @@ def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[str]:
     return [node.name for node in nodes if node.ready and not any(check(node) for check in checks)]
 
 
-def static_checks(pod: Pod) -> list[t.Callable[[Node], Reasons]]:
+def static_checks(pod: Pod, profile: Profile = STOCK) -> list[t.Callable[[Node], Reasons]]:
     """The static rules that have something to say about the pod, in the scheduler's order."""
-    return [check for check in (prepare(pod) for prepare in STATIC_RULES) if check is not None]
+    checks = [prepare(pod) for prepare in STATIC_RULES]
+    checks += [node_affinity.prepare_added(profile.added_affinity), node_affinity.prepare(pod)]
+    return [check for check in checks if check is not None]

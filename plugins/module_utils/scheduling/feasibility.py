@@ -7,31 +7,33 @@ Source: kubernetes ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) with 
 
 from __future__ import annotations
 
-import typing as t
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ..model.objects import Pod
+from ..model.objects import Node, Pod
 from ..model.reasons import Reason
-from .doubts import pod_doubts
-from .doubts import prepare as prepare_doubts
+from . import volume_doubts
+from .across_nodes import AcrossNodes
+from .doubts import NOMINATED, pod_doubts
 from .eligibility import static_checks
-from .node_info import NodeInfo
-from .placement import Placement
+from .node_info import NodeInfo, PodLoad
+from .nominations import Ahead, ahead_of
+from .placement import Placement, pod_key
+from .profile import STOCK, STOCK_PROFILES, Profiles
 from .reasons import PASSED, Reasons
 from .rules import (
+    inter_pod_affinity,
     node_affinity,
     node_declared_features,
     node_ports,
     node_resources,
     node_volume_limits,
+    pod_topology_spread,
     volume_binding,
     volume_restrictions,
     volume_zone,
 )
-
-DEFAULT_SCHEDULERS = frozenset({"default-scheduler"})
 
 
 @dataclass(frozen=True)
@@ -59,61 +61,148 @@ def find_feasible(
     placement: Placement,
     *,
     node_names: Iterable[str] | None = None,
-    schedulers: frozenset[str] = DEFAULT_SCHEDULERS,
+    profiles: Profiles = STOCK_PROFILES,
 ) -> Feasibility:
     """Judge the pod against every node, or those of ``node_names`` that the snapshot has.
 
-    The pod may be one that a template would make (``model.pod_of_template``); its status does not count. ``schedulers`` are the
-    names of schedulers known to have the default plugins. Raises QuantityError, which names the object.
+    The pod may be one that a template would make (``model.pod_of_template``); its status does not count. ``profiles`` are those of
+    the scheduler: a pod of another one is judged by the stock profile, which is then a doubt. Raises QuantityError, which names
+    the object.
     """
-    check = _checker(pod, placement)
-    doubts_on = prepare_doubts(pod, placement)
-    feasible: list[str] = []
-    rejected: dict[str, Reasons] = {}
-    unknown_nodes: dict[str, Reasons] = {}
-    for name in placement.in_order(node_names):
-        reasons = check(name)
+    return Judge(pod, placement, profiles).feasibility(node_names)
+
+
+Verdict = tuple[Reasons, Reasons]
+"""Why a node is out, and, where it is not, what cannot be judged on it."""
+
+UNCONTESTED: Verdict = (PASSED, PASSED)
+
+
+class Judge:
+    """The rules about one pod in the scheduler's order; those that have nothing to say about it are left out.
+
+    The verdicts follow what changes in the placement. ``unknown`` is that of ``Feasibility``.
+    """
+
+    def __init__(self, pod: Pod, placement: Placement, profiles: Profiles = STOCK_PROFILES) -> None:
+        profile = profiles.get(pod.spec.scheduler_name, STOCK)
+        self.unknown = pod_doubts(pod, placement, profiles)
+        self._pod, self._placement, self._profiles = pod, placement, profiles
+        self._closed = _closed_to_all(pod, placement)
+        self._on_node = static_checks(pod, profile)
+        self._restrictions = volume_restrictions.prepare(pod, placement)
+        on_info = (
+            node_ports.prepare(pod),
+            node_resources.prepare(pod, profile),
+            self._restrictions,
+            node_volume_limits.prepare(pod, placement),
+            volume_binding.prepare(pod, placement),
+            volume_zone.prepare(pod, placement),
+        )
+        self._on_info = [rule for rule in on_info if rule is not None]
+        across = (pod_topology_spread.prepare(pod, placement), inter_pod_affinity.prepare(pod, placement))
+        self._across: list[AcrossNodes] = [rule for rule in across if rule is not None]
+        self._features = node_declared_features.prepare(pod)
+        self._volume_doubts = volume_doubts.prepare(pod, placement)
+        # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
+        # for one pod at a time that is taken or given back.
+        self._alone: dict[str, Reasons] = {}
+        self._seen = 0
+        self._catch_up()
+
+    def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
+        """The verdicts on every node, or those of ``node_names`` that the snapshot has."""
+        feasible: list[str] = []
+        rejected: dict[str, Reasons] = {}
+        unknown_nodes: dict[str, Reasons] = {}
+        for name in self._placement.in_order(node_names):
+            reasons, doubts = self.verdict(name)
+            if reasons:
+                rejected[name] = reasons
+            elif doubts:
+                unknown_nodes[name] = doubts
+            else:
+                feasible.append(name)
+        return Feasibility(tuple(feasible), rejected, self.unknown, unknown_nodes)
+
+    def verdict(self, name: str) -> Verdict:
+        """The verdict on a node that the snapshot has."""
+        if self._closed:
+            return self._closed, PASSED
+        if self._seen != len(self._placement.changes):
+            self._catch_up()
+        node = self._placement.snapshot.nodes[name]
+        if name in self._promised:
+            return self._verdict_beside(self._promised[name], node)
+        reasons = self._alone.get(name)
+        if reasons is None:
+            reasons = self._alone[name] = self._look_at(node, ())
+        return (reasons, PASSED) if reasons else self._look_across(node, self._speaking, ())
+
+    def _catch_up(self) -> None:
+        changes = self._placement.changes[self._seen :]
+        self._seen += len(changes)
+        for change in changes:
+            self._alone.pop(change.node_name, None)
+        if self._restrictions is not None and self._restrictions.turns():
+            self._alone.clear()
+        for rule in self._across:
+            rule.follow(changes)
+        self._speaking = [rule for rule in self._across if rule.speaks]
+        self._promised = ahead_of(self._pod, self._placement, self._profiles)
+
+    def _verdict_beside(self, ahead: Ahead, node: Node) -> Verdict:
+        """About the node that is promised to other pods: it must do with them and without, because they may never come."""
+        reasons, doubts = self._verdict_with(ahead.sure, node) if ahead.sure else UNCONTESTED
         if reasons:
-            rejected[name] = reasons
-            continue
-        doubts = doubts_on(placement.snapshot.nodes[name]) if doubts_on is not None else PASSED
-        if doubts:
-            unknown_nodes[name] = doubts
-        else:
-            feasible.append(name)
-    return Feasibility(tuple(feasible), rejected, pod_doubts(pod, placement, schedulers), unknown_nodes)
+            return reasons, PASSED
+        reasons, more_doubts = self._verdict_with((), node)
+        if reasons:
+            return reasons, PASSED
+        if ahead.possible and any(self._verdict_with((*ahead.sure, *ahead.possible), node)):
+            return PASSED, NOMINATED
+        return PASSED, doubts or more_doubts
 
+    def _verdict_with(self, nominated: Sequence[Pod], node: Node) -> Verdict:
+        reasons = self._look_at(node, nominated)
+        if reasons:
+            return reasons, PASSED
+        rules = [rule.beside(nominated, node.name) for rule in self._speaking] if nominated else self._speaking
+        return self._look_across(node, rules, nominated)
 
-def _checker(pod: Pod, placement: Placement) -> t.Callable[[str], Reasons]:
-    """The rules in the scheduler's order; those that have nothing to say about the pod are left out."""
-    closed = _closed_to_all(pod, placement)
-    if closed:
-        return lambda _name: closed
-    static = static_checks(pod)
-    ports = node_ports.prepare(pod)
-    room = node_resources.prepare(pod)
-    features = node_declared_features.prepare(pod)
-    nodes = placement.snapshot.nodes
-    volumes = [
-        prepare(pod, placement)
-        for prepare in (volume_restrictions.prepare, node_volume_limits.prepare, volume_binding.prepare, volume_zone.prepare)
-    ]
-    dynamic = [rule for rule in (ports, room, *volumes) if rule is not None]
-
-    def check(name: str) -> Reasons:
-        node = nodes[name]
-        for on_node in static:
+    def _look_at(self, node: Node, nominated: Sequence[Pod]) -> Reasons:
+        for on_node in self._on_node:
             reasons = on_node(node)
             if reasons:
                 return reasons
-        info: NodeInfo = placement.info(name)
-        for on_info in dynamic:
+        info = self._info(node, nominated)
+        for on_info in self._on_info:
             reasons = on_info(info)
             if reasons:
                 return reasons
-        return features(node) if features is not None else PASSED
+        return PASSED
 
-    return check
+    def _info(self, node: Node, nominated: Sequence[Pod]) -> NodeInfo:
+        info = self._placement.info(node.name)
+        for pod in nominated:
+            info = info.with_pod(pod_key(pod), pod, PodLoad.of(pod))
+        return info
+
+    def _look_across(self, node: Node, rules: Sequence[AcrossNodes], nominated: Sequence[Pod]) -> Verdict:
+        for rule in rules:
+            reasons = rule.rejection(node)
+            if reasons:
+                return reasons, PASSED
+        reasons = self._features(node) if self._features is not None else PASSED
+        if reasons:
+            return reasons, PASSED
+        for rule in rules:
+            doubts = rule.doubt(node)
+            if doubts:
+                return PASSED, doubts
+        if self._volume_doubts is not None:
+            return PASSED, self._volume_doubts(self._info(node, nominated))
+        return UNCONTESTED
 
 
 def _closed_to_all(pod: Pod, placement: Placement) -> Reasons:

@@ -7,12 +7,22 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Iterator
 
-from ..model.objects import Node, Pod, PodAffinityTerm
+from ..model.objects import Node, Pod
 from ..model.snapshot import ClusterSnapshot
+from .counted_nodes import CountedNodes
 from .node_info import NodeInfo, PodLoad
+from .pod_groups import PodGroups
 from .pod_volumes import PodVolumes, resolve
 from .resources import allocatable
 from .volume_index import VolumeIndex, claims_used
+
+
+class Change(t.NamedTuple):
+    """A pod that has come to a node (``amount`` 1), left it (-1), or given up its nomination for it (0)."""
+
+    pod: Pod
+    node_name: str
+    amount: int
 
 
 class Placement:
@@ -26,6 +36,7 @@ class Placement:
         self._changed: dict[str, NodeInfo] = {}
         # Pods that are not where the snapshot has them: with their new node, or None where they have left.
         self._moved: dict[str, tuple[Pod, str] | None] = {}
+        self._changes: list[Change] = []
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Placement:
@@ -42,7 +53,13 @@ class Placement:
         other = Placement(self._read)
         other._changed = dict(self._changed)
         other._moved = dict(self._moved)
+        other._changes = list(self._changes)
         return other
+
+    @property
+    def changes(self) -> t.Sequence[Change]:
+        """What is different from the snapshot, in the order in which it came about. It only ever grows."""
+        return self._changes
 
     def in_order(self, node_names: Iterable[str] | None) -> list[str]:
         """Those of the nodes that the snapshot has, in its order; all of them for None."""
@@ -64,10 +81,15 @@ class Placement:
     def remove(self, pod: Pod) -> None:
         """The pod has left its node, or its nomination for one. Nothing happens if it is gone already."""
         key = pod_key(pod)
+        if key not in self._moved and not pod.spec.node_name and pod.status.nominated_node_name:
+            self._changes.append(Change(pod, pod.status.nominated_node_name, 0))
         node_name = self._home(key, pod)
         self._moved[key] = None
         if node_name in self.snapshot.nodes:
-            self._changed[node_name] = self.info(node_name).without_pod(key)
+            info = self.info(node_name)
+            if key in info.pods:
+                self._changes.append(Change(info.pods[key][0], node_name, -1))
+            self._changed[node_name] = info.without_pod(key)
 
     def assign(self, pod: Pod, node_name: str) -> None:
         """The pod now runs on the node, and no longer where it was before.
@@ -80,6 +102,7 @@ class Placement:
         key = pod_key(pod)
         self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))
         self._moved[key] = (pod, node_name)
+        self._changes.append(Change(pod, node_name, 1))
 
     def nominations(self) -> dict[str, list[Pod]]:
         """Node name to the pending pods that the scheduler has promised it to."""
@@ -89,14 +112,19 @@ class Placement:
                 nominated.setdefault(pod.status.nominated_node_name, []).append(pod)
         return nominated
 
-    def pods_with_anti_affinity(self) -> Iterator[tuple[Pod, Node]]:
-        """The pods with required anti-affinity, and the node of each."""
-        for pod, node in self._read.with_anti_affinity():
-            if pod_key(pod) not in self._moved:
-                yield pod, node
-        for home in self._moved.values():
-            if home is not None and required_anti_affinity(home[0]):
-                yield home[0], self.snapshot.nodes[home[1]]
+    @property
+    def groups(self) -> PodGroups:
+        """The pods on nodes as the snapshot has them, by group."""
+        return self._read.groups()
+
+    @property
+    def counted_nodes(self) -> CountedNodes:
+        """The nodes over which spread constraints count."""
+        return self._read.counted_nodes
+
+    def priority_of_class(self, name: str) -> int | None:
+        """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
+        return self._read.priorities().get(name)
 
     @property
     def storage(self) -> VolumeIndex:
@@ -134,9 +162,11 @@ class _SnapshotPlacement:
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
-        self._with_anti_affinity: list[tuple[Pod, Node]] | None = None
         self._storage: VolumeIndex | None = None
         self._last_volumes: tuple[Pod, PodVolumes | None] | None = None
+        self._groups: PodGroups | None = None
+        self._priorities: dict[str, int | None] | None = None
+        self.counted_nodes = CountedNodes(snapshot.nodes)
 
     def info(self, node_name: str) -> NodeInfo:
         info = self._infos.get(node_name)
@@ -153,15 +183,20 @@ class _SnapshotPlacement:
             self._nominated = [pod for pod in pending if not pod.terminal]
         return self._nominated
 
-    def with_anti_affinity(self) -> list[tuple[Pod, Node]]:
-        if self._with_anti_affinity is None:
-            nodes = self.snapshot.nodes
-            self._with_anti_affinity = [
-                (pod, nodes[pod.spec.node_name])
-                for pod in self.snapshot.pods
-                if required_anti_affinity(pod) and pod.spec.node_name in nodes and not pod.terminal
-            ]
-        return self._with_anti_affinity
+    def groups(self) -> PodGroups:
+        if self._groups is None:
+            self._groups = PodGroups(pod for pod in self.snapshot.pods if pod.spec.node_name in self.snapshot.nodes and not pod.terminal)
+        return self._groups
+
+    def priorities(self) -> dict[str, int | None]:
+        if self._priorities is None:
+            found: dict[str, int | None] = {}
+            for pod in self.snapshot.pods:
+                name, priority = pod.spec.priority_class_name, pod.spec.priority
+                if name and found.setdefault(name, priority) != priority:
+                    found[name] = None
+            self._priorities = found
+        return self._priorities
 
     def storage(self) -> VolumeIndex:
         if self._storage is None:
@@ -210,11 +245,3 @@ def pod_key(pod: Pod) -> str:
     if not metadata.uid and not metadata.name:
         raise ValueError("a pod without uid and name cannot be placed: give simulated pods a uid of their own")
     return metadata.uid or f"{metadata.namespace}/{metadata.name}"
-
-
-def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The terms of required pod anti-affinity."""
-    affinity = pod.spec.affinity
-    if affinity is None or affinity.pod_anti_affinity is None:
-        return ()
-    return affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution or ()

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Node, Pod, mounts_claims
+from ..model.objects import Pod, mounts_claims
 from ..model.reasons import Reason
 from ..model.storage import class_of_claim
+from .node_info import NodeInfo
 from .placement import Placement
 from .pod_volumes import PodVolumes, unreadable
 from .reasons import PASSED, Reasons
@@ -18,7 +19,7 @@ from .volume_index import UNKNOWN_HANDLE, in_tree_plugin
 MIGRATED = Reason("migrated_volumes", "a CSI driver has taken over a volume's in-tree plugin; what becomes of the volume is not worked out")
 CHOICE = Reason("volume_choice", "it depends on which of several volumes the scheduler chooses")
 
-_Doubt = t.Callable[[Node], Reasons]
+_Doubt = t.Callable[[NodeInfo], Reasons]
 
 
 def prepare(pod: Pod, placement: Placement) -> _Doubt | None:
@@ -30,7 +31,7 @@ def prepare(pod: Pod, placement: Placement) -> _Doubt | None:
     asked = [doubt for doubt in doubts if doubt is not None]
     if not asked:
         return None
-    return lambda node: tuple(dict.fromkeys(reason for doubt in asked for reason in doubt(node)))
+    return lambda info: tuple(dict.fromkeys(reason for doubt in asked for reason in doubt(info)))
 
 
 def _limits(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
@@ -40,11 +41,11 @@ def _limits(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
     if not drivers:
         return None
 
-    def check(node: Node) -> Reasons:
-        limited = drivers.intersection(storage.limits.get(node.name, ()))
+    def check(info: NodeInfo) -> Reasons:
+        limited = drivers.intersection(storage.limits.get(info.node.name, ()))
         if not limited:
             return PASSED
-        unsure = storage.attached(placement.info(node.name)).unsure
+        unsure = storage.attached(info).unsure
         if limited & (unknown | unsure):
             return (MIGRATED,)
         return (unreadable("persistentvolumeclaims"),) if "" in unsure else PASSED
@@ -57,7 +58,7 @@ def _translation(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
     bound = [volume for _claim, volume in volumes.bound if volume is not None and in_tree_plugin(volume.spec)]
     if not bound:
         return None
-    return lambda node: (MIGRATED,) if any(is_translated(volume, node, storage) for volume in bound) else PASSED
+    return lambda info: (MIGRATED,) if any(is_translated(volume, info.node, storage) for volume in bound) else PASSED
 
 
 def _choice(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
@@ -65,17 +66,17 @@ def _choice(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
     if len(volumes.delayed) == 1 and not storage.has_rivals(volumes.delayed[0]):
         return None
     offer = prepare_offer(volumes.delayed, storage)
-    return None if offer is None else lambda node: (CHOICE,) if offer(node).unsure else PASSED
+    return None if offer is None else lambda info: (CHOICE,) if offer(info.node).unsure else PASSED
 
 
 def _competition(volumes: PodVolumes, placement: Placement) -> _Doubt | None:
     """Pods that came before in a simulation may have bound a claim, or taken the free volumes that one would find."""
-    if not competes(volumes, placement) or not any(map(mounts_claims, placement.arrived())):
+    if not _competes(volumes, placement):
         return None
-    return lambda _node: (CHOICE,)
+    return lambda _info: (CHOICE,) if any(map(mounts_claims, placement.arrived())) else PASSED
 
 
-def competes(volumes: PodVolumes, placement: Placement) -> bool:
+def _competes(volumes: PodVolumes, placement: Placement) -> bool:
     """Where one such pod goes decides where the next one can go, whatever node that is."""
     storage = placement.storage
     return any(

@@ -213,8 +213,9 @@ class VolumeIndex:
                 template = volume.persistent_volume_claim.made_from
             elif volume.ephemeral is not None:
                 name = f"{pod.metadata.name}-{volume.name}"
-                # A pod without a node of its own is a simulated one, whose claims will be made; a pod that runs has them.
-                template = volume.ephemeral.volume_claim_template if not pod.spec.node_name else None
+                # A pod that has no node and was promised none is a simulated one, whose claims will be made; others have them.
+                exists = pod.spec.node_name or pod.status.nominated_node_name
+                template = volume.ephemeral.volume_claim_template if not exists else None
             else:
                 plugin = in_tree_plugin(volume)
                 if plugin:

@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..model.labels import POD_TEMPLATE_HASH
 from ..model.objects import Node, NodeAffinity, PodAffinity, PodAffinityTerm, PodTemplate, Workload
 from ..model.reasons import Reason
 from ..model.selectors import matches
-from ..model.snapshot import POD_TEMPLATE_HASH
 from ..scheduling.rules.node_affinity import term_matches
 
 OUTWEIGHED_BY_NODES = Reason(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shlex
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from .rollout_status import is_rolling
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
 TOO_FEW_NODES = "too_few_ready_nodes"
+NO_NAMESPACE = "no_namespace"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
     if len(eligible) < options.min_ready_nodes:
         text = f"nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
         return replace(report, reason=Reason(TOO_FEW_NODES, text))
+    if not chosen:
+        return replace(report, reason=Reason(NO_NAMESPACE, _no_namespace(options)))
     checker = WorkloadChecker(snapshot, options, eligible_nodes)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
 
@@ -110,10 +114,27 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
             skipped[name] = unreadable[name]
         elif namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
             if options.namespaces is not None and options.namespace_annotation is not None:
-                skipped[name] = str(Reason("not_annotated", "namespace has no annotation {}={}".format(*options.namespace_annotation)))
+                skipped[name] = str(Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation)))
         elif namespace is not None:
             chosen.append(namespace)
     return chosen, skipped
+
+
+def _no_namespace(options: CheckOptions) -> str:
+    if options.namespaces is not None:
+        return "none of the namespaces asked for can be judged"
+    if options.namespace_annotation is None:
+        return "there is no namespace"
+    key, value = options.namespace_annotation
+    return f"no namespace has the annotation {key}={value}; choose with: kubectl annotate namespace NAME {shlex.quote(f'{key}={value}')}"
+
+
+def _not_annotated(namespace: Namespace, key: str, value: str) -> str:
+    present = (namespace.metadata.annotations or {}).get(key)
+    command = f"{namespace.metadata.name} {shlex.quote(f'{key}={value}')}"
+    if present is None:
+        return f"namespace has no annotation {key}={value}; to let it take part: kubectl annotate namespace {command}"
+    return f"its annotation {key} is {present!r}, not {value!r}; to let it take part: kubectl annotate --overwrite namespace {command}"
 
 
 def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:

@@ -20,8 +20,8 @@ ROLLING = "rolling"
 SKIPPED = "skipped"
 UNKNOWN = "unknown"
 
-SPREAD = Reason("spread")
-"""The reason of a workload that is healthy although it could be otherwise."""
+SPREAD = "spread"
+"""The code of the reason of a workload that is healthy although it could be otherwise."""
 
 MOST_LISTED = 100
 """Domains that are listed although they hold nothing; 5,000 zeros for each of 1,000 workloads would make results of many MB."""
@@ -141,4 +141,5 @@ def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict
     if max_skew is not None and distribution.skew > max_skew:
         text = f"{distribution.most} to {distribution.fewest} replicas over {key}, max_skew is {max_skew}"
         return Verdict(SKEWED, Reason("skewed", text), key)
-    return Verdict(HEALTHY, SPREAD, key)
+    text = f"not collapsed over {key}" if max_skew is None else f"even over {key}, max_skew is {max_skew}"
+    return Verdict(HEALTHY, Reason(SPREAD, text), key)

@@ -21,7 +21,7 @@ SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
     """Why the workload must not be restarted now; None where nothing forbids it."""
-    forbidden = immovable(workload, snapshot) or _unreadable(workload, snapshot, allow_downtime=allow_downtime)
+    forbidden = immovable(workload, snapshot) or unreadable(workload, snapshot, budgets=not allow_downtime)
     if forbidden is not None:
         return forbidden
     if is_rolling(workload, snapshot):
@@ -33,19 +33,14 @@ def harm_of_rollout(workload: Workload, snapshot: ClusterSnapshot, *, allow_down
     """Why a rollout with the workload's replicas and strategy would take too much away, or move nothing; None where it would not."""
     if workload.spec.replicas and partition(workload) >= workload.spec.replicas:
         return Reason("partition", f"partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are")
-    claim = shared_single_writer_claim(workload, snapshot)
-    if claim:
-        return Reason("shared_rwo_volume", f"the replicas of {workload} share the claim {claim}, which only one node can mount")
-    return None if allow_downtime else _downtime(workload, snapshot)
+    return shared_volume(workload, snapshot) or (None if allow_downtime else _downtime(workload, snapshot))
 
 
 def immovable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Why no rollout of the workload would go on; None where one would."""
-    namespace = snapshot.namespaces.get(workload.metadata.namespace)
-    if namespace is not None and namespace.status.phase == "Terminating":
-        return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
-    if workload.metadata.deletion_timestamp is not None:
-        return Reason("terminating", f"{workload} is being deleted")
+    forbidden = ending(workload, snapshot)
+    if forbidden is not None:
+        return forbidden
     if workload.spec.paused:
         return Reason("paused", f"{workload} is paused; resume its rollout first")
     if update_strategy_type(workload) == "OnDelete":
@@ -53,10 +48,20 @@ def immovable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     return None
 
 
-def _unreadable(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
-    """What may not be read may forbid the restart: that is no permission."""
+def ending(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why the workload gets no new pods any more; None where it does."""
+    namespace = snapshot.namespaces.get(workload.metadata.namespace)
+    if namespace is not None and namespace.status.phase == "Terminating":
+        return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
+    if workload.metadata.deletion_timestamp is not None:
+        return Reason("terminating", f"{workload} is being deleted")
+    return None
+
+
+def unreadable(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) -> t.Optional[Reason]:
+    """What may not be read may forbid the restart: that is no permission. ``budgets``: whether they count."""
     needed = {"pods", "persistentvolumeclaims"} | ({"replicasets"} if workload.kind == "Deployment" else set())
-    if not allow_downtime:
+    if budgets:
         needed.add("poddisruptionbudgets")
     for entry in snapshot.skipped:
         if entry.namespace == workload.metadata.namespace and entry.resource in needed:
@@ -69,6 +74,14 @@ def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple
     if lowest_available(workload) >= workload.status.available_replicas:
         return set()
     return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
+
+
+def shared_volume(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why no replica can move to another node; None where one can."""
+    claim = shared_single_writer_claim(workload, snapshot)
+    if not claim:
+        return None
+    return Reason("shared_rwo_volume", f"the replicas of {workload} share the claim {claim}, which only one node can mount")
 
 
 def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) -> str:

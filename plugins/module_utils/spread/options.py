@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+
+from ..model.objects import Node
 
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
@@ -14,6 +17,19 @@ _LABEL_KEY = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
 _NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 KINDS = ("Deployment", "StatefulSet")
+
+MINIMA = {
+    "cooldown": 0,
+    "max_attempts": 1,
+    "max_parallel": 1,
+    "max_skew": 1,
+    "min_ready_nodes": 1,
+    "wait_sleep": 1,
+    "wait_timeout": 1,
+}
+"""The least value of each number among the options."""
+
+MOST_LABELS_NAMED = 5
 
 
 class OptionError(ValueError):
@@ -40,6 +56,24 @@ def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
+def check_labels_exist(keys: Iterable[str], nodes: Iterable[Node]) -> None:
+    """Refuse a topology key that no node has as a label: it is misspelt, or the nodes are not labelled yet. Without nodes all pass."""
+    labels = [node.labels for node in nodes]
+    for key in keys if labels else ():
+        if not any(key in have for have in labels):
+            known = {name for have in labels for name in have}
+            raise OptionError(f"topology_keys: no node has the label {key}; {_similar_labels(key, known)}")
+
+
+def _similar_labels(key: str, known: Iterable[str]) -> str:
+    """Labels that may have been meant, by spelling or by the part after the slash."""
+    names = sorted(known)
+    last = key.rpartition("/")[2]
+    similar = dict.fromkeys([*get_close_matches(key, names), *(name for name in names if name.rpartition("/")[2] == last)])
+    found = ", ".join(list(similar)[:MOST_LABELS_NAMED])
+    return f"similar ones that nodes have: {found}" if found else "label the nodes first, or see `kubectl get nodes --show-labels`"
+
+
 def check_namespaces(names: t.Optional[Sequence[str]]) -> t.Optional[tuple[str, ...]]:
     """The namespaces without repetitions; None means all, an empty list is refused because it would look at none."""
     if names is None:
@@ -59,7 +93,9 @@ def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterab
         raise OptionError(f"namespaces: there is no namespace {', '.join(missing)}; check the spelling and the cluster (context)")
 
 
-def check_at_least(name: str, value: t.Optional[int], minimum: int) -> None:
-    """Refuse a number below ``minimum``; None (unset) passes."""
-    if value is not None and value < minimum:
-        raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")
+def check_minima(params: Mapping[str, t.Any]) -> None:
+    """Refuse numbers below their minimum; None (unset) passes."""
+    for name, minimum in MINIMA.items():
+        value = params.get(name)
+        if value is not None and value < minimum:
+            raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")

@@ -37,6 +37,21 @@ def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     return SurgeRoom(max(0, room), bounded_by)
 
 
+def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why a pod that goes would not be made again; None where it would.
+
+    Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place.
+    """
+    pod = pod_of_workload(workload)
+    for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
+        used = quota.status.used or {}
+        for name, hard in (quota.status.hard or quota.spec.hard or {}).items():
+            if _counts(quota, pod) and _usage(name, pod) > 0 and parse_quantity(used.get(name, "0")) > parse_quantity(hard):
+                text = f"ResourceQuota {quota.metadata.name} is overdrawn ({name}): no pod would come in place of one that goes"
+                return Reason("quota", text)
+    return None
+
+
 def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Why an autoscaler is about to change the number of replicas; None where none is."""
     for autoscaler in snapshot.autoscalers_by_namespace.get(workload.metadata.namespace, ()):

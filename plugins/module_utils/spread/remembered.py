@@ -29,6 +29,19 @@ def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     return outcome if outcome is not None and made_current_revision(workload, outcome, snapshot) else None
 
 
+def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    """The pending outcome belongs to evictions: the revision that it was written for is the current one, and no restart's."""
+    annotations = workload.spec.template.metadata.annotations or {}
+    pending = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) != outcome.time
+    return pending and outcome.revision == snapshot.revision(workload) and not snapshot.returned_to(workload)
+
+
+def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
+    """The outcome of evictions that were begun and whose end is still to be seen, if there is one."""
+    outcome = read_outcome(workload.metadata.annotations)
+    return outcome if outcome is not None and is_eviction(workload, outcome, snapshot) else None
+
+
 def remembered_permission(
     workload: Workload,
     snapshot: ClusterSnapshot,

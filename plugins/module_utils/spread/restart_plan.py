@@ -21,6 +21,11 @@ from .guard import budgets_at_stake, harm_of_rollout, immovable, refusal
 from .remembered import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, RESTARTED_AT, interrupted_restart, remembered_permission
 from .rollout_status import DONE, rollout_progress
 
+ROLLOUT = "rollout"
+EVICT_SURPLUS = "evict_surplus"
+AUTO = "auto"
+STRATEGIES = (ROLLOUT, EVICT_SURPLUS, AUTO)
+
 RESTART = "restart"
 RESUME = "resume"
 SKIPPED = "skipped"
@@ -31,6 +36,7 @@ REFUSED = "refused"
 class RestartOptions:
     """How restarts are decided and carried out; the options of k8s_rollout_restart. Times in whole seconds."""
 
+    strategy: str = ROLLOUT
     only_if_helps: bool = True
     allow_downtime: bool = False
     cooldown_s: int = DEFAULT_COOLDOWN_S
@@ -159,4 +165,4 @@ def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribu
 
 def well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> bool:
     """Healthy, and not merely because there is only one place to be."""
-    return judge(distributions, max_skew=max_skew).reason == SPREAD
+    return judge(distributions, max_skew=max_skew).reason.code == SPREAD

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
@@ -18,9 +18,9 @@ from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
 from ..scheduling.domains import domain_of
-from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.feasibility import Feasibility, Judge
 from ..scheduling.placement import Placement
-from ..scheduling.volume_doubts import competes
+from ..scheduling.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
 
 
@@ -63,16 +63,16 @@ class RestartSimulation:
         self._workload = workload
         self._snapshot = snapshot
         self._placement = placement.fork()
-        self._candidates = list(candidates)
+        self._candidates = self._placement.in_order(candidates)
         self._keys = list(topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
-        self._pod = pod_of_workload(workload)
+        self._become(pod_of_workload(workload))
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
-        self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
-        self._feasible: dict[str, bool] = {}
-        self._is_judged = False
+        self._per_domain: list[Counter[t.Optional[str]]] = [Counter() for _key in topology_keys]
+        self._domains_of = {node: [self._domain(node, key) for key in topology_keys] for node in self._candidates}
+        self._domains = [set(domains) for domains in zip(*self._domains_of.values())]
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -103,8 +103,7 @@ class RestartSimulation:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._take_away(old)
             room_for = replicas + self._max_surge - len(old) - len(self._new)
-            for _number in range(max(1, min(room_for, replicas - len(self._new)))):
-                self._place()
+            self._place_some(max(1, min(room_for, replicas - len(self._new))))
 
     def _take_away(self, old: list[Pod]) -> None:
         # Of ready pods the controller takes one from the node with most of them (ReplicaSet's ranking when scaling down).
@@ -128,7 +127,7 @@ class RestartSimulation:
         for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
                 self._leave(by_ordinal[number])
-            self._turn_to(number)
+            self._become(pod_of_workload(self._workload, ordinal=number))
             self._place()
 
     def _turn_to(self, number: int) -> None:
@@ -140,27 +139,44 @@ class RestartSimulation:
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)
         self._per_node[pod.spec.node_name] -= 1
-        self._look_again_at(pod.spec.node_name)
+
+    def _become(self, pod: Pod) -> None:
+        """The pods that come next are like this one."""
+        self._pod = pod
+        self._judge = Judge(pod, self._placement)
+
+    def _place_some(self, count: int) -> None:
+        """At least one; once one is there, an old pod may leave and make way for the others."""
+        self._place()
+        for _number in range(1, count):
+            if not self._try_to_place():
+                return
 
     def _place(self) -> None:
-        node = self._emptiest(self._feasible_nodes())
+        if not self._try_to_place():
+            raise _NoRoom(self._judge.feasibility(self._candidates))
+
+    def _try_to_place(self) -> bool:
+        if self._first is None:
+            self._first = self._judge.feasibility(self._candidates)
+        # One by one, because in a big cluster the answer mostly comes soon.
+        node = self._emptiest(filter(self._is_feasible, self._candidates))
         if node is None:
-            raise _NoRoom(self._judge(self._candidates))
+            return False
+        self._first = _with_doubts(self._first, self._judge.unknown, node, self._judge.verdict(node)[1])
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)
         self._count(node)
-        volumes = self._placement.volumes_of(self._pod)
-        if volumes is not None and competes(volumes, self._placement):
-            self._is_judged = False
-        self._look_again_at(node)
+        return True
 
     def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:
-        """The first node with the least fullness; in a big cluster an empty one comes soon, and none can be emptier."""
+        """The first node with the least fullness; in a big cluster one comes soon than which none can be emptier."""
+        least = self._least_fullness()
         best: t.Optional[tuple[tuple[int, ...], str]] = None
         for node in feasible:
             fullness = self._fullness(node)
-            if not any(fullness):
+            if fullness == least:
                 return node
             if best is None or fullness < best[0]:
                 best = (fullness, node)
@@ -176,38 +192,28 @@ class RestartSimulation:
 
     def _fullness(self, node: str) -> tuple[int, ...]:
         """Fewest new replicas in the node's domains, in the order of the topology keys, then fewest pods of the workload."""
-        domains = [self._domain(node, key) for key in self._keys]
-        return (*(counter[domain] if domain else 0 for domain, counter in zip(domains, self._per_domain)), self._per_node[node])
+        domains = self._domains_of[node]
+        return (*(counter.get(domain, 0) for domain, counter in zip(domains, self._per_domain)), self._per_node[node])
+
+    def _least_fullness(self) -> tuple[int, ...]:
+        """What no candidate can be below."""
+        by_key = zip(self._domains, self._per_domain)
+        return (*(0 if len(domains) > len(counter) else min(counter[name] for name in domains) for domains, counter in by_key), 0)
 
     def _domain(self, node: str, key: str) -> t.Optional[str]:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None
 
-    def _feasible_nodes(self) -> Iterator[str]:
-        if not self._is_judged:
-            self._feasible = dict.fromkeys(self._candidates, False)
-            judged = self._judge(self._candidates)
-            self._accept(judged)
-            self._first = judged if self._first is None else _with_doubts(self._first, judged)
-            self._is_judged = True
-        return (name for name, feasible in self._feasible.items() if feasible)
-
-    def _look_again_at(self, node: str) -> None:
-        # Only the nodes that a pod left or came to can change their answer: without this, each step would ask all of them.
-        if self._is_judged and node in self._feasible:
-            self._feasible[node] = False
-            self._accept(self._judge([node]))
-
-    def _accept(self, feasibility: Feasibility) -> None:
-        if feasibility.unknown and not self._accept_unknown:
-            return
-        self._feasible.update(dict.fromkeys(feasibility.feasible, True))
-        self._feasible.update(dict.fromkeys(feasibility.unknown_nodes, self._accept_unknown))
-
-    def _judge(self, names: Sequence[str]) -> Feasibility:
-        return find_feasible(self._pod, self._placement, node_names=names)
+    def _is_feasible(self, node: str) -> bool:
+        if self._judge.unknown and not self._accept_unknown:
+            return False
+        reasons, doubts = self._judge.verdict(node)
+        return not reasons and (self._accept_unknown or not doubts)
 
 
-def _with_doubts(first: Feasibility, later: Feasibility) -> Feasibility:
-    """The first answer, with what could not be judged later, so that it is not taken for a yes."""
-    unknown = tuple(dict.fromkeys((*first.unknown, *later.unknown)))
-    return replace_fields(first, unknown=unknown, unknown_nodes={**later.unknown_nodes, **first.unknown_nodes})
+def _with_doubts(first: Feasibility, unknown: Reasons, node: str, doubts: Reasons) -> Feasibility:
+    """The first answer, with what could not be judged of a node that a later pod took: that must not pass for a yes."""
+    if doubts and node not in first.unknown_nodes:
+        first = replace_fields(first, unknown_nodes={**first.unknown_nodes, node: doubts})
+    if not set(unknown) <= set(first.unknown):
+        first = replace_fields(first, unknown=tuple(dict.fromkeys((*first.unknown, *unknown))))
+    return first

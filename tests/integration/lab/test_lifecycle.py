@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lab import __main__ as command_line
 from lab.cluster import Cluster, up
 from lab.components import components
 from lab.errors import LabError
@@ -62,6 +64,21 @@ def test_repeated_up_returns_at_once(pair: tuple[Cluster, Cluster]) -> None:
     assert time.monotonic() - started < 2
     assert pids_of(left) == before
     assert lines == ["cluster left is up already"]
+
+
+def test_the_command_line_says_what_a_shell_needs_and_that_there_are_no_nodes(
+    pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left, _ = pair
+    monkeypatch.setattr(command_line, "default_folder", lambda _name: left.folder)
+    monkeypatch.setattr(command_line.signal, "signal", lambda *_arguments: None)
+    for arguments, said in ([], True), (["--scenario", "single-worker"], False), ([], False):
+        assert command_line.main(["up", "--name", left.name, *arguments]) == 0
+        printed = capsys.readouterr().out
+        assert ("no nodes yet: add --scenario demo" in printed) == said
+        assert f"export KUBECONFIG={left.kubeconfig}\n" in printed
+    folder = re.search(r"^export PATH=(.*):\$PATH", printed, re.MULTILINE)
+    assert folder and (Path(folder.group(1)) / "kubectl").is_file()
 
 
 def test_up_with_other_wishes_is_refused(pair: tuple[Cluster, Cluster]) -> None:

@@ -67,5 +67,5 @@ class Modules:
         return self.run("k8s_spread_check", namespaces=[namespace], **params)
 
     def restart(self, **params: Any) -> dict[str, Any]:
-        """k8s_rollout_restart."""
+        """k8s_rollout_restart; ``check_mode`` and ``env`` as in ``run``."""
         return self.run("k8s_rollout_restart", **params)

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
-from tests.integration.modules.module_process import Modules, result_of, start_module
+from tests.integration.modules.module_process import COLLECTIONS, Modules, result_of, start_module
 from tests.integration.workloads import deployment, identity, pile_up, wait_until
 
 
@@ -21,9 +23,10 @@ from tests.integration.workloads import deployment, identity, pile_up, wait_unti
     [
         ({"namespace_annotation": "collectdeployments"}, ["namespace_annotation", "'collectdeployments'", "key=value"]),
         ({"namespace_annotation": "bad key=x"}, ["namespace_annotation", "'bad key=x'"]),
-        ({"label_selector": "app=("}, ["label", "app=(", "HTTP 400"]),
+        ({"label_selector": "app=("}, ["label_selector: ", "app=(", "HTTP 400"]),
         ({"topology_keys": ["not a key"]}, ["topology_keys", "'not a key'", "topology.kubernetes.io/zone"]),
         ({"topology_keys": []}, ["topology_keys", "empty"]),
+        ({"topology_keys": ["topology.kubernetes.io/zonee"]}, ["topology_keys", "no node has", "have: topology.kubernetes.io/zone"]),
         ({"namespaces": []}, ["namespaces", "empty"]),
         ({"namespaces": ["No_Such"]}, ["namespaces", "'No_Such'"]),
         ({"namespaces": ["no-such"]}, ["there is no namespace no-such", "check the spelling"]),
@@ -52,8 +55,9 @@ def test_options_of_the_check(modules: Modules, params: dict[str, Any], words: l
         ({"kind": "DaemonSet"}, ["kind", "DaemonSet", "StatefulSet"]),
         ({"namespace": None}, ["namespace"]),
         ({"workloads": []}, ["mutually exclusive"]),
-        ({"name": "no-such"}, ["Deployment default/no-such", "vanished"]),
-        ({"namespace": "no-such"}, ["Deployment no-such/web"]),
+        ({"name": "no-such"}, ["there is no Deployment no-such in namespace default", "check the spelling"]),
+        ({"namespace": "no-such"}, ["there is no Deployment web in namespace no-such"]),
+        ({"topology_keys": ["no/such"]}, ["topology_keys", "no node has the label no/such"]),
     ],
 )
 def test_options_of_the_restart(modules: Modules, params: dict[str, Any], words: list[str]) -> None:
@@ -93,7 +97,12 @@ class TestConnection:
 
     def test_a_context_that_does_not_exist(self, modules: Modules) -> None:
         message = self.failure(kubeconfig=str(modules.kubeconfig), context="nowhere")
-        assert "cannot connect to Kubernetes" in message and "nowhere" in message
+        assert f"kubeconfig {modules.kubeconfig}, context nowhere: there is no context nowhere in it; it has lab-" in message
+
+    def test_a_missing_library_comes_with_the_command_that_installs_it(self, tmp_path: Path) -> None:
+        (tmp_path / "msgspec.py").write_text("raise ImportError('none here')", encoding="utf-8")
+        failed = result_of(start_module("k8s_spread_check", {}, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{COLLECTIONS}"}))
+        assert failed["failed"] and f"{sys.executable} -m pip install --upgrade kubernetes msgspec" in failed["msg"]
 
     def test_an_expired_token(self, cluster: Cluster) -> None:
         message = self.failure(host=cluster.server, api_key="expired", validate_certs=False)

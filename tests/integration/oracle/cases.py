@@ -7,24 +7,20 @@ What the API server refuses is not counted, so that a strategy may now and then 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.pods_together import Draw, Json, chance, companions, metadata, nomination, of, pod_affinities, priority_class
+from tests.integration.oracle.second_scheduler import FENCED_SCHEDULER_NAME, SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ZONE_LABELS, Storage, pod_volumes, storages
-
-Json = dict[str, Any]
-T = TypeVar("T")
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+from tests.integration.oracle.topology_spread import spread_constraints
 
 NODE_COUNT = 15
-EXISTING_COUNT = 24
+EXISTING_COUNT = 36
 INCOMING_COUNT = 32
 RUNTIME_CLASSES = {"light": {"cpu": "100m"}, "heavy": {"cpu": "500m", "memory": "256Mi"}}
-NAMESPACES = ("default", "oracle")
 HOST = "kubernetes.io/hostname"
 
 
@@ -56,16 +52,6 @@ def cases() -> st.SearchStrategy[Case]:
         st.lists(incoming_pods(), min_size=INCOMING_COUNT, max_size=INCOMING_COUNT),
         storages(names),
     ).map(lambda drawn: Case(*drawn))
-
-
-def of(*values: T) -> st.SearchStrategy[T]:
-    """One of the values."""
-    return st.sampled_from(values)
-
-
-def chance(draw: Draw, tenths: int) -> bool:
-    """True in so many cases of ten."""
-    return bool(draw(st.integers(0, 9)) >= 10 - tenths)
 
 
 def some_of(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
@@ -102,7 +88,7 @@ def nodes(draw: Draw, name: str) -> Json:
     )
     if chance(draw, 8):
         room["ephemeral-storage"] = draw(of("10Gi", "1Gi", "1G"))
-    for resource in ("example.com/gpu", "example.com/nic"):
+    for resource in ("example.com/gpu", "example.com/nic", "ignored.example.com/disk"):
         if chance(draw, 3):
             room[resource] = draw(of("1", "2", "4", "0"))
     if chance(draw, 2):
@@ -132,7 +118,7 @@ def resources(draw: Draw) -> Json:
         wanted["ephemeral-storage"] = draw(of("1Gi", "500M", "1G"))
     fixed = {}
     if chance(draw, 1):
-        fixed[draw(of("example.com/gpu", "example.com/nic"))] = draw(of("1", "2", "0"))
+        fixed[draw(of("example.com/gpu", "example.com/nic", "ignored.example.com/disk"))] = draw(of("1", "2", "0"))
     if chance(draw, 1) and {"cpu", "memory"} & wanted.keys():
         fixed["hugepages-2Mi"] = draw(of("2Mi", "4Mi"))
     if chance(draw, 2):
@@ -194,15 +180,24 @@ def pod_specs(draw: Draw) -> Json:
     return spec
 
 
+def bare_specs() -> st.SearchStrategy[Json]:
+    """Pods that ask for nothing, so that there is room for more."""
+    return st.builds(lambda: {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0})
+
+
 # --- pods that run ----------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def existing_pods(draw: Draw) -> Existing:
-    """A pod on one of the nodes: starting, running, resized, finished or on its way out."""
-    spec = draw(pod_specs()) | {"nodeName": f"node-{draw(st.integers(0, NODE_COUNT - 1))}"}
+    """A pod on one of the nodes: starting, running, resized, finished or on its way out; or one nominated for a node."""
+    spec = draw(bare_specs() if chance(draw, 4) else pod_specs())
+    spec["affinity"] = draw(pod_affinities(affinity_tenths=1, anti_affinity_tenths=2))
+    node_name = f"node-{draw(st.integers(0, NODE_COUNT - 1))}"
     if chance(draw, 2):
-        spec["affinity"] = draw(anti_affinities())
+        more, promise = draw(nomination(node_name))
+        return Existing({"metadata": draw(metadata()), "spec": spec | more}, promise, terminating=False)
+    spec["nodeName"] = node_name
     phase = draw(of("Running", "Running", "Running", "Pending", "Unknown", "Succeeded", "Failed"))
     finished = phase in ("Succeeded", "Failed")
     if finished:
@@ -210,7 +205,7 @@ def existing_pods(draw: Draw) -> Existing:
         # (HostPortInfo.Remove): pods that it has placed itself never come to that.
         _drop_host_ports(spec)
     status = {"phase": phase} | (draw(resized(spec)) if chance(draw, 4) else {})
-    manifest = {"metadata": {"namespace": draw(of(*NAMESPACES)), "labels": {"app": draw(of("web", "db"))}}, "spec": spec}
+    manifest = {"metadata": draw(metadata()), "spec": spec}
     return Existing(manifest, status if phase != "Pending" or len(status) > 1 else None, not finished and chance(draw, 1))
 
 
@@ -254,29 +249,34 @@ def _resized_container(draw: Draw, container: Json) -> Json:
 @st.composite
 def incoming_pods(draw: Draw) -> Json:
     """A pod for the scheduler under observation."""
-    spec = draw(pod_specs()) | {"schedulerName": SCHEDULER_NAME}
-    if chance(draw, 5):
+    company = chance(draw, 7)
+    spec = draw(companions() if company else pod_specs()) | draw(priority_class())
+    if company and chance(draw, 4):
+        spec["volumes"] = draw(pod_volumes())
+    spec["schedulerName"] = draw(of(SCHEDULER_NAME, SCHEDULER_NAME, SCHEDULER_NAME, FENCED_SCHEDULER_NAME))
+    if chance(draw, 2 if company else 5):
         spec["tolerations"] = draw(st.lists(tolerations(), min_size=1, max_size=3))
-    if chance(draw, 2):
+    if chance(draw, 1 if company else 2):
         spec["nodeSelector"] = {key: draw(of(*LABEL_VALUES[key])) for key in LABEL_VALUES if chance(draw, 4)}
     affinity: Json = {}
-    if chance(draw, 4):
+    if chance(draw, 2 if company else 4):
         affinity |= draw(node_affinities())
-    if chance(draw, 1):
-        affinity |= draw(anti_affinities())
+    if chance(draw, 5):
+        affinity |= draw(pod_affinities())
     if affinity:
         spec["affinity"] = affinity
+    if chance(draw, 6 if company else 3):
+        spec["topologySpreadConstraints"] = draw(spread_constraints())
     if chance(draw, 1):
         spec["containers"][0] |= draw(restart_rules())
     if "volumes" in spec and chance(draw, 6):
         _leave_to_volumes(spec)
-    metadata = {"namespace": draw(of(*NAMESPACES)), "labels": {"app": draw(of("web", "db"))}}
-    return {"metadata": metadata, "spec": spec}
+    return {"metadata": draw(metadata()), "spec": spec}
 
 
 def _leave_to_volumes(spec: Json) -> None:
     """Let hardly anything but its volumes close nodes to the pod."""
-    for name in ("nodeSelector", "affinity", "resources", "initContainers", "runtimeClassName", "hostNetwork"):
+    for name in ("nodeSelector", "affinity", "resources", "initContainers", "runtimeClassName", "hostNetwork", "topologySpreadConstraints"):
         spec.pop(name, None)
     spec["containers"] = [{"name": "main", "image": "none"}]
     spec["tolerations"] = [{"operator": "Exists"}]
@@ -337,11 +337,3 @@ def expressions(draw: Draw) -> Json:
         return {"key": draw(of("cores", "zone")), "operator": operator, "values": [draw(of("3", "4", "16", "017", "x", "0"))]}
     known = LABEL_VALUES.get(key, ("node-0", "node-1"))
     return {"key": key, "operator": operator, "values": draw(st.lists(of(*known), min_size=1, max_size=2))}
-
-
-@st.composite
-def anti_affinities(draw: Draw) -> Json:
-    """Required pod anti-affinity."""
-    term: Json = {"labelSelector": {"matchLabels": {"app": draw(of("web", "db"))}}, "topologyKey": draw(of(HOST, HOST, HOST, "zone"))}
-    scope = draw(of(None, {"namespaces": ["oracle"]}, {"namespaceSelector": {}}))
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term | (scope or {})]}}

@@ -4,23 +4,40 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodTemplate, pod_of_template
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelector, Pod, PodTemplate, pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling import volume_doubts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import NodeInfo, PodLoad
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement, pod_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.profile import STOCK, Profile
 
 from tests.integration.oracle.recorder import REFUSAL
-from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.second_scheduler import (
+    ADDED_AFFINITY,
+    FENCED_SCHEDULER_NAME,
+    IGNORED_RESOURCE_GROUPS,
+    IGNORED_RESOURCES,
+    SCHEDULER_NAME,
+    WAITING_SCHEDULER_NAME,
+)
 from tests.integration.oracle.world import Answer
 
-SCHEDULERS = frozenset({SCHEDULER_NAME})
-# Reasons of plugins without a rule so far, on nodes that a later plugin rejects as well: there the first reason is not known.
-NO_RULE_YET = frozenset({"node(s) didn't satisfy existing pods anti-affinity rules"})
+PROFILES = {
+    SCHEDULER_NAME: STOCK,
+    WAITING_SCHEDULER_NAME: STOCK,
+    FENCED_SCHEDULER_NAME: Profile(
+        added_affinity=decode_json(NodeSelector, encode_json(ADDED_AFFINITY)),
+        ignored_resources=frozenset(IGNORED_RESOURCES),
+        ignored_resource_groups=frozenset(IGNORED_RESOURCE_GROUPS),
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,7 @@ class Disagreement:
 
 def ask_predicates(pod: Pod, placement: Placement) -> Feasibility:
     """What the predicates say about a pod of the scheduler under observation."""
-    return find_feasible(pod, placement, schedulers=SCHEDULERS)
+    return find_feasible(pod, placement, profiles=PROFILES)
 
 
 def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> list[Disagreement]:
@@ -49,7 +66,7 @@ def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: An
     made_later = any(volume.ephemeral is not None for volume in pod.spec.volumes or ())
     if not differing and not pod.spec.runtime_class_name and not made_later:
         differing += _template(pod, placement, found, answer)
-    return differing
+    return differing or _without_namespaces(pod, placement, found)
 
 
 def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
@@ -61,14 +78,22 @@ def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
 def _hides_doubts(pod: Pod, placement: Placement, found: Feasibility) -> bool:
     """A node is rejected by one rule, and by an earlier one perhaps as well: its first reason is not known."""
     doubts = volume_doubts.prepare(pod, placement)
-    return doubts is not None and any(doubts(placement.snapshot.nodes[name]) for name in found.rejected)
+    return doubts is not None and any(doubts(info) for name in found.rejected for info in _with_and_without_nominated(name, placement))
+
+
+def _with_and_without_nominated(name: str, placement: Placement) -> Iterator[NodeInfo]:
+    info = placement.info(name)
+    yield info
+    for nominated in placement.nominations().get(name, ()):
+        info = info.with_pod(pod_key(nominated), nominated, PodLoad.of(nominated))
+        yield info
 
 
 def _reasons(pod: Pod, found: Feasibility, answer: Answer, node_count: int) -> list[Disagreement]:
     ours = Counter({reason.text: count for reason, count in found.counts()})
     theirs = message_counts(answer.message, node_count)
     theirs.pop(REFUSAL, None)
-    if ours == theirs or theirs.keys() & NO_RULE_YET:
+    if ours == theirs:
         return []
     return [Disagreement(_text(pod), "", f"{dict(ours)}, passed {sorted(found.feasible)}", answer.message)]
 
@@ -86,9 +111,25 @@ def _template(pod: Pod, placement: Placement, found: Feasibility, answer: Answer
     """The manifest as a workload's template, which the API server leaves as it is, must get the same answer as the pod."""
     template = decode_json(PodTemplate, encode_json(answer.sent))
     by_template = ask_predicates(pod_of_template(pod.metadata.namespace, template), placement)
-    if by_template == found:
+    # Without a class the template's priority is not known, nor which nominated pods go before its pod.
+    unranked = "priorityClassName" not in answer.sent["spec"] and bool(placement.nominations())
+    if by_template == found or (unranked and _knows_less(by_template, found)):
         return []
     return [Disagreement(encode_json(answer.sent).decode(), "", f"template: {by_template}", f"pod: {found}")]
+
+
+def _without_namespaces(pod: Pod, placement: Placement, found: Feasibility) -> list[Disagreement]:
+    """Where the labels of namespaces could not be read, less is known but nothing else."""
+    snapshot = copy.copy(placement.snapshot)
+    snapshot.namespaces = {}
+    blind = ask_predicates(pod, Placement.of(snapshot))
+    return [] if _knows_less(blind, found) else [Disagreement(_text(pod), "", f"without namespaces: {blind}", f"with: {found}")]
+
+
+def _knows_less(less: Feasibility, found: Feasibility) -> bool:
+    """What the one answer is sure of is what the other says; for which of several reasons a node is out may differ."""
+    sure = less.rejected.keys() <= found.rejected.keys() and set(less.feasible) <= set(found.feasible)
+    return sure and less.unknown == found.unknown
 
 
 def _about(name: str, pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> Disagreement:

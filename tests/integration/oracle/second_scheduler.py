@@ -15,6 +15,19 @@ import yaml
 from lab.cluster import Cluster
 
 SCHEDULER_NAME = "oracle"
+# A profile with settings of its own.
+FENCED_SCHEDULER_NAME = "oracle-fenced"
+ADDED_AFFINITY = {
+    "nodeSelectorTerms": [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]},
+    ]
+}
+IGNORED_RESOURCES = ["example.com/gpu"]
+IGNORED_RESOURCE_GROUPS = ["ignored.example.com"]
+# The profile of nominated pods. Without preemption a failed attempt would take their nomination away; with it, and a class that
+# preempts nobody, they keep it.
+WAITING_SCHEDULER_NAME = "oracle-waiting"
 FEATURE_GATES = "TaintTolerationComparisonOperators=true"
 
 
@@ -43,12 +56,21 @@ def _configuration(kubeconfig: Path, extender_url: str) -> dict[str, Any]:
         # All nodes are filtered, not only as many as would do.
         "percentageOfNodesToScore": 100,
         "podMaxBackoffSeconds": 1,
+        # Without this, preemption would delete pods to help one that the recorder has refused.
         "profiles": [
+            {"schedulerName": SCHEDULER_NAME, "plugins": {"postFilter": {"disabled": [{"name": "*"}]}}},
             {
-                "schedulerName": SCHEDULER_NAME,
-                # Without this, preemption would delete pods to help one that the recorder has refused.
+                "schedulerName": FENCED_SCHEDULER_NAME,
                 "plugins": {"postFilter": {"disabled": [{"name": "*"}]}},
-            }
+                "pluginConfig": [
+                    {"name": "NodeAffinity", "args": {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": ADDED_AFFINITY}}},
+                    {
+                        "name": "NodeResourcesFit",
+                        "args": {"ignoredResources": IGNORED_RESOURCES, "ignoredResourceGroups": IGNORED_RESOURCE_GROUPS},
+                    },
+                ],
+            },
+            {"schedulerName": WAITING_SCHEDULER_NAME},
         ],
         "extenders": [{"urlPrefix": extender_url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "60s"}],
     }

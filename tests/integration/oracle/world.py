@@ -20,7 +20,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 
 from lab.api import ApiClient
 from lab.cluster import Cluster
-from tests.integration.oracle.cases import NAMESPACES, RUNTIME_CLASSES, Case, Existing, Json
+from tests.integration.oracle.cases import RUNTIME_CLASSES, Case, Existing
+from tests.integration.oracle.pods_together import NAMESPACES, PRIORITY_CLASSES, Json
 from tests.integration.oracle.recorder import Recorder
 from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ephemeral_claims
@@ -63,10 +64,12 @@ class World:
     def prepare(cluster: Cluster) -> None:
         """What all cases share; afterwards nothing runs in the cluster but its API server."""
         api = cluster.api
-        for name in NAMESPACES:
+        for name, labels in NAMESPACES.items():
             if name != "default":
-                api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+                api.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
                 cluster.wait_namespace(name)
+        for priority_class in PRIORITY_CLASSES.values():
+            api.post("/apis/scheduling.k8s.io/v1/priorityclasses", priority_class)
         for name, overhead in RUNTIME_CLASSES.items():
             runtime_class = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
             api.post("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)

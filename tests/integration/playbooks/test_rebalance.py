@@ -164,6 +164,27 @@ def test_two_clusters_are_planned_then_spread_and_left_alone_after_that(
         assert (again.stats[host]["restarted"], again.stats[host]["collapsed_before"]) == (0, 0)
 
 
+def test_replicas_are_evicted_one_by_one_where_that_is_the_strategy(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
+    namespace = piled_up()
+    hosts = {"berlin": {"rebalance_namespaces": [namespace], "rebalance_strategy": "evict_surplus", "rebalance_max_skew": 1}}
+    inventory = Inventory(tmp_path, cluster, hosts)
+    before = _nodes(cluster, namespace)
+
+    plan = inventory.play("--check")
+    assert plan.code == 0, plan.output
+    assert _nodes(cluster, namespace) == before
+    assert (plan.stats["berlin"]["restarted"], plan.stats["berlin"]["evicted"]) == (0, 1)
+    assert "collapsed, to evict" in inventory.map("berlin")
+
+    done = inventory.play()
+    assert done.code == 0, done.output
+    after = _nodes(cluster, namespace)
+    assert len(set(after.values())) == REPLICAS and len(set(after) & set(before)) == 1
+    assert (done.stats["berlin"]["evicted"], done.stats["berlin"]["improved"], done.stats["berlin"]["collapsed_after"]) == (1, 1, 0)
+    assert "evicted from 1 (improved 1)" in inventory.map("berlin")
+    assert "evicted from" in inventory.report("berlin")
+
+
 def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
     namespace = piled_up()
     kubeconfig = tmp_path / "gone.kubeconfig"
@@ -182,6 +203,7 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
     assert len(set(_nodes(cluster, namespace).values())) == REPLICAS
     assert (run.stats["berlin"]["ok"], run.stats["gone"]["ok"]) == (True, False)
     assert "port=1" in run.stats["gone"]["error"]
+    assert "(the whole error stands above)" in run.output
     assert "Error." in inventory.report("gone")
     assert inventory.map("gone").startswith("gone: error: ")
 
@@ -234,3 +256,34 @@ def test_these_variables_restart_nothing(cluster: Cluster, waiting: str, tmp_pat
     assert (run.stats["plan-only"]["plan"], run.stats["plan-only"]["restarted"]) == (True, 1)
     assert run.stats["few-nodes"]["restarted"] == 0
     assert "too_few_ready_nodes" in inventory.map("few-nodes")
+
+
+def test_mistakes_are_named_before_anything_is_done(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
+    wrong: dict[str, tuple[dict[str, Any], list[str]]] = {
+        "typo": (
+            {"rebalance_max_skeew": 1},
+            ["rebalance_max_skeew: there is no such variable; did you mean rebalance_max_skew?", "The variables are rebalance_context, "],
+        ),
+        "word": ({"rebalance_plan_only": "flase"}, ["rebalance_plan_only: 'flase' is neither true nor false"]),
+        "numbers": (
+            {"rebalance_max_parallel": 0, "rebalance_cooldown": -1},
+            ["rebalance_max_parallel: 0 is too small; it must be at least 1", "rebalance_cooldown: -1 is too small; it must be at least 0"],
+        ),
+        "folder": ({"rebalance_report_path": "nowhere/report.html"}, [f"rebalance_report_path: there is no folder {tmp_path}/nowhere"]),
+        "map": ({"rebalance_map_path": "{{ '.' }}"}, ["rebalance_map_path: . is a folder"]),
+        "file": ({"rebalance_kubeconfig": "nowhere"}, ["kubeconfig: there is no file nowhere", "the variable rebalance_kubeconfig"]),
+    }
+    common = {"rebalance_namespaces": [waiting]}
+    hosts = {host: {**common, **variables} for host, (variables, _said) in wrong.items()}
+    inventory = Inventory(tmp_path, cluster, {**hosts, "good": {**common, "rebalance_max_skew": "", "rebalance_plan_only": "yes"}})
+    before = _nodes(cluster, waiting)
+
+    run = inventory.play()
+
+    assert run.code == 2, run.output
+    assert _nodes(cluster, waiting) == before
+    for host, (_variables, said) in wrong.items():
+        assert run.recap(host)["failed"] == 1, run.output
+        assert [text for text in said if text not in run.output] == [], run.output
+    assert set(run.stats) == {"file", "good"}
+    assert (run.stats["good"]["plan"], run.stats["good"]["restarted"]) == (True, 1)

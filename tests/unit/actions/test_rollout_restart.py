@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import Target, restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_result import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import in_words
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions

@@ -11,10 +11,14 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
     ApiError,
+    BudgetError,
+    Cause,
     ConflictError,
     ExpiredError,
     ForbiddenError,
     OverloadedError,
+    SeveralBudgetsError,
+    Target,
     UnauthorizedError,
     UnreachableError,
     api_error,
@@ -26,7 +30,7 @@ Answer = bytes | Exception
 
 
 def status(code: int, retry_after_s: float | None = None) -> ApiError:
-    return api_error(verb="list", target="pods", status=code, message="said so", retry_after_s=retry_after_s)
+    return api_error(verb="list", target=Target("pods"), status=code, message="said so", retry_after_s=retry_after_s)
 
 
 def page(*names: str, token: str = "") -> bytes:
@@ -154,3 +158,29 @@ def test_a_snapshot_shares_equal_parts_of_pods():
     first, second = read_snapshot(api).pods
     assert first.spec.containers is second.spec.containers and first.metadata.labels is second.metadata.labels
     assert first.spec.volumes is second.spec.volumes and [volume.name for volume in first.spec.volumes or ()] == ["data"]
+
+
+BUDGET = Cause("DisruptionBudget", "The disruption budget keep needs 3 healthy pods and has 3 currently")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ({"status": 429, "causes": (BUDGET,)}, BudgetError),
+        ({"status": 429, "causes": (BUDGET,), "retry_after_s": 10.0}, BudgetError),
+        ({"status": 429, "retry_after_s": 1.0}, OverloadedError),
+        ({"status": 500, "reason": ""}, SeveralBudgetsError),
+        ({"status": 500, "reason": "InternalError"}, ApiError),
+        ({"status": 500}, ApiError),  # a proxy's
+        ({"status": 409}, ConflictError),
+    ],
+)
+def test_an_eviction_is_asked_once_and_its_answers_are_told_apart(answer: dict[str, t.Any], kind: type[ApiError]) -> None:
+    error = api_error(verb="create", target=Target("pods/eviction app/web"), message="said so", **answer)
+    api, transport, clock = api_with(error)
+    with pytest.raises(ApiError) as caught:
+        api.evict("app", "web", uid="u")
+    assert type(caught.value) is kind
+    assert (caught.value.retry_after_s, len(transport.asked), clock.slept) == (answer.get("retry_after_s"), 1, [])
+    if kind is BudgetError:
+        assert str(caught.value) == f"cannot create pods/eviction app/web: said so {BUDGET.message}"

@@ -29,7 +29,11 @@ def as_service(kubeconfig: str) -> object:
 
 
 def as_module(kubeconfig: str) -> object:
-    module = SimpleNamespace(params={"kubeconfig": kubeconfig}, requires=lambda *_args: None, server_side_dry_run=False)
+    return connect_module({"kubeconfig": kubeconfig})
+
+
+def connect_module(params: dict[str, t.Any]) -> object:
+    module = SimpleNamespace(params=params, requires=lambda *_args: None, server_side_dry_run=False)
     return ansible_connection.connect(module, name="test")
 
 
@@ -112,3 +116,41 @@ def test_an_address_at_which_nobody_listens(tmp_path: Path) -> None:
     path.write_text(GOOD)
     with pytest.raises(KubeError, match=r"no answer from the Kubernetes API server https://127.0.0.1:1"):
         as_service(str(path))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder, and nothing that says where the cluster is."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "K8S_AUTH_KUBECONFIG", "K8S_AUTH_CONTEXT", "K8S_AUTH_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / ".kube" / "config"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("content", [None, GOOD.replace("current-context: lab", "")], ids=["no file", "no current context"])
+def test_where_no_cluster_is_given_it_is_said_how(content: str | None, home: Path) -> None:
+    if content is not None:
+        (home / ".kube").mkdir()
+        (home / ".kube" / "config").write_text(content)
+    with pytest.raises(
+        ConfigurationError, match=r"no cluster given: set .*rebalance_kubeconfig.*KUBECONFIG or K8S_AUTH_\*; ~/.kube/config"
+    ):
+        connect_module({})
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"context": "other"}, "kubeconfig HOME/.kube/config, context other: there is no context other in it; it has lab"),
+        ({"kubeconfig": "HOME/nowhere"}, "kubeconfig HOME/nowhere: there is no file HOME/nowhere"),
+        ({"host": "https://127.0.0.1:1"}, "host https://127.0.0.1:1: there are no credentials beside the host"),
+    ],
+)
+def test_what_is_wrong_with_the_settings_is_said(params: dict[str, str], said: str, home: Path) -> None:
+    if "context" in params:
+        (home / ".kube").mkdir()
+        (home / ".kube" / "config").write_text(GOOD)
+    with pytest.raises(ConfigurationError) as caught:
+        connect_module({name: value.replace("HOME", str(home)) for name, value in params.items()})
+    assert said.replace("HOME", str(home)) in str(caught.value)

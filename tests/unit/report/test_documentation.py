@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import KNOWN, NUMBERS
+
 ROOT = Path(__file__).parents[3]
 PLAYBOOK = (ROOT / "playbooks" / "rebalance.yml").read_text()
 GUIDE = (ROOT / "docs" / "rebalance.md").read_text()
@@ -24,6 +26,15 @@ def test_the_head_of_the_playbook_lists_all_variables_and_no_others() -> None:
 
 def test_the_guide_has_a_row_for_each_variable() -> None:
     assert set(re.findall(rf"^\| `({VARIABLE})` \|", GUIDE, re.MULTILINE)) == USED
+
+
+def test_the_playbook_accepts_the_variables_that_it_uses() -> None:
+    assert set(KNOWN) == USED
+
+
+def test_the_guide_says_the_least_value_of_each_number() -> None:
+    for name, minimum in NUMBERS.items():
+        assert re.search(rf"^\| `rebalance_{name}` \|.*At least {minimum}[ ,.]", GUIDE, re.MULTILINE), name
 
 
 def test_the_guide_shows_the_defaults_of_the_playbook() -> None:

@@ -127,6 +127,7 @@ def test_totals_of_a_run() -> None:
         "skewed_after": 0,
         "restartable": 1,
         "restarted": 1,
+        "evicted": 0,
         "skipped": 0,
         "refused": 0,
         "failed": 0,

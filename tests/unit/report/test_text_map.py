@@ -160,10 +160,17 @@ def test_an_empty_cluster_has_no_table() -> None:
     assert text(check([]), cluster="berlin").startswith("berlin: 0 workloads in 1 namespace, 0 nodes")
 
 
-def test_a_check_that_found_no_namespace_says_so() -> None:
-    nothing = check([], nodes(2))
-    nothing["summary"]["namespaces"] = 0
-    assert text(nothing).endswith("No namespace takes part: none carries the annotation that was asked for.")
+@pytest.mark.parametrize("verdict", ["unknown", "skipped"])
+def test_what_was_not_judged_is_told_with_its_reason(verdict: str) -> None:
+    node_list = nodes(2)
+    entries = [workload(f"w{n}", even(node_list, 2), verdict, reason="no_domain: no label") for n in range(2)]
+    assert text(check(entries, node_list)).endswith("Not judged:\n  deploy shop/w0, deploy shop/w1: no_domain: no label")
+
+
+def test_of_many_reasons_the_first_ones_are_told() -> None:
+    node_list = nodes(2)
+    entries = [workload(f"w{n:03d}", even(node_list, 2), "unknown", reason=f"not_placed: {n} of 300") for n in range(300)]
+    assert text(check(entries, node_list)).endswith("deploy shop/w009: not_placed: 9 of 300\n  290 more workloads for other reasons")
 
 
 def test_an_error_is_told_first() -> None:

@@ -89,7 +89,16 @@ def node_affinity(*terms: Json) -> Json:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
 
 
+def affinity_term(match_labels: Json, topology_key: str = "kubernetes.io/hostname", **term: t.Any) -> Json:
+    """A term of pod affinity or anti-affinity."""
+    return {"labelSelector": {"matchLabels": match_labels}, "topologyKey": topology_key, **term}
+
+
 def anti_affinity(match_labels: Json, topology_key: str = "kubernetes.io/hostname", **term: t.Any) -> Json:
     """Required pod anti-affinity with one term."""
-    term = {"labelSelector": {"matchLabels": match_labels}, "topologyKey": topology_key, **term}
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [affinity_term(match_labels, topology_key, **term)]}}
+
+
+def pod_affinity(*terms: Json) -> Json:
+    """Required pod affinity."""
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}

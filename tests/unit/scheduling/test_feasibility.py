@@ -10,11 +10,11 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PodTemplate, pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.profile import Profile
 
-from tests.unit.scheduling.builders import anti_affinity, container, judge, node, placement, pod
+from tests.unit.scheduling.builders import container, judge, node, placement, pod
 
 HOST = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 
 
 def test_only_the_first_plugin_that_rejects_is_named() -> None:
@@ -52,9 +52,6 @@ def test_readiness_is_not_the_scheduler_s_business() -> None:
         ({"schedulingGates": [{"name": "wait"}]}, "scheduling_gates"),
         ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "unreadable"),
         ({"volumes": [{"name": "data", "ephemeral": {}}]}, "unreadable"),
-        ({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule"}]}, "topology_spread"),
-        ({"affinity": anti_affinity({"app": "web"})}, "pod_anti_affinity"),
-        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOST}]}}}, "pod_affinity"),
         ({"resourceClaims": [{"name": "gpu"}]}, "resource_claims"),
         ({"containers": [container({"deviceclass.resource.kubernetes.io/gpu": "1"})]}, "resource_claims"),
         ({"schedulingGroup": {"podGroupName": "g"}}, "scheduling_group"),
@@ -80,7 +77,7 @@ def test_what_does_not_close_nodes_is_no_doubt(spec: dict[str, t.Any]) -> None:
 
 
 def test_the_caller_says_which_schedulers_are_known() -> None:
-    found = find_feasible(pod(schedulerName="mine"), placement([node()]), schedulers=frozenset({"mine"}))
+    found = find_feasible(pod(schedulerName="mine"), placement([node()]), profiles={"mine": Profile()})
     assert found.unknown == ()
 
 
@@ -120,66 +117,3 @@ def test_kubelet_features_must_be_declared(needs: dict[str, t.Any], features: li
     found = judge(pod(**needs), [node(features=features)])
     assert bool(found.feasible) is feasible
     assert [reason.code for reason, _count in found.counts()] == ([] if feasible else ["node_declared_features"])
-
-
-@pytest.mark.parametrize(
-    ("priority", "nominated", "unknown"),
-    [(0, 0, True), (0, 10, True), (10, 0, False), (10, 10, True), (None, 0, True)],
-)
-def test_a_node_promised_to_a_pod_of_the_same_or_higher_priority_is_unknown(priority: int | None, nominated: int, unknown: bool) -> None:
-    promised = pod(priority=nominated, status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    found = judge(pod(priority=priority), [node("node-1"), node("node-2")], [promised])
-    assert [(name, [reason.code for reason in reasons]) for name, reasons in found.unknown_nodes.items()] == (
-        [("node-1", ["nominated_pod"])] if unknown else []
-    )
-    assert found.feasible == (("node-2",) if unknown else ("node-1", "node-2"))
-
-
-def test_nominations_of_the_pod_itself_and_of_gone_pods_do_not_count() -> None:
-    promised = pod(status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    now = placement([node()], [promised])
-    assert find_feasible(promised, now).feasible == ("node-1",)
-    now.remove(promised)
-    assert find_feasible(pod(), now).feasible == ("node-1",)
-
-
-def test_a_rejected_node_stays_rejected_whatever_is_unknown_on_it() -> None:
-    promised = pod(status={"phase": "Pending", "nominatedNodeName": "node-1"})
-    found = judge(pod({"cpu": "9"}), [node()], [promised])
-    assert list(found.rejected) == ["node-1"]
-    assert not found.unknown_nodes
-
-
-ZONES = [node("a-1", labels={HOST: "a-1", ZONE: "a"}), node("a-2", labels={HOST: "a-2", ZONE: "a"}), node("b-1", labels={HOST: "b-1"})]
-
-
-@pytest.mark.parametrize(
-    ("affinity", "namespaces", "unknown"),
-    [
-        (anti_affinity({"app": "web"}), None, ["a-1"]),
-        (anti_affinity({"app": "web"}, ZONE), None, ["a-1", "a-2"]),
-        (anti_affinity({"app": "db"}), None, []),
-        (anti_affinity({"app": "web"}, namespaces=["other"]), None, []),
-        (anti_affinity({"app": "web"}, namespaces=["shop", "other"]), None, ["a-1"]),
-        (anti_affinity({"app": "web"}, namespaceSelector={}), {"shop": {}}, ["a-1"]),
-        (anti_affinity({"app": "web"}, namespaceSelector={"matchLabels": {"team": "x"}}), {"shop": {"team": "x"}}, ["a-1"]),
-        (anti_affinity({"app": "web"}, namespaceSelector={"matchLabels": {"team": "x"}}), {"shop": {}}, []),
-        (anti_affinity({"app": "web"}, namespaceSelector={"matchLabels": {"team": "x"}}), None, ["a-1"]),
-        (anti_affinity({"app": "web"}, "no-such-key"), None, []),
-    ],
-)
-def test_domains_of_pods_with_anti_affinity_against_the_pod_are_unknown(affinity: t.Any, namespaces: t.Any, unknown: list[str]) -> None:
-    other = pod(on="a-1", namespace="shop", affinity=affinity)
-    found = judge(pod(labels={"app": "web"}, namespace="shop"), ZONES, [other], namespaces=namespaces)
-    assert list(found.unknown_nodes) == unknown
-    assert all(reason.code == "existing_pod_anti_affinity" for reasons in found.unknown_nodes.values() for reason in reasons)
-
-
-def test_anti_affinity_goes_where_its_pod_goes() -> None:
-    other = pod(on="a-1", affinity=anti_affinity({"app": "web"}))
-    now = placement(ZONES, [other])
-    new = pod(labels={"app": "web"})
-    now.remove(other)
-    assert not find_feasible(new, now).unknown_nodes
-    now.assign(other, "b-1")
-    assert list(find_feasible(new, now).unknown_nodes) == ["b-1"]

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objec
     pod_of_workload,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, Judge, find_feasible
 
 from tests.unit.scheduling.builders import container, judge, node, node_affinity, placement, pod
 from tests.unit.scheduling.storage_builders import (
@@ -354,6 +354,51 @@ def test_a_claim_for_one_pod_closes_every_node_until_its_pod_has_left() -> None:
     assert said(judge(new, NODES, [ended], claims=[single], storage=stored(volume("v")))) == {}
 
 
+def nominated(node_name: str = "node-1", **spec: t.Any) -> Pod:
+    """A pending pod that was promised the node."""
+    return pod(status={"phase": "Pending", "nominatedNodeName": node_name}, **spec)
+
+
+DISK, OTHER_DISK = ({"name": name, "gcePersistentDisk": {"pdName": name}} for name in ("one", "other"))
+
+
+@pytest.mark.parametrize(
+    ("mine", "promised", "namespace", "open_to"),
+    [
+        ([DISK], [DISK], "default", ["node-2"]),
+        ([DISK], [OTHER_DISK], "default", ["node-1", "node-2"]),
+        # Without a disk the scheduler has skipped its plugin before it comes to nominated pods.
+        (mounts("data"), mounts("data"), "default", ["node-1", "node-2"]),
+        ([DISK, *mounts("data")], mounts("data"), "default", ["node-2"]),
+        ([DISK, *mounts("data")], mounts("data"), "elsewhere", ["node-2"]),
+        ([DISK, *mounts("data")], mounts("more"), "default", ["node-1", "node-2"]),
+    ],
+)
+def test_disks_and_claims_of_nominated_pods(mine: t.Any, promised: t.Any, namespace: str, open_to: list[str]) -> None:
+    single = claim(accessModes=["ReadWriteOncePod"], to="v")
+    found = judge(
+        pod(volumes=mine),
+        NODES,
+        [nominated(volumes=promised, namespace=namespace)],
+        claims=[single],
+        storage=stored(volume("v")),
+    )
+    assert list(found.feasible) == open_to and not found.unknown_nodes
+
+
+def test_a_claim_in_use_is_told_before_limits_and_places_of_volumes() -> None:
+    single = claim(accessModes=["ReadWriteOncePod"], to="v")
+    there = pod(on="node-2", volumes=mounts("data"))
+    now = placement(NODES, [there], claims=[single], storage=stored(volume("v", on="node-2")))
+    asked = Judge(pod(volumes=mounts("data")), now)
+    assert [reason.code for reason, _nodes in asked.feasibility().counts()] == ["claim_in_use"]
+    now.remove(there)
+    assert asked.feasibility() == Judge(pod(volumes=mounts("data")), now).feasibility()
+    assert asked.feasibility().feasible == ("node-2",)
+    now.assign(pod(volumes=mounts("data")), "node-1")
+    assert [reason.code for reason, _nodes in asked.feasibility().counts()] == ["claim_in_use"]
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 TOO_MANY = "node(s) exceed max volume count"
@@ -415,6 +460,20 @@ def test_simulated_pods_bring_the_claims_that_will_be_made_for_them() -> None:
     assert find_feasible(new, now).feasible == ("node-1", "node-2")
     now.assign(pod(volumes=ephemeral(storageClassName="csi")), "node-1")
     assert said(find_feasible(new, now)) == {"node-1": [TOO_MANY]}
+
+
+def test_the_volumes_of_a_nominated_pod_count_if_it_has_its_claims() -> None:
+    storage = stored(volume("v", **csi("h")), volume("w", **csi("i")), nodes=(csi_node("node-1", limit=1),))
+    claims = [claim("old", to="v"), claim("new", to="w")]
+    assert full(storage=storage, claims=claims, pods=[nominated(volumes=mounts("old"))])
+    assert not full(storage=storage, claims=claims, pods=[nominated(volumes=ephemeral(storageClassName="csi"))])
+
+
+def test_doubts_about_the_volumes_of_nominated_pods_count() -> None:
+    storage = stored(volume("w", **csi("i")), nodes=(csi_node("node-1", limit=3),), claim_namespaces=frozenset({"default"}))
+    waiting = nominated(namespace="elsewhere", volumes=mounts("old"))
+    found = judge(pod(volumes=mounts("new")), NODES, [waiting], claims=[claim("new", to="w")], storage=storage)
+    assert (found.feasible, list(found.unknown_nodes)) == (("node-2",), ["node-1"])
 
 
 # --- what cannot be judged --------------------------------------------------------------------------------------------

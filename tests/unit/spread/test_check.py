@@ -43,6 +43,7 @@ def test_two_nodes_are_enough_to_be_healthy_unless_a_skew_is_asked_for():
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 4 + ["worker-2"])
     assert verdict(cluster) == ("healthy", "spread")
+    assert check_one(cluster).verdict.reason.text == "not collapsed over kubernetes.io/hostname"
     assert verdict(cluster, max_skew=2) == ("skewed", "skewed")
     assert verdict(cluster, max_skew=4) == ("healthy", "spread")
 
@@ -70,11 +71,12 @@ def test_pods_that_do_not_run_for_good_do_not_count_as_spread(extra):
     assert verdict(cluster)[0] == "collapsed"
 
 
-def test_pods_of_an_older_revision_make_it_rolling_and_finished_ones_do_not():
+def test_pods_of_an_older_revision_make_it_rolling_but_not_those_that_are_finished_or_leaving():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
     cluster.replica_set("web", 0, "old")
     cluster.pod("web-old", "worker-2", owner=("ReplicaSet", "rs-web-old"), phase="Failed")
+    cluster.pod("web-leaving", "worker-2", owner=("ReplicaSet", "rs-web-old"), deletionTimestamp="2026-01-01T00:00:00Z")
     assert verdict(cluster)[0] == "collapsed"
     cluster.pod("web-older", "worker-2", owner=("ReplicaSet", "rs-web-old"))
     assert verdict(cluster)[0] == "rolling"
@@ -152,15 +154,25 @@ def test_a_namespace_that_is_being_deleted_is_skipped():
     assert verdict(cluster) == ("skipped", "namespace_terminating")
 
 
-@pytest.mark.parametrize("value", ["Allow", "allowed", "", None])
-def test_the_namespace_annotation_is_compared_exactly(value):
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("Allow", "its annotation collectdeployments is 'Allow', not 'allow'"),
+        ("allowed", "kubectl annotate --overwrite namespace app collectdeployments=allow"),
+        ("", "its annotation collectdeployments is ''"),
+        (None, "namespace has no annotation collectdeployments=allow; to let it take part: kubectl annotate namespace app "),
+    ],
+)
+def test_the_namespace_annotation_is_compared_exactly(value, said):
     cluster = workers(2)
     cluster.namespaces.clear()
     cluster.namespace("app", {} if value is None else {"collectdeployments": value})
     cluster.deployment("web", ["worker-1"] * 2)
-    assert check_spread(cluster.snapshot(), CheckOptions()).workloads == ()
+    nothing = check_spread(cluster.snapshot(), CheckOptions())
+    assert nothing.workloads == () and "kubectl annotate namespace NAME collectdeployments=allow" in str(nothing.reason)
     named = check_spread(cluster.snapshot(), CheckOptions(namespaces=["app"]))
-    assert named.skipped_namespaces == {"app": "not_annotated: namespace has no annotation collectdeployments=allow"}
+    assert named.skipped_namespaces["app"].startswith("not_annotated: ") and said in named.skipped_namespaces["app"]
+    assert str(named.reason) == "no_namespace: none of the namespaces asked for can be judged"
     assert len(check_spread(cluster.snapshot(), CheckOptions(namespace_annotation=None)).workloads) == 1
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
@@ -110,13 +111,34 @@ def test_an_autoscaler_in_motion_comes_first():
 
 
 def test_what_cannot_be_judged_is_unknown_and_never_a_silent_yes():
-    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"schedulerName": "of-somebody-else"}})
     restart_helps, blockers = helps(cluster)
     assert restart_helps == "unknown" and blockers
     assert not predict(cluster).restartable
+
+
+def web_terms(topology_key: str) -> dict[str, t.Any]:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": topology_key}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+
+
+def test_pods_that_seek_each_other_stay_together():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": {"podAffinity": web_terms("kubernetes.io/hostname")}}})
+    assert helps(cluster) == (False, [("pod_affinity", 1)])
+
+
+@pytest.mark.parametrize(("strategy", "helped"), [(rolling(1, 0), True), (rolling(0, 1), False)])
+def test_a_pod_that_leaves_opens_all_nodes_that_it_kept_closed(strategy: dict[str, t.Any], helped: bool):
+    # The old pods are on a node that has been cordoned since; in their zone only worker-2 is open, once both have left.
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", labels={ZONE: "a"}, unschedulable=True)
+    cluster.node("worker-2", labels={ZONE: "a"})
+    cluster.node("worker-3", labels={ZONE: "b"})
+    apart = {"spec": {"affinity": {"podAntiAffinity": web_terms(ZONE)}}}
+    cluster.deployment("web", ["worker-1"] * 2, strategy=strategy, template=apart)
+    assert helps(cluster)[0] is helped
 
 
 def test_even_if_something_is_unknown_a_full_cluster_is_a_no():
@@ -162,7 +184,7 @@ def test_claims_that_a_stateful_set_will_make_are_judged_by_their_class():
     assert helps(cluster, snapshot=snapshot) == ("unknown", [("claim_to_be_bound", 2)])
 
 
-@pytest.mark.parametrize(("asked", "expected"), [("csi", (True, [])), ("local", ("unknown", [("volume_choice", 2)]))])
+@pytest.mark.parametrize(("asked", "expected"), [("csi", (True, [])), ("local", ("unknown", [("volume_choice", 1)]))])
 def test_replicas_that_compete_for_volumes_are_unknown(asked: str, expected: t.Any) -> None:
     cluster, snapshot = with_claims("csi")
     spec = {"containers": [{"name": "main"}], "volumes": ephemeral(storageClassName=asked)}
@@ -258,6 +280,108 @@ def test_zones_need_room_in_the_other_zone():
     cluster.deployment("web", ["worker-1", "worker-3"])
     fill(cluster, "worker-2", "worker-4", cpu="4")
     assert helps(cluster, topology_keys=[ZONE])[0] is False
+
+
+HOST = "kubernetes.io/hostname"
+
+
+def hard(key: str = HOST, **more: t.Any) -> dict[str, t.Any]:
+    """A template with one hard constraint over the workload's own pods."""
+    constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "web"}}}
+    return {"spec": {"topologySpreadConstraints": [constraint | more]}}
+
+
+class TestDeclaredConstraints:
+    """Workloads with DoNotSchedule that came to lie on one node while the others were cordoned."""
+
+    @pytest.mark.parametrize("keys", [[], ["pod-template-hash"]])
+    @pytest.mark.parametrize("strategy", [rolling("25%", "25%"), rolling(1, 0), rolling(0, 3), rolling(2, 2), {"type": "Recreate"}])
+    @pytest.mark.parametrize("replicas", [2, 3, 5])
+    def test_a_restart_spreads_them(self, replicas, strategy, keys):
+        cluster = workers(3)
+        workload = cluster.deployment("web", ["worker-1"] * replicas, strategy=strategy, template=hard(matchLabelKeys=keys))
+        assert helps(cluster) == (True, [])
+        assert max(Counter(simulate(cluster, workload).nodes).values()) <= -(-replicas // 3)
+
+    @pytest.mark.parametrize(("keys", "expected"), [([], False), (["pod-template-hash"], True)])
+    def test_old_pods_block_the_new_ones_unless_the_revision_counts_alone(self, keys, expected):
+        # The control plane's node is closed to the pods and yet a domain, so that no node may have more than one pod.
+        cluster = workers(2)
+        cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+        cluster.deployment("web", ["worker-1"] * 2, strategy=rolling(0, 1), template=hard(matchLabelKeys=keys))
+        assert helps(cluster)[0] is expected
+
+    @pytest.mark.parametrize("keys", [[], ["pod-template-hash"]])
+    def test_more_replicas_than_a_closed_domain_allows_are_blocked(self, keys):
+        cluster = workers(2)
+        cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+        template = hard(matchLabelKeys=keys)
+        cluster.deployment("web", ["worker-1"] * 3, template=template)
+        assert helps(cluster) == (False, [("topology_spread", 2), ("untolerated_taint", 1)])
+        template["spec"]["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = "Honor"
+        cluster.deployments.clear()
+        cluster.pods.clear()
+        cluster.deployment("web", ["worker-1"] * 3, template=template)
+        assert helps(cluster) == (True, [])
+
+    def test_full_nodes_are_domains_all_the_same(self):
+        cluster = workers(3)
+        cluster.deployment("web", ["worker-1"] * 2, template=hard())
+        fill(cluster, "worker-2", "worker-3", cpu="4")
+        assert helps(cluster) == (False, [("insufficient_cpu", 2), ("topology_spread", 1)])
+
+    @pytest.mark.parametrize(("min_domains", "expected"), [(2, True), (3, False)])
+    def test_too_few_domains(self, min_domains, expected):
+        cluster = workers(2)
+        cluster.deployment("web", ["worker-1"] * 3, template=hard(minDomains=min_domains, matchLabelKeys=["pod-template-hash"]))
+        assert helps(cluster)[0] is expected
+
+    def test_nodes_without_the_key_are_closed(self):
+        cluster = workers(2)
+        cluster.deployment("web", ["worker-1"] * 2, template=hard("rack"))
+        assert helps(cluster) == (False, [("topology_spread_label", 2)])
+
+    def test_a_second_pod_waits_until_the_first_has_made_way_for_it(self):
+        # Both new pods come at once, and only one finds room before the old ones leave.
+        cluster = workers(2)
+        cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+        cluster.deployment("web", ["worker-1"] * 2, strategy=rolling(1, 1), template=hard())
+        assert helps(cluster)[0] is True
+
+    @pytest.mark.parametrize(("keys", "stuck"), [([], True), (["controller-revision-hash"], False)])
+    def test_replicas_that_a_partition_keeps_are_of_another_revision(self, keys, stuck):
+        cluster = workers(2)
+        cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+        template = hard(labelSelector={"matchLabels": {"app": "db"}}, matchLabelKeys=keys)
+        update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+        workload = cluster.stateful_set("db", ["worker-1"] * 3, template=template, updateStrategy=update)
+        assert (simulate(cluster, workload).stuck is not None) is stuck
+
+    @pytest.mark.parametrize(
+        ("keys", "stuck"), [([], True), (["apps.kubernetes.io/pod-index"], False), (["statefulset.kubernetes.io/pod-name"], False)]
+    )
+    def test_replicas_of_a_stateful_set_are_told_apart_by_their_labels(self, keys, stuck):
+        cluster = workers(2)
+        cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
+        template = hard(labelSelector={"matchLabels": {"app": "db"}}, matchLabelKeys=keys)
+        workload = cluster.stateful_set("db", ["worker-1"] * 3, template=template, ordinals={"start": 7})
+        assert (simulate(cluster, workload).stuck is not None) is stuck
+
+    def test_a_selector_over_one_replica_is_for_that_one_only(self):
+        # Only the first replica must keep away from the other pod.
+        selector = {"matchExpressions": [{"key": "apps.kubernetes.io/pod-index", "operator": "In", "values": ["0"]}]}
+        cluster = workers(2)
+        workload = cluster.stateful_set("db", ["worker-1"] * 2, template=hard(labelSelector=selector))
+        cluster.pod("other-0", "worker-1", labels={"apps.kubernetes.io/pod-index": "0"})
+        assert simulate(cluster, workload).nodes == ("worker-2", "worker-2")
+
+
+def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
+    """A restart over all nodes."""
+    snapshot = cluster.snapshot()
+    return RestartSimulation(
+        workload, snapshot, Placement.of(snapshot), list(snapshot.nodes), [HOST], max_surge=1, accept_unknown=False
+    ).run()
 
 
 class TestAdvice:

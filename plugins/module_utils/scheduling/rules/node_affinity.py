@@ -13,6 +13,7 @@ from ..reasons import PASSED, Reasons
 
 MISMATCH: Reasons = (Reason("node_affinity", "node(s) didn't match Pod's node affinity/selector"),)
 UNNAMED: Reasons = (Reason("node_affinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]"),)
+ENFORCED: Reasons = (Reason("scheduler_node_affinity", "node(s) didn't match scheduler-enforced node affinity"),)
 CONFLICT: Reasons = (Reason("node_affinity_conflict", "pod affinity terms conflict"),)
 NAME_FIELD = "metadata.name"
 
@@ -52,6 +53,14 @@ def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
         return PASSED if matches is None or matches(node) else MISMATCH
 
     return check
+
+
+def prepare_added(added: NodeSelector | None) -> t.Callable[[Node], Reasons] | None:
+    """Rejects nodes that match no term of what the scheduler's profile adds to every pod; asked before the pod's own affinity."""
+    if added is None:
+        return None
+    terms = [_compile(term) for term in added.node_selector_terms]
+    return lambda node: PASSED if any(term(node) for term in terms) else ENFORCED
 
 
 def required_affinity(pod: Pod) -> NodeSelector | None:

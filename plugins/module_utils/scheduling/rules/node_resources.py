@@ -9,6 +9,7 @@ import typing as t
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ..node_info import NodeInfo
+from ..profile import STOCK, Profile
 from ..reasons import PASSED, Reasons
 from ..resources import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
 
@@ -18,13 +19,14 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 _BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
-def prepare(pod: Pod) -> t.Callable[[NodeInfo], Reasons]:
+def prepare(pod: Pod, profile: Profile = STOCK) -> t.Callable[[NodeInfo], Reasons]:
     """Rejects nodes that hold as many pods as they may, or have too little left of something the pod asks for; says all of it.
 
     An extended resource that no device plugin offers counts as missing, although a DeviceClass might provide it (dynamic resource
-    allocation): device classes are not read.
+    allocation): device classes are not read. Extended resources that the profile ignores are taken as there.
     """
-    wanted = [(name, amount, insufficient(name)) for name, amount in _in_order(pod_requests(pod, from_status=False)) if amount > 0]
+    requests = _in_order(pod_requests(pod, from_status=False))
+    wanted = [(name, amount, insufficient(name)) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
 
     def check(info: NodeInfo) -> Reasons:
         allocatable, requested = info.allocatable, info.requested
@@ -39,6 +41,12 @@ def prepare(pod: Pod) -> t.Callable[[NodeInfo], Reasons]:
 def insufficient(resource: str) -> Reason:
     """Too little of the resource is left; the code is for example ``insufficient_ephemeral_storage``."""
     return Reason(f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
+
+
+def _ignores(profile: Profile, resource: str) -> bool:
+    if "/" not in resource or "kubernetes.io/" in resource:
+        return False
+    return resource in profile.ignored_resources or resource.partition("/")[0] in profile.ignored_resource_groups
 
 
 def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:

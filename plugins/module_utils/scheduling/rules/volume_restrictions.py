@@ -10,8 +10,9 @@ from ...model.objects import ISCSI, RBD, GCEPersistentDisk, Pod, Volume
 from ...model.reasons import Reason
 from ..node_info import NodeInfo
 from ..placement import Placement
-from ..pod_volumes import disks_of
+from ..pod_volumes import PodVolumes, disks_of
 from ..reasons import PASSED, Reasons
+from ..volume_index import claims_used
 
 DISK_TAKEN: Reasons = (Reason("disk_conflict", "node(s) had no available disk"),)
 CLAIM_TAKEN: Reasons = (
@@ -22,22 +23,47 @@ CLAIM_TAKEN: Reasons = (
 )
 
 
-def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+def prepare(pod: Pod, placement: Placement) -> Restrictions | None:
     """Rejects nodes with a pod on the same disk, and all nodes while a ReadWriteOncePod claim is in use anywhere."""
     volumes = placement.volumes_of(pod)
-    if volumes is None:
+    if volumes is None or not (volumes.disks or volumes.single):
         return None
-    disks = volumes.disks
-    taken = CLAIM_TAKEN if any(placement.claim_in_use(claim) for claim in volumes.single) else PASSED
-    if not disks and not taken:
-        return None
+    return Restrictions(volumes, placement)
 
-    def check(info: NodeInfo) -> Reasons:
-        if disks and any(_share(mine, other) for pod, _load in info.pods.values() for other in pod.spec.volumes or () for mine in disks):
+
+class Restrictions:
+    """The rule for one pod. Its answer about a node depends on other nodes as well: ``turns`` says when it has become another."""
+
+    def __init__(self, volumes: PodVolumes, placement: Placement) -> None:
+        self._disks = volumes.disks
+        self._single = volumes.single
+        self._placement = placement
+        self._taken = self._is_taken()
+
+    def turns(self) -> bool:
+        """Look again; whether a claim in use closes all nodes now, or no longer does."""
+        before, self._taken = self._taken, self._is_taken()
+        return before != self._taken
+
+    def __call__(self, info: NodeInfo) -> Reasons:
+        there = [other for pod, _load in info.pods.values() for other in pod.spec.volumes or ()] if self._disks else ()
+        if any(_share(mine, other) for other in there for mine in self._disks):
             return DISK_TAKEN
-        return taken
+        return CLAIM_TAKEN if self._taken or self._is_promised(info) else PASSED
 
-    return check
+    def _is_taken(self) -> bool:
+        return any(map(self._placement.claim_in_use, self._single))
+
+    def _is_promised(self, info: NodeInfo) -> bool:
+        """A pod nominated for the node mounts a claim of that name: 1.36 does not compare their namespaces.
+
+        Without a disk, or a claim in use, the scheduler skips its plugin before it looks at nominated pods.
+        """
+        if not self._disks or not self._single:
+            return False
+        names = {name for _namespace, name in self._single}
+        here = self._placement.info(info.node.name).pods
+        return any(name in names for key, (pod, _load) in info.pods.items() if key not in here for _namespace, name in claims_used(pod))
 
 
 def _share(mine: Volume, other: Volume) -> bool:

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One look at the cluster: a snapshot, and the lines of single workloads on it."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+
+from ..kube.api import KubeApi
+from ..kube.reading import read_snapshot
+from ..model.snapshot import ClusterSnapshot
+from ..scheduling.placement import Placement
+from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
+from ..spread.distribution import Distribution, Topology
+from ..spread.restart_plan import EVICT_SURPLUS, RestartOptions
+from .restart_result import Target
+
+
+class Look:
+    """``placement`` is what runs where; with ``pods_everywhere`` false when it was read, it knows no room on nodes."""
+
+    def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
+        self.snapshot = snapshot
+        self.placement = Placement.of(snapshot)
+        self._topology_keys = options.topology_keys
+        check_options = CheckOptions(
+            namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew, predict=predict
+        )
+        self._checker = WorkloadChecker(snapshot, check_options)
+        self._workloads = {
+            Target(workload.kind, workload.metadata.namespace, workload.metadata.name): workload for workload in snapshot.workloads()
+        }
+
+    @classmethod
+    def at(cls, api: KubeApi, namespaces: Sequence[str], options: RestartOptions, *, pods_everywhere: bool = True) -> Look:
+        """A fresh look. Raises KubeError where nothing can be read."""
+        snapshot = read_snapshot(api, namespaces=namespaces, pods_everywhere=pods_everywhere)
+        predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
+        return cls(snapshot, options, predict=predict)
+
+    def line(self, target: Target) -> t.Optional[WorkloadReport]:
+        """How the target lies; None where it does not exist or could not be read."""
+        workload = self._workloads.get(target)
+        return None if workload is None else self._checker.check(workload)
+
+    def seen_as(self, before: t.Optional[WorkloadReport], line: WorkloadReport) -> Sequence[Distribution]:
+        """The replicas of now over the nodes that were eligible before: a node that closed meanwhile makes nothing better."""
+        if before is None:
+            return line.distributions
+        eligible = tuple(name for name in before.eligible if name in self.snapshot.nodes)
+        homes = [pod.spec.node_name for pod in self.snapshot.placed_pods(line.workload)]
+        return Topology(self.snapshot.nodes).distribute_over(self._topology_keys, homes, eligible)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Waits until an evicted pod is gone and all replicas of its workload are available again."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ..kube.api import KubeApi
+from ..kube.resources import PODS, WORKLOADS
+from ..model.objects import LabelSelector, Pod, Workload
+from ..model.selectors import as_query
+from ..model.wire import encode_json
+from ..spread.eviction_plan import all_available, waiting_for
+from ..spread.rollout_status import FAILED, WAITING, Progress
+from .workload_wait import wait_for_workload, watch_if_allowed
+
+_WATCH_S = 60.0
+
+
+def wait_for_replacement(
+    api: KubeApi,
+    workload: Workload,
+    *,
+    owner: str,
+    gone: str,
+    timeout_s: float,
+    poll_s: float,
+    clock: t.Callable[[], float] = time.monotonic,
+) -> Progress:
+    """Wait until all replicas are there, ready and counted as available, and the pod with uid ``gone`` is not.
+
+    ``owner`` is the uid that controls the pods. The state is ``waiting`` after ``timeout_s``, ``failed`` where somebody changed the
+    workload's template. Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
+    """
+    deadline = clock() + timeout_s
+    resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    pods = _Pods(api, workload, owner)
+    may_watch = True
+    while True:
+        live: Workload = api.get(resource, metadata.namespace, metadata.name)
+        if encode_json(live.spec.template) != encode_json(workload.spec.template):
+            return Progress(FAILED, f"somebody changed {workload} meanwhile")
+        found = pods.read()
+        away = waiting_for(live, found, gone)
+        left_s = deadline - clock()
+        if not away:
+            return wait_for_workload(api, live, all_available, timeout_s=left_s, poll_s=poll_s)[1]
+        if left_s <= 0:
+            return Progress(WAITING, away)
+        if may_watch:
+            ending = next((pod for pod in found if pod.terminating or pod.metadata.uid == gone), None)
+            may_watch = pods.watch(live, ending, timeout_s=min(left_s, _WATCH_S))
+        else:
+            time.sleep(min(poll_s, left_s))
+
+
+class _Pods:
+    """The unfinished pods that one owner controls."""
+
+    def __init__(self, api: KubeApi, workload: Workload, owner: str) -> None:
+        self._api = api
+        self._namespace = workload.metadata.namespace
+        self._selector = as_query(workload.spec.selector or LabelSelector())
+        self._owner = owner
+
+    def read(self) -> list[Pod]:
+        pods = self._api.list_all(PODS, namespace=self._namespace, label_selector=self._selector)
+        return [pod for pod in pods if self._counts(pod)]
+
+    def watch(self, workload: Workload, ending: t.Optional[Pod], *, timeout_s: float) -> bool:
+        """Return when ``ending`` is gone or, without it, when all replicas are ready, or the watch has ended; False where forbidden."""
+        if ending is not None:
+            return watch_if_allowed(lambda: self._see_end(ending, timeout_s))
+        return watch_if_allowed(lambda: self._see_replicas(workload, timeout_s))
+
+    def _see_end(self, pod: Pod, timeout_s: float) -> None:
+        version = pod.metadata.resource_version
+        for event in self._api.watch(PODS, self._namespace, pod.metadata.name, resource_version=version, timeout_s=timeout_s):
+            if event.type != "MODIFIED":
+                return
+
+    def _see_replicas(self, workload: Workload, timeout_s: float) -> None:
+        known: dict[str, Pod] = {}
+        for event in self._api.watch_selected(PODS, self._namespace, label_selector=self._selector, timeout_s=timeout_s):
+            if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+                return
+            pod: Pod = PODS.decode(bytes(event.object))
+            known.pop(pod.metadata.uid, None)
+            if event.type != "DELETED" and self._counts(pod):
+                known[pod.metadata.uid] = pod
+            if not waiting_for(workload, known.values()):
+                return
+
+    def _counts(self, pod: Pod) -> bool:
+        controller = pod.metadata.controller
+        return controller is not None and controller.uid == self._owner and not pod.terminal

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the ways of moving replicas have in common: begin, wait, finish; and the budgets that two of them must not share at a time."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.reasons import Reason
+from ..spread.check import WorkloadReport
+from .look import Look
+from .restart_result import RestartResult
+
+BudgetNames = t.AbstractSet[tuple[str, str]]
+
+
+class Run(t.Protocol):
+    """One step of one target, on its way."""
+
+    result: RestartResult
+
+    @property
+    def under_way(self) -> bool:
+        """There is something to wait for."""
+
+    @property
+    def to_look_at(self) -> bool:
+        """It has ended, and another look is needed to say what came of it."""
+
+    @property
+    def may_go_on(self) -> bool:
+        """Another step may follow, which needs a look at all that takes up room."""
+
+    def wait(self) -> None:
+        """Wait for its end, if the options say so; what goes wrong is in the result."""
+
+    def finish(self, look: Look) -> bool:
+        """See on a fresh look what came of it; true where the target wants another step."""
+
+
+class Way(t.Protocol):
+    """A way of moving the replicas of workloads."""
+
+    def begin(self, line: WorkloadReport, look: Look, result: RestartResult) -> t.Optional[Run]:
+        """Decide and, if so decided, act; None where there is nothing to wait for.
+
+        Raises StaleJudgementError, SharedBudgetError, KubeError.
+        """
+
+
+class SharedBudgetError(Exception):
+    """The target has to wait until what was begun on the same budget has ended."""
+
+
+class BudgetsAtStake:
+    """The budgets from which something that is under way may take healthy pods: two losses at a time were never asked of them."""
+
+    def __init__(self, *, may_wait: bool) -> None:
+        self._names: set[tuple[str, str]] = set()
+        self._may_wait = may_wait
+
+    def conflict(self, result: RestartResult, names: BudgetNames) -> t.Optional[Reason]:
+        """Why nothing that takes from ``names`` may be begun; raises SharedBudgetError where waiting helps."""
+        if not names & self._names:
+            return None
+        if self._may_wait:
+            raise SharedBudgetError
+        text = f"a restart that shares a PodDisruptionBudget with {result.target} was just begun; run again"
+        return Reason("budget", text)
+
+    def add(self, names: BudgetNames) -> None:
+        """Something was begun that takes from these."""
+        self._names |= names
+
+    def ended(self) -> None:
+        """All that was waited for has ended."""
+        if self._may_wait:
+            self._names.clear()

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What rules have in common whose answer about a node depends on the pods of other nodes as well."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+
+from ..model.objects import Node, Pod
+from .placement import Change
+from .reasons import Reasons
+
+
+class AcrossNodes(t.Protocol):
+    """One plugin's rule for one pod: it counts the pods of the snapshot once, and then only what changes."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it has something to say about the pod as things are; otherwise the scheduler skips the plugin."""
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        """Count what is new in ``Placement.changes``."""
+
+    def beside(self, nominated: Sequence[Pod], node_name: str) -> AcrossNodes:
+        """The rule as it answers about the node with pods that are nominated for it: the plugin's AddPod."""
+
+    def rejection(self, node: Node) -> Reasons:
+        """Why the node is surely out."""
+
+    def doubt(self, node: Node, /) -> Reasons:
+        """What may be against a node that is not surely out."""

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Pods that no rule between pods can tell apart, counted by node, and looked up by what label selectors ask for.
+
+The pods of one template share their labels and affinity (``model/sharing.py``), so that a rule compares each template once.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ..model.objects import LabelSelector, Pod, PodAffinityTerm
+from ..model.selectors import matches
+
+Label = tuple[str, str]
+
+
+class PodGroup(t.NamedTuple):
+    """Pods with the same namespace, labels and affinity, all or none on their way out: one of them, and how many are on each node."""
+
+    pod: Pod
+    nodes: dict[str, int]
+
+
+class PodGroups:
+    """The groups of a snapshot, by namespace and label, and their required anti-affinity terms by what these select. Read only."""
+
+    def __init__(self, pods: Iterable[Pod]) -> None:
+        self._all: dict[str, list[PodGroup]] = {}
+        self._labelled: dict[str, dict[Label, list[PodGroup]]] = {}
+        self._repelling: dict[Label, list[tuple[PodGroup, PodAffinityTerm]]] = {}
+        self._repelling_any: list[tuple[PodGroup, PodAffinityTerm]] = []
+        for group in _grouped(pods):
+            namespace = group.pod.metadata.namespace
+            self._all.setdefault(namespace, []).append(group)
+            labelled = self._labelled.setdefault(namespace, {})
+            for label in (group.pod.metadata.labels or {}).items():
+                labelled.setdefault(label, []).append(group)
+            self._add_terms(group)
+
+    def _add_terms(self, group: PodGroup) -> None:
+        for term in required_anti_affinity(group.pod):
+            wanted = _wanted(term.label_selector)
+            # The rarest label leaves the fewest terms to compare: "managed-by" is on everything.
+            rarest = min(wanted, key=lambda label: len(self._repelling.get(label, ())), default=None)
+            home = self._repelling_any if rarest is None else self._repelling.setdefault(rarest, [])
+            home.append((group, term))
+
+    @property
+    def namespaces(self) -> Iterable[str]:
+        """The namespaces that have pods on nodes."""
+        return self._all
+
+    def selected(self, namespace: str, selector: LabelSelector | None) -> list[PodGroup]:
+        """The groups of the namespace whose labels the selector selects."""
+        wanted = _wanted(selector)
+        candidates = self._all.get(namespace, [])
+        if wanted:
+            labelled = self._labelled.get(namespace, {})
+            candidates = min((labelled.get(label, []) for label in wanted), key=len)
+        return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
+
+    def repelling(self, pod: Pod) -> list[tuple[PodGroup, PodAffinityTerm]]:
+        """The required anti-affinity terms whose labels select the pod, of whatever namespace."""
+        labels = pod.metadata.labels or {}
+        candidates = list(self._repelling_any)
+        for label in labels.items():
+            candidates += self._repelling.get(label, ())
+        return [(group, term) for group, term in candidates if matches(term.label_selector, labels)]
+
+
+def _grouped(pods: Iterable[Pod]) -> Iterable[PodGroup]:
+    # The pods live as long as the groups, so that ids tell their parts apart.
+    groups: dict[tuple[str, int, int, bool], PodGroup] = {}
+    for pod in pods:
+        key = (pod.metadata.namespace, id(pod.metadata.labels), id(pod.spec.affinity), pod.terminating)
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = PodGroup(pod, {})
+        group.nodes[pod.spec.node_name] = group.nodes.get(pod.spec.node_name, 0) + 1
+    return groups.values()
+
+
+def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """The terms of required pod anti-affinity."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return ()
+    return affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution or ()
+
+
+def required_pod_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """The terms of required pod affinity."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_affinity is None:
+        return ()
+    return affinity.pod_affinity.required_during_scheduling_ignored_during_execution or ()
+
+
+def _wanted(selector: LabelSelector | None) -> list[Label]:
+    """Labels that whatever is selected must have."""
+    if selector is None:
+        return []
+    wanted = list((selector.match_labels or {}).items())
+    for requirement in selector.match_expressions or ():
+        values = requirement.values or ()
+        if requirement.operator == "In" and len(values) == 1:
+            wanted.append((requirement.key, values[0]))
+    return wanted

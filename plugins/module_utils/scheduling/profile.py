@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a scheduler's own configuration adds to the filters (kubernetes ``pkg/scheduler/apis/config/types_pluginargs.go``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..model.objects import NodeSelector
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The arguments of a profile's filter plugins; without any, the stock profile.
+
+    ``added_affinity``: the required part of NodeAffinity's ``addedAffinity``. ``ignored_resources`` (names) and
+    ``ignored_resource_groups`` (what is before the slash): extended resources that NodeResourcesFit does not look at.
+    """
+
+    added_affinity: NodeSelector | None = None
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_resource_groups: frozenset[str] = frozenset()
+
+
+STOCK = Profile()
+
+Profiles = Mapping[str, Profile]
+"""The profiles of one kube-scheduler by scheduler name."""
+
+STOCK_PROFILES: Profiles = {"default-scheduler": STOCK}

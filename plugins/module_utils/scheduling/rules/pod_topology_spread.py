@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Declared spread constraints with DoNotSchedule (kubernetes ``plugins/podtopologyspread/filtering.go`` and ``common.go``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from copy import copy
+
+from ...model.objects import Node, Pod, TopologySpreadConstraint, with_label_keys
+from ...model.reasons import Reason
+from ...model.selectors import matches
+from ..across_nodes import AcrossNodes
+from ..placement import Change, Placement
+from ..reasons import PASSED, Reasons
+
+TOO_SKEWED: Reasons = (Reason("topology_spread", "node(s) didn't match pod topology spread constraints"),)
+NO_DOMAIN: Reasons = (Reason("topology_spread_label", "node(s) didn't match pod topology spread constraints (missing required label)"),)
+
+
+def prepare(pod: Pod, placement: Placement) -> AcrossNodes | None:
+    """Rejects nodes without a constraint's topology key, or in a domain that one more pod would make too full.
+
+    Constraints that the cluster gives to pods without any do not count here: the scheduler's own are soft.
+    """
+    hard = [constraint for constraint in pod.spec.topology_spread_constraints or () if constraint.when_unsatisfiable == "DoNotSchedule"]
+    if not hard:
+        return None
+    keys = frozenset(constraint.topology_key for constraint in hard)
+    return _Spreads([(constraint.topology_key, _Spread(constraint, keys, pod, placement)) for constraint in hard])
+
+
+class _Spreads:
+    """All constraints of a pod, by topology key in their order."""
+
+    speaks = True
+
+    def __init__(self, spreads: list[tuple[str, _Spread]]) -> None:
+        self._spreads = spreads
+
+    def follow(self, changes: Sequence[Change]) -> None:
+        for _key, spread in self._spreads:
+            spread.follow(changes)
+
+    def beside(self, nominated: Sequence[Pod], node_name: str) -> _Spreads:
+        return _Spreads([(key, spread.beside(nominated, node_name)) for key, spread in self._spreads])
+
+    def rejection(self, node: Node) -> Reasons:
+        for key, spread in self._spreads:
+            domain = node.labels.get(key)
+            if domain is None:
+                return NO_DOMAIN
+            if spread.is_full(domain):
+                return TOO_SKEWED
+        return PASSED
+
+    def doubt(self, _node: Node, /) -> Reasons:
+        return PASSED
+
+
+class _Spread:
+    """The pods that one constraint counts, by domain."""
+
+    def __init__(self, constraint: TopologySpreadConstraint, keys: frozenset[str], pod: Pod, placement: Placement) -> None:
+        self._namespace = pod.metadata.namespace
+        # The API server has merged the keys into the selector of every pod that it has made since 1.34, the scheduler does so always.
+        self._selector = with_label_keys(constraint.label_selector, pod.metadata.labels, match=constraint.match_label_keys)
+        self._domains = placement.counted_nodes.domains(
+            constraint.topology_key,
+            keys,
+            pod,
+            honor_affinity=constraint.node_affinity_policy != "Ignore",
+            honor_taints=constraint.node_taints_policy == "Honor",
+        )
+        self._too_few_domains = self._domains.total < (constraint.min_domains or 1)
+        self._allowed = constraint.max_skew - matches(self._selector, pod.metadata.labels)
+        # Domains without pods are left out. A selector without requirements selects every pod, and yet none is counted.
+        self._counts: Counter[str] = Counter()
+        self._counts_any = self._selector is not None and bool(self._selector.match_labels or self._selector.match_expressions)
+        if self._counts_any:
+            for group in placement.groups.selected(self._namespace, self._selector):
+                for node_name, amount in group.nodes.items():
+                    self._add(group.pod, node_name, amount)
+        self._fewest = self._count_fewest()
+
+    def is_full(self, domain: str) -> bool:
+        """One more pod in the domain would be too many."""
+        return self._counts.get(domain, 0) - self._fewest > self._allowed
+
+    def follow(self, changes: Iterable[Change]) -> None:
+        """Count what has changed in the placement."""
+        if not self._counts_any:
+            return
+        for other, node_name, amount in changes:
+            if self._selects(other):
+                self._add(other, node_name, amount)
+        self._fewest = self._count_fewest()
+
+    def beside(self, nominated: Iterable[Pod], node_name: str) -> _Spread:
+        """With pods that are nominated for the node: those count by the selector alone, whatever keeps others from being counted."""
+        other = copy(self)
+        number = sum(map(self._selects, nominated))
+        domain = self._domains.of_node.get(node_name)
+        if number and domain is not None:
+            other._counts = self._counts + Counter({domain: number})
+            other._fewest = other._count_fewest()
+        return other
+
+    def _selects(self, other: Pod) -> bool:
+        return other.metadata.namespace == self._namespace and matches(self._selector, other.metadata.labels)
+
+    def _add(self, other: Pod, node_name: str, amount: int) -> None:
+        domain = self._domains.of_node.get(node_name)
+        if domain is None or other.terminating or not amount:
+            return
+        self._counts[domain] += amount
+        if not self._counts[domain]:
+            del self._counts[domain]
+
+    def _count_fewest(self) -> int:
+        """Pods in the emptiest domain; none where there are fewer domains than the constraint wants."""
+        if self._too_few_domains or len(self._counts) < self._domains.total:
+            return 0
+        return min(self._counts.values())

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Which single pod to evict so that its replacement evens the workload out. Pure: nothing is done here.
+
+A move is useful if the sums of squared domain counts, one for each topology key, get lexicographically smaller: the key listed first
+wins. Every useful move lowers them, so moves that land as planned come to an end.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from ..memory.timestamps import parse_time
+from ..model.objects import Pod, Workload, pod_of_workload
+from ..model.reasons import Reason
+from ..model.snapshot import ClusterSnapshot, ordinal
+from ..model.wire import replace
+from ..scheduling.domains import domain_of
+from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.placement import Placement
+from .check import WorkloadReport
+from .distribution import SPREAD, Distribution
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+MOST_NAMED = 3
+
+Place = tuple[t.Optional[str], ...]
+"""The domain of a node for each topology key; None where it has none, or is not eligible."""
+Gain = tuple[int, ...]
+
+
+class Move(t.NamedTuple):
+    """The eviction of one pod. ``targets``: the domains of ``topology_key`` with room for its replacement that make it worth while.
+
+    ``node``: one of them that would be best, which nobody promises.
+    """
+
+    pod: Pod
+    topology_key: str
+    source: str
+    targets: tuple[str, ...]
+    node: str
+    reason: Reason
+
+
+def excess(distributions: Iterable[Distribution]) -> Gain:
+    """How far from even the replicas lie, by topology key: the sum of squared counts over the eligible domains, above the least one.
+
+    It is lower where they are spread better, and 0 where no move within that key can improve anything.
+    """
+    return tuple(_excess(distribution) for distribution in distributions)
+
+
+def _excess(distribution: Distribution) -> int:
+    known = set(distribution.domains)
+    counts = [count for domain, count in distribution.placed.items() if domain in known]
+    each, more = divmod(sum(counts), len(known)) if known else (0, 0)
+    least = more * (each + 1) ** 2 + (len(known) - more) * each**2
+    return sum(count**2 for count in counts) - least
+
+
+class _Aim(t.NamedTuple):
+    """A pod that should go, the gain of its best goal, and the goals: nodes by what their place would gain."""
+
+    best: Gain
+    rank: tuple[t.Any, ...]
+    pod: Pod
+    goals: dict[Gain, list[str]]
+
+
+class SurplusPlanner:
+    """Plans the evictions of one workload from its line of the spread check, one after the other.
+
+    ``next_move`` says which comes next, ``assume`` plays it through, so that a whole plan can be shown.
+    """
+
+    def __init__(self, line: WorkloadReport, snapshot: ClusterSnapshot, placement: Placement, topology_keys: Sequence[str]) -> None:
+        self._workload = line.workload
+        self._revision = snapshot.revision(line.workload)
+        self._nodes = snapshot.nodes
+        self._placement = placement.fork()
+        self._keys = tuple(topology_keys)
+        self._pods = snapshot.placed_pods(line.workload)
+        self._domains = [set(distribution.domains) for distribution in line.distributions]
+        self._nodes_at: dict[Place, list[str]] = {}
+        for name in line.eligible:
+            self._nodes_at.setdefault(self._place(name), []).append(name)
+
+    def next_move(self, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
+        """The next eviction, or the reason why there is none; ``among``: only pods with these uids."""
+        counts = self._counts()
+        pods = [pod for pod in self._pods if among is None or pod.metadata.uid in among]
+        aims = sorted(self._aims(pods, counts), key=lambda aim: (aim.best, aim.rank))
+        if not aims:
+            return Reason(SPREAD, "no replica has a place that would be better")
+        obstacles: list[Feasibility] = []
+        found: t.Optional[tuple[Gain, _Aim, Feasibility]] = None
+        for aim in aims:
+            if found is not None and found[0] <= aim.best:
+                break
+            feasibility = self._feasibility(aim)
+            gain = next((gain for gain in sorted(aim.goals) if set(aim.goals[gain]) & set(feasibility.feasible)), None)
+            if feasibility.unknown or gain is None:
+                obstacles.append(feasibility)
+            elif found is None or gain < found[0]:
+                found = (gain, aim, feasibility)
+        return _no_room(obstacles[0]) if found is None else self._move(*found, counts)
+
+    def assume(self, move: Move) -> None:
+        """Go on as if the replacement had come to the move's node."""
+        pod = move.pod
+        moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=move.node))
+        self._placement.remove(pod)
+        self._placement.assign(moved, move.node)
+        self._pods = [moved if other is pod else other for other in self._pods]
+
+    def _place(self, node: str) -> Place:
+        found = self._nodes.get(node)
+        if found is None:
+            return (None,) * len(self._keys)
+        domains = (domain_of(found, key) for key in self._keys)
+        return tuple(domain if domain in known else None for domain, known in zip(domains, self._domains))
+
+    def _counts(self) -> list[Counter[t.Optional[str]]]:
+        places = [self._place(pod.spec.node_name) for pod in self._pods]
+        return [Counter(place[index] for place in places) for index in range(len(self._keys))]
+
+    def _aims(self, pods: Iterable[Pod], counts: Sequence[Counter[t.Optional[str]]]) -> Iterable[_Aim]:
+        """For each place with useful goals the pods that may go."""
+        by_place: dict[Place, list[Pod]] = {}
+        for pod in pods:
+            by_place.setdefault(self._place(pod.spec.node_name), []).append(pod)
+        nothing = (0,) * len(self._keys)
+        for source, at_source in by_place.items():
+            goals: dict[Gain, list[str]] = {}
+            for target, names in self._nodes_at.items():
+                gain = _gain(source, target, counts)
+                if gain < nothing:
+                    goals.setdefault(gain, []).extend(names)
+            for pod in self._first_to_go(at_source) if goals else ():
+                yield _Aim(min(goals), self._rank(pod), pod, goals)
+
+    def _first_to_go(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """The pod that goes first; where each has claims of its own, another one may find room where that one does not."""
+        return pods if self._workload.spec.volume_claim_templates else [min(pods, key=self._rank)]
+
+    def _rank(self, pod: Pod) -> tuple[t.Any, ...]:
+        """Pods with lower ranks go first."""
+        if self._workload.kind == "StatefulSet":
+            return (pod.ready, -ordinal(pod))
+        created = pod.metadata.creation_timestamp
+        return (pod.ready, _deletion_cost(pod), -parse_time(created) if created else 0.0, pod.metadata.name)
+
+    def _feasibility(self, aim: _Aim) -> Feasibility:
+        """Where the replacement could go once the pod has left."""
+        without = self._placement.fork()
+        without.remove(aim.pod)
+        names = [name for nodes in aim.goals.values() for name in nodes]
+        return find_feasible(self._replacement(aim.pod), without, node_names=names)
+
+    def _replacement(self, pod: Pod) -> Pod:
+        number = ordinal(pod) if self._workload.kind == "StatefulSet" else None
+        return pod_of_workload(self._workload, ordinal=number, revision=self._revision)
+
+    def _move(self, gain: Gain, aim: _Aim, feasibility: Feasibility, counts: Sequence[Counter[t.Optional[str]]]) -> Move:
+        index = next(index for index, change in enumerate(gain) if change)
+        key, count = self._keys[index], counts[index]
+        feasible = set(feasibility.feasible)
+        upper = (0,) * (index + 1)  # worse for a key listed before, or no better for this one
+        goals = [one for one in sorted(aim.goals) if one[: index + 1] < upper]
+        open_nodes = [name for one in goals for name in aim.goals[one] if name in feasible]
+        targets = tuple(dict.fromkeys(str(self._place(name)[index]) for name in open_nodes))
+        source = str(self._place(aim.pod.spec.node_name)[index])
+        named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
+        more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
+        text = f"{count[source]} replicas in {key}={source}, room for one of them in {named}{more}"
+        return Move(aim.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
+
+
+def _gain(source: Place, target: Place, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
+    """The change of the sums of squares if one replica goes from ``source`` to ``target``; less than nothing is better."""
+    return tuple(
+        0 if old == new else (2 * count[new] + 1 if new is not None else 0) - (2 * count[old] - 1 if old is not None else 0)
+        for old, new, count in zip(source, target, counts)
+    )
+
+
+def _deletion_cost(pod: Pod) -> int:
+    """What the pod's owner says it costs to lose it (kubernetes ``controller/controller_utils.go``: what is no number counts as 0)."""
+    text = (pod.metadata.annotations or {}).get(DELETION_COST, "0")
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _no_room(feasibility: Feasibility) -> Reason:
+    if feasibility.unknown:
+        texts = ", ".join(reason.text for reason in feasibility.unknown)
+        return Reason("unknown", f"whether a replacement would find room is not known: {texts}")
+    unsure = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
+    texts = ", ".join(f"{reason.text} ({nodes} nodes)" for reason, nodes in [*feasibility.counts(), *unsure.items()])
+    return Reason("unknown" if unsure else "no_room", f"no domain with fewer replicas is known to have room for a replacement: {texts}")
+
+
+def pods_of(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:
+    """The workload's unfinished pods, of any revision."""
+    return [pod for pod in snapshot.owned_pods(workload) if not pod.terminal]

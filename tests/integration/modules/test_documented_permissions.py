@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The roles that docs/rebalance.md shows are enough, and the one for looking is no more than that."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from lab.audit import COMPLETE, STARTED, AuditEvent
+from lab.cluster import Cluster
+from tests.integration.modules.module_process import Modules
+from tests.integration.workloads import deployment, identity, pile_up, stateful_set
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "rebalance.md").read_text()
+SECTION = GUIDE[GUIDE.index("\n## Permissions\n") :].split("\n## ")[1]
+LOOK, RESTART, EVICT = re.findall(r"^```yaml\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+# Storage is asked for where a workload mounts a claim, attachments only where a node limits them as well.
+LIMITED_NODE = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "CSINode",
+    "metadata": {"name": "limited"},
+    "spec": {"drivers": [{"name": "csi.example.com", "nodeID": "limited", "allocatable": {"count": 1}}]},
+}
+USER = "system:serviceaccount:kube-scheduling:rebalance"
+
+Verb = tuple[str, str, str]
+
+
+def granted(manifests: str) -> set[Verb]:
+    """(API group, resource, verb) of all rules."""
+    rules = [rule for manifest in yaml.safe_load_all(manifests) for rule in manifest.get("rules", ())]
+    return {
+        (group, resource, verb) for rule in rules for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
+    }
+
+
+def requests(cluster: Cluster, since: int) -> list[AuditEvent]:
+    """What the service account asked for, but for discovery."""
+    events = cluster.audit().events(since=since, user=USER, stages=(STARTED, COMPLETE))
+    return [event for event in events if event.resource]
+
+
+def asked(events: list[AuditEvent]) -> set[Verb]:
+    names = {event: event.resource + (f"/{event.subresource}" if event.subresource else "") for event in events}
+    return {(event.group, names[event], event.verb) for event in events}
+
+
+def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> None:
+    cluster.apply(LOOK)
+    cluster.wait_namespace("kube-scheduling")
+    web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
+    mounting = deployment(
+        namespace, "mounting", 0, template={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    )
+    cluster.apply([mounting, LIMITED_NODE])
+    pile_up(cluster, web, queue, shop)
+    modules = Modules(cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None))
+
+    mark = cluster.audit().mark()
+    found = modules.run("k8s_spread_check")
+    events = requests(cluster, mark)
+    assert found["skipped_namespaces"] == [] and {"web", "queue"} <= {entry["name"] for entry in found["restartable"]}
+    assert asked(events) == granted(LOOK)
+    assert {event.code for event in events} == {200}
+
+    refused = modules.restart(**identity(web))
+    assert refused["failed"] and f"Grant the verb 'get' on deployments in namespace {namespace} to this user." in refused["msg"]
+
+    cluster.apply(RESTART)
+    mark = cluster.audit().mark()
+    planned = modules.restart(workloads=[identity(web), identity(queue)], check_mode=True)
+    done = modules.restart(workloads=[identity(web), identity(queue)], max_parallel=2)
+    events = requests(cluster, mark)
+    assert [entry["action"] for entry in planned["workloads"]] == ["restarted", "restarted"], planned
+    assert [entry["verdict"] for entry in done["workloads"]] == ["improved", "improved"], done
+    assert not done.get("warnings")
+    assert granted(RESTART) <= asked(events) <= granted(LOOK) | granted(RESTART)
+    assert not [event for event in events if event.code in (401, 403)]
+
+    role = next(manifest for manifest in yaml.safe_load_all(RESTART) if manifest["kind"] == "ClusterRole")
+    cluster.apply({**role, "rules": role["rules"] + yaml.safe_load(EVICT)["rules"]})
+    mark = cluster.audit().mark()
+    (evicted,) = modules.restart(workloads=[identity(shop)], strategy="evict_surplus")["workloads"]
+    events = requests(cluster, mark)
+    assert (evicted["action"], evicted["verdict"]) == ("evicted", "improved"), evicted
+    assert granted(EVICT) <= asked(events) <= granted(LOOK) | granted(RESTART) | granted(EVICT)
+    assert not [event for event in events if event.code in (401, 403)]

@@ -1,0 +1,362 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Surplus pods evicted one by one on a real control plane: which, how many at a time, and what ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab.audit import AuditEvent
+from lab.cluster import Cluster
+from tests.integration.modules.admission_webhook import Review, deployment_webhook
+from tests.integration.modules.module_process import Modules, result_of
+from tests.integration.workloads import (
+    OUTCOME,
+    budget,
+    deployment,
+    filler,
+    identity,
+    lay_out,
+    outcome,
+    pile_up,
+    pod_uids,
+    pods_of,
+    restarted_at,
+    stateful_set,
+    wait_until,
+    workers,
+)
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+AGENT = "onprem.kube_scheduling/k8s_rollout_restart"
+
+
+def slow(manifest: dict[str, Any], seconds: int = 1) -> dict[str, Any]:
+    """Its pods become ready so late that two of them could be seen away at a time."""
+    manifest["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": str(seconds)}
+    return manifest
+
+
+def evict(modules: Modules, manifest: dict[str, Any], **params: Any) -> dict[str, Any]:
+    """The only line of a run over one listed workload."""
+    done = modules.restart(**{"workloads": [identity(manifest)], "strategy": "evict_surplus", **params})
+    line: dict[str, Any] = done["workloads"][0]
+    return line
+
+
+def code(line: dict[str, Any]) -> str:
+    reason: str = line["reason"].partition(":")[0]
+    return reason
+
+
+def evictions(cluster: Cluster, mark: int, namespace: str) -> list[AuditEvent]:
+    """What was asked of the Eviction subresource, dry runs included."""
+    events = cluster.audit().events(since=mark, verb="create", resource="pods", user_agent=AGENT)
+    return [event for event in events if event.subresource == "eviction" and event.namespace == namespace]
+
+
+@contextlib.contextmanager
+def fewest_ready(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[list[int]]:
+    """Look again and again how many pods are ready; the list holds the fewest at the end."""
+    seen: list[int] = []
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            ready = [
+                pod
+                for pod in pods_of(cluster, manifest)
+                if "deletionTimestamp" not in pod["metadata"]
+                and any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
+            ]
+            seen[:] = [min([*seen, len(ready)])]
+            over.wait(0.05)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_skewed_deployment_is_evened_out_one_pod_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow(deployment(namespace, "web"))
+    lay_out(cluster, web, 4, 1, 1)
+    old, mark = pod_uids(cluster, web), cluster.audit().mark()
+    with fewest_ready(cluster, web) as fewest:
+        line = evict(modules, web)
+    assert (line["action"], line["verdict"], code(line)) == ("evicted", "improved", "surplus"), line
+    assert list(line["before"][HOST].values()) == [4, 1, 1, 0, 0, 0]
+    assert set(line["after"][HOST].values()) == {1}
+    assert len(pod_uids(cluster, web) & old) == 3, "only the pods above the fair share were evicted"
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [201] * 3
+    assert {entry["node"] for entry in line["evicted"]} == {workers(cluster)[0]}
+    assert all(entry["replacement"] and entry["replacement_node"] != entry["node"] for entry in line["evicted"])
+    assert fewest == [5]
+    assert restarted_at(cluster, web) is None
+    assert (outcome(cluster, web) or {})["attempts"] == 0
+    again = evict(modules, web, cooldown=0)
+    assert (again["action"], code(again), again["verdict"]) == ("skipped", "spread", "")
+
+
+def test_several_at_a_time_each_with_one_pod_away(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    webs = [slow(deployment(namespace, f"web-{index}", 3)) for index in range(3)]
+    pile_up(cluster, *webs)
+    with fewest_ready(cluster, webs[0]) as fewest:
+        done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", max_parallel=2)
+    assert [(w["name"], w["verdict"], len(w["evicted"])) for w in done["workloads"]] == [(f"web-{i}", "improved", 2) for i in range(3)]
+    assert fewest == [2]
+
+
+def test_max_skew_says_what_is_enough(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web")
+    lay_out(cluster, web, 4, 1, 1, 1, 1, 1)
+    line = evict(modules, web, max_skew=2)
+    assert (line["verdict"], code(line), len(line["evicted"])) == ("improved", "skewed", 1)
+    assert code(evict(modules, web, max_skew=2, cooldown=0)) == "spread"
+
+
+def test_over_zones_and_then_over_nodes_within_them(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web")
+    lay_out(cluster, web, 3, 0, 1)  # the first and the third worker are both in zone-a
+    line = evict(modules, web, topology_keys=[ZONE, HOST])
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert line["before"][ZONE] == {"zone-a": 4, "zone-b": 0} and line["after"][ZONE] == {"zone-a": 2, "zone-b": 2}
+    assert max(line["after"][HOST].values()) == 1
+
+
+def test_over_zones_alone(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web")
+    lay_out(cluster, web, 2, 0, 2)
+    line = evict(modules, web, topology_keys=[ZONE])
+    assert (line["verdict"], line["after"], len(line["evicted"])) == ("improved", {ZONE: {"zone-a": 2, "zone-b": 2}}, 2)
+
+
+def test_a_stateful_set_gives_its_highest_ordinals_away(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    db = slow(stateful_set(namespace, "db", 3))
+    pile_up(cluster, db)
+    cluster.kubectl(
+        "patch", "statefulset/db", "-n", namespace, "-p", '{"spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}}'
+    )
+    with fewest_ready(cluster, db) as fewest:
+        line = evict(modules, db)
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert [entry["pod"] for entry in line["evicted"]] == [entry["replacement"] for entry in line["evicted"]] == ["db-2", "db-1"]
+    assert Counter(line["after"][HOST].values()) == {1: 3, 0: 3} and fewest == [2]
+    cluster.kubectl("set", "image", "statefulset/db", "-n", namespace, "main=registry.k8s.io/pause:3.9")
+    wait_until(lambda: code(evict(modules, db, cooldown=0)) == "pending_revision")
+
+
+def test_a_paused_deployment_may_be_evened_out(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    cluster.kubectl("rollout", "pause", "deployment/web", "-n", namespace)
+    line = evict(modules, web)
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+
+
+def test_auto_restarts_what_is_collapsed_and_evicts_from_what_is_skewed(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    piled, uneven = deployment(namespace, "piled", 3), deployment(namespace, "uneven")
+    pile_up(cluster, piled)
+    lay_out(cluster, uneven, 3, 1, 1)
+    targets = [identity(piled), identity(uneven)]
+    done = modules.restart(workloads=targets, strategy="auto", max_skew=1, max_parallel=2)["workloads"]
+    found = [(w["action"], w["verdict"], len(w["evicted"])) for w in done]
+    assert found == [("restarted", "improved", 0), ("evicted", "improved", 2)], done
+    assert restarted_at(cluster, uneven) is None
+
+
+def test_check_mode_asks_the_server_and_evicts_nothing(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 3)
+    pile_up(cluster, web)
+    before, mark = pod_uids(cluster, web), cluster.audit().mark()
+    plan = modules.restart(workloads=[identity(web)], strategy="evict_surplus", check_mode=True)
+    line = plan["workloads"][0]
+    assert plan["changed"] is True and line["action"] == "evicted"
+    assert len(line["evicted"]) == 2 and len({entry["replacement_node"] for entry in line["evicted"]} - {workers(cluster)[0]}) == 2
+    assert [event.path.endswith("/eviction?dryRun=All") for event in evictions(cluster, mark, namespace)] == [True]
+    assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
+    cluster.apply(budget(namespace, "keep", "web", minAvailable=3))
+    wait_until(lambda: code(evict(modules, web, check_mode=True)) == "budget")
+
+
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_budget_that_allows_nothing_is_asked_until_the_deadline(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 3)
+    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=3))
+    before, mark = pod_uids(cluster, web), cluster.audit().mark()
+    result = modules.restart(**identity(web), strategy="evict_surplus", wait_timeout=4)
+    line = result["workloads"][0]
+    assert result["failed"] and (line["action"], line["verdict"], code(line)) == ("refused", "unchanged", "budget"), line
+    assert "The disruption budget keep" in line["reason"]
+    codes = [event.code for event in evictions(cluster, mark, namespace)]
+    assert len(codes) >= 2 and set(codes) == {429}
+    assert pod_uids(cluster, web) == before
+    assert (outcome(cluster, web) or {})["attempts"] == 1
+    assert code(evict(modules, web)) == "cooldown"
+
+
+def test_a_budget_that_gives_way_meanwhile_lets_the_run_go_on(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=2))
+    mark = cluster.audit().mark()
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus", wait_timeout=60)
+    wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first try")
+    cluster.apply(budget(namespace, "keep", "web", minAvailable=1))
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"], len(line["evicted"])) == ("evicted", "improved", 1), line
+    assert [event.code for event in evictions(cluster, mark, namespace)][-1] == 201
+
+
+def test_a_budget_that_is_still_being_processed_is_asked_again_when_the_server_says(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=1))
+    cluster.pause("kube-controller-manager")
+    try:
+        cluster.kubectl("patch", "pdb/keep", "-n", namespace, "--type=merge", "-p", '{"spec": {"minAvailable": 0}}')
+        mark = cluster.audit().mark()
+        process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus")
+        wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first try")
+        asked_s = time.monotonic()
+    finally:
+        cluster.resume("kube-controller-manager")
+    wait_until(lambda: len(evictions(cluster, mark, namespace)) > 1, what="the second try")
+    assert time.monotonic() - asked_s > 9, "retryAfterSeconds is 10"
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [429, 201]
+
+
+def test_two_budgets_on_one_pod_are_refused_at_once_by_their_names(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, budget(namespace, "first", "web", minAvailable=1), budget(namespace, "second", "web", minAvailable=1))
+    before, mark = pod_uids(cluster, web), cluster.audit().mark()
+    line = evict(modules, web)
+    assert (line["action"], line["verdict"], code(line)) == ("refused", "unchanged", "several_budgets"), line
+    assert "first and second" in line["reason"]
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [500]
+    assert pod_uids(cluster, web) == before
+
+
+# --- in vain ----------------------------------------------------------------------------------------------------------
+
+
+def test_without_room_elsewhere_nothing_is_evicted(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    home, *others = workers(cluster)
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, node=home)
+    cluster.apply([filler(namespace, node) for node in others])
+    before = pod_uids(cluster, web)
+    line = evict(modules, web)
+    assert (line["action"], code(line)) == ("skipped", "no_room") and "Insufficient cpu (5 nodes)" in line["reason"], line
+    assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
+
+
+def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    home, *others = workers(cluster)
+    web = deployment(namespace, "web", 3)
+    pile_up(cluster, web, node=home)
+
+    def close_the_others(review: Review) -> None:
+        if OUTCOME in ((review["object"] or {}).get("metadata", {}).get("annotations") or {}):
+            cluster.cordon(*others)
+
+    mark = cluster.audit().mark()
+    try:
+        with deployment_webhook(cluster, "close", namespace, close_the_others):
+            line = evict(modules, web)
+    finally:
+        cluster.uncordon(*others)
+    assert (line["action"], line["verdict"]) == ("evicted", "unchanged"), line
+    assert "came_back" in line["reason"] and home in line["reason"]
+    assert len(evictions(cluster, mark, namespace)) == 1
+    assert (outcome(cluster, web) or {})["attempts"] == 1
+    assert code(evict(modules, web)) == "cooldown"
+    assert evict(modules, web, cooldown=0)["verdict"] == "improved"
+
+
+# --- interruptions ----------------------------------------------------------------------------------------------------
+
+
+def test_killed_after_an_eviction_the_next_run_goes_on(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow(deployment(namespace, "web", 3), 3)
+    pile_up(cluster, web)
+    mark = cluster.audit().mark()
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus")
+    wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first eviction")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert ((outcome(cluster, web) or {})["verdict"], (outcome(cluster, web) or {})["attempts"]) == ("pending", 1)
+    with fewest_ready(cluster, web) as fewest:
+        line = evict(modules, web)
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert fewest == [2]
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [201, 201], "none was evicted twice for one need"
+    assert ((outcome(cluster, web) or {})["verdict"], (outcome(cluster, web) or {})["attempts"]) == ("improved", 0)
+
+
+def test_killed_after_the_last_eviction_the_next_run_only_settles(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow(deployment(namespace, "web", 2), 2)
+    pile_up(cluster, web)
+    mark = cluster.audit().mark()
+    first = evict(modules, web, wait=False)
+    assert (first["action"], first["verdict"], len(first["evicted"])) == ("evicted", "pending", 1), first
+    line = evict(modules, web)
+    assert (line["action"], line["verdict"]) == ("skipped", "improved"), line
+    assert len(evictions(cluster, mark, namespace)) == 1
+    assert (outcome(cluster, web) or {})["verdict"] == "improved"
+
+
+def test_two_runs_at_the_same_time_never_have_two_pods_away(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow(deployment(namespace, "web", 4))
+    pile_up(cluster, web)
+    mark = cluster.audit().mark()
+    with fewest_ready(cluster, web) as fewest:
+        params: dict[str, Any] = {"workloads": [identity(web)], "strategy": "evict_surplus", "max_attempts": 9}
+        both = [modules.start("k8s_rollout_restart", **params) for _number in range(2)]
+        results = [result_of(process) for process in both]
+    assert fewest == [3], results
+    assert len(evictions(cluster, mark, namespace)) == 3, results
+    nodes = [pod["spec"]["nodeName"] for pod in pods_of(cluster, web)]
+    assert len(set(nodes)) == 4
+
+
+@pytest.mark.parametrize("may_evict", [True, False])
+def test_credentials_that_may_not_watch_or_not_evict(cluster: Cluster, modules: Modules, namespace: str, may_evict: bool) -> None:
+    name = f"evictor-{namespace}"
+    rules = [
+        {"apiGroups": ["", "apps", "policy", "autoscaling"], "resources": ["*"], "verbs": ["get", "list"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},
+        *([{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}] if may_evict else []),
+    ]
+    api = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    kubeconfig = cluster.service_account(name, namespace=namespace, cluster_role=None)
+    cluster.apply([
+        {**api, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
+        {**api, "kind": "ClusterRoleBinding", "metadata": {"name": name}, "roleRef": reference, "subjects": [subject]},
+    ])  # fmt: skip
+    web = slow(deployment(namespace, "web", 2))
+    pile_up(cluster, web)
+    line = evict(Modules(kubeconfig), web, wait_sleep=1)
+    if may_evict:
+        assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    else:
+        assert (line["action"], line["verdict"], code(line)) == ("failed", "failed", "error"), line
+        assert "Grant the verb 'create' on pods/eviction" in line["reason"]

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a role lacks is named in the words of a role."""
+
+from __future__ import annotations
+
+import typing as t
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, Target, api_error
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+
+
+def refuse(_method: str, _path: str, *, verb: str, target: Target, **_rest: t.Any) -> bytes:
+    raise api_error(verb=verb, target=target, status=403, message="no")
+
+
+API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: API.list_all(NODES), "cannot list nodes: no (HTTP 403). Grant the verb 'list' on nodes to this user."),
+        (
+            lambda: API.list_all(PODS),
+            "cannot list pods in all namespaces: no (HTTP 403). Grant the verb 'list' on pods in all namespaces to this user.",
+        ),
+        (
+            lambda: API.list_all(PODS, namespace="shop"),
+            "cannot list pods in namespace shop: no (HTTP 403). "
+            "Grant the verb 'list' on pods in namespace shop to this user, or leave the namespace out.",
+        ),
+        (
+            lambda: API.get(NAMESPACES, "", "shop"),
+            "cannot get namespaces shop: no (HTTP 403). Grant the verb 'get' on namespaces to this user.",
+        ),
+        (
+            lambda: API.merge_patch(DEPLOYMENTS, "shop", "web", {}),
+            "cannot patch deployments shop/web: no (HTTP 403). Grant the verb 'patch' on deployments in namespace shop to this user.",
+        ),
+        (
+            lambda: API.create_event("shop", {}),
+            "cannot create events in namespace shop: no (HTTP 403). Grant the verb 'create' on events in namespace shop to this user.",
+        ),
+    ],
+)
+def test_a_forbidden_request_says_what_to_grant(call: t.Callable[[], t.Any], said: str) -> None:
+    with pytest.raises(ForbiddenError) as caught:
+        call()
+    assert str(caught.value) == said

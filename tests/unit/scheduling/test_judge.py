@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One judge for a pod while others come and go."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Judge, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+
+from tests.unit.scheduling.builders import Json, affinity_term, anti_affinity, container, node, placement, pod, pod_affinity
+
+HOST = "kubernetes.io/hostname"
+WEB, DB = {"app": "web"}, {"app": "db"}
+NODES = [node(name, labels={HOST: name, "zone": name[0]}) for name in ("a-1", "a-2", "b-1")]
+SPREAD = {
+    "topologySpreadConstraints": [
+        {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": WEB}}
+    ]
+}
+
+
+def state() -> tuple[Placement, list[Pod]]:
+    """Pods that run on a-1, with and without terms of their own, and one that is nominated for b-1."""
+    here = [
+        pod({"cpu": "3"}, on="a-1", labels=WEB),
+        pod(on="a-1", labels=DB, affinity=anti_affinity(WEB, "zone"), containers=[container(ports=[{"hostPort": 80}])]),
+        pod({"cpu": "3"}, labels=WEB, status={"phase": "Pending", "nominatedNodeName": "b-1"}),
+    ]
+    return placement(NODES, here), here
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"containers": [container({"cpu": "2"})]},
+        {"containers": [container(ports=[{"hostPort": 80}])]},
+        SPREAD,
+        {"affinity": anti_affinity(DB, "zone")},
+        {"affinity": pod_affinity(affinity_term(DB, "zone"))},
+        SPREAD | {"affinity": pod_affinity(affinity_term(WEB))},
+    ],
+)
+@pytest.mark.parametrize("labels", [WEB, {}])
+def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
+    now, (web, db, nominated) = state()
+    asked = pod(labels=labels, **spec)
+    judge = Judge(asked, now)
+    new = [pod(labels=WEB), pod(labels=DB, affinity=anti_affinity(WEB))]
+    moves = [
+        lambda: now.remove(db),
+        lambda: now.assign(db, "b-1"),
+        lambda: now.assign(new[0], "a-2"),
+        lambda: now.assign(new[1], "a-2"),
+        lambda: now.remove(nominated),
+        lambda: now.remove(web),
+        lambda: now.assign(nominated, "a-1"),
+        lambda: now.remove(new[1]),
+        lambda: now.remove(db),
+    ]
+    assert judge.feasibility() == find_feasible(asked, now)
+    for move in moves:
+        move()
+        assert judge.feasibility() == find_feasible(asked, now)
+        assert Judge(asked, now.fork()).feasibility() == judge.feasibility()
+
+
+def test_a_promise_that_is_given_up_makes_room() -> None:
+    now, (_web, _db, nominated) = state()
+    judge = Judge(pod({"cpu": "2"}), now)
+    assert judge.feasibility().feasible == ("a-2",)
+    now.remove(nominated)
+    assert judge.feasibility().feasible == ("a-2", "b-1")
+
+
+def test_a_term_that_comes_with_a_pod_counts() -> None:
+    now = placement(NODES)
+    judge = Judge(pod(labels=WEB), now)
+    assert len(judge.feasibility().feasible) == len(NODES)
+    now.assign(pod(labels=DB, affinity=anti_affinity(WEB, "zone")), "a-1")
+    assert judge.feasibility().feasible == ("b-1",)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Options that the cluster contradicts."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError, check_labels_exist
+
+from tests.unit.support.cluster_builder import ClusterBuilder, workers
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("topology.kubernetes.io/zonee", f"topology_keys: no node has the label topology.kubernetes.io/zonee; similar .* {ZONE}"),
+        ("failure-domain.beta.kubernetes.io/zone", f"similar ones that nodes have: .*{ZONE}"),
+        ("q", "no node has the label q; label the nodes first"),
+    ],
+)
+def test_a_topology_key_that_no_node_has_is_refused(key: str, said: str) -> None:
+    cluster = workers(1)
+    cluster.node("other", labels={ZONE: "a"})
+    with pytest.raises(OptionError, match=said):
+        check_labels_exist([ZONE, key], cluster.nodes)
+
+
+def test_one_node_with_the_label_is_enough_and_without_nodes_all_pass() -> None:
+    cluster = workers(3)
+    cluster.node("other", labels={ZONE: "a"})
+    check_labels_exist([ZONE], cluster.nodes)
+    check_labels_exist([ZONE], ClusterBuilder().nodes)
