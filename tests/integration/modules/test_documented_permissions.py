@@ -52,9 +52,10 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     cluster.apply(LOOK)
     cluster.wait_namespace("kube-scheduling")
     web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
-    mounting = deployment(
-        namespace, "mounting", 0, template={"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
-    )
+    # With a pod that is ready at once there would be nothing to watch.
+    shop["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": "1"}
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    mounting = deployment(namespace, "mounting", 0, template={"volumes": volumes})
     cluster.apply([mounting, LIMITED_NODE])
     pile_up(cluster, web, queue, shop)
     modules = Modules(cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None))
