@@ -52,8 +52,9 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     cluster.apply(LOOK)
     cluster.wait_namespace("kube-scheduling")
     web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
-    # With a pod that is ready at once there would be nothing to watch.
-    shop["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": "1"}
+    # With pods that are ready at once there would be nothing to watch.
+    for workload, seconds in ((web, "1"), (queue, "2"), (shop, "1")):
+        workload["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": seconds}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     mounting = deployment(namespace, "mounting", 0, template={"volumes": volumes})
     cluster.apply([mounting, LIMITED_NODE])
