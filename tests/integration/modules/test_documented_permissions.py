@@ -45,6 +45,9 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     cluster.apply(LOOK)
     cluster.wait_namespace("kube-scheduling")
     web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
+    for workload in (web, queue, shop):
+        # What is ready at the first look after its restart would not have to be watched.
+        workload["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": "2"}
     pile_up(cluster, web, queue, shop)
     modules = Modules(cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None))
 
