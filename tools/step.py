@@ -23,6 +23,7 @@ CHUNK_BYTES = 65536
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run a command as a named step.")
     parser.add_argument("--quiet-end", action="store_true", help="no closing line after a success")
+    parser.add_argument("--hold", action="store_true", help="print the output at the end, for steps that run side by side")
     parser.add_argument("name")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -30,7 +31,7 @@ def main() -> int:
     print(f"==> {options.name}", flush=True)
     started = time.monotonic()
     try:
-        code = _run(options.name, command, started)
+        code = _run(options.name, command, started, hold=options.hold)
     except KeyboardInterrupt:
         return 130
     except OSError as error:
@@ -44,10 +45,10 @@ def main() -> int:
     return code
 
 
-def _run(name: str, command: list[str], started: float) -> int:
+def _run(name: str, command: list[str], started: float, *, hold: bool) -> int:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()) as process:
         try:
-            _pass_on(name, process, started)
+            _pass_on(name, process, started, hold=hold)
         except KeyboardInterrupt:
             # The terminal has told the command too; it gets the time to clean up.
             process.wait()
@@ -65,28 +66,32 @@ def _environment() -> dict[str, str]:
     }
 
 
-def _pass_on(name: str, process: subprocess.Popen[bytes], started: float) -> None:
-    """Copy the command's output to standard output until it ends."""
+def _pass_on(name: str, process: subprocess.Popen[bytes], started: float, *, hold: bool) -> None:
+    """Copy the command's output to standard output, as it comes or all at once at its end, and say now and then that it lives."""
     assert process.stdout is not None
     source = process.stdout.fileno()
-    at_line_start = True
+    held: list[bytes] = []
+    at_line_start, shown_at = True, time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(source, selectors.EVENT_READ)
         while True:
-            if not selector.select(HEARTBEAT_S):
-                if process.poll() is not None:
-                    # Something that it left running keeps the pipe open.
-                    return
+            if selector.select(max(0.0, shown_at + HEARTBEAT_S - time.monotonic())):
+                chunk = os.read(source, CHUNK_BYTES)
+                if not chunk:
+                    break
+                if hold:
+                    held.append(chunk)
+                else:
+                    _write(chunk)
+                    at_line_start, shown_at = chunk.endswith(b"\n"), time.monotonic()
+            elif process.poll() is not None:
+                break  # something that it left running keeps the pipe open
+            if time.monotonic() - shown_at >= HEARTBEAT_S:
                 gap = b"" if at_line_start else b"\n"
-                seconds = time.monotonic() - started
-                _write(gap + f"    ... {name}: still running ({seconds:.0f} s)\n".encode())
-                at_line_start = True
-                continue
-            chunk = os.read(source, CHUNK_BYTES)
-            if not chunk:
-                return
-            _write(chunk)
-            at_line_start = chunk.endswith(b"\n")
+                _write(gap + f"    ... {name}: still running ({time.monotonic() - started:.0f} s)\n".encode())
+                at_line_start, shown_at = True, time.monotonic()
+    if held:
+        _write(f"==> {name} says\n".encode() + b"".join(held))
 
 
 def _write(data: bytes) -> None:

@@ -43,6 +43,14 @@ def test_a_silent_command_is_shown_to_be_alive(monkeypatch: pytest.MonkeyPatch, 
     assert ".\n    ... nap: still running (" in output
 
 
+def test_held_output_comes_at_the_end_in_one_piece(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(step, "HEARTBEAT_S", 0.2)
+    _, output = run(monkeypatch, capfd, "--hold", "talk", "--", "sh", "-c", "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done")
+    lines = output.splitlines()
+    said = lines.index("==> talk says")
+    assert lines[1].startswith("    ... talk: still running (") and lines[said + 1 : said + 6] == list("12345")
+
+
 def test_what_a_command_leaves_running_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(step, "HEARTBEAT_S", 0.1)
     started = time.monotonic()
