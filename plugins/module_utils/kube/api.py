@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from ..model.wire import WatchEvent, decode_json
 from .errors import ApiError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
@@ -81,18 +82,23 @@ class KubeApi:
         target = _collection(resource, namespace)
         if label_selector:
             target = target._replace(text=f"{target.text} with label selector {label_selector!r}")
-        token = ""
-        while True:
+
+        def read(token: str) -> bytes:
             query = [("limit", str(self._page_size))]
             if label_selector:
                 query.append(("labelSelector", label_selector))
             if token:
                 query.append(("continue", token))
-            data = self._read(resource.path(namespace), query, verb="list", target=target)
-            items, token = resource.decode_page(data)
-            yield items
-            if not token:
-                return
+            return self._read(resource.path(namespace), query, verb="list", target=target)
+
+        # While one page is decoded here, the server already works on the next.
+        with ThreadPoolExecutor(max_workers=1) as ahead:
+            data = read("")
+            while token := resource.continue_token(data):
+                coming = ahead.submit(read, token)
+                yield resource.decode_items(data)
+                data = coming.result()
+            yield resource.decode_items(data)
 
     def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
         """One object as a struct; raises NotFoundError with its name."""

@@ -8,7 +8,7 @@ import typing as t
 from urllib.parse import quote
 
 from ..model import objects, storage
-from ..model.wire import WireError, decode_json, decode_list, force_setattr
+from ..model.wire import WireError, continue_token, decode_items, decode_json, force_setattr
 from .errors import UnexpectedAnswerError
 
 
@@ -31,13 +31,19 @@ class Resource(t.NamedTuple):
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
 
-    def decode_page(self, data: bytes) -> tuple[list[t.Any], str]:
-        """The objects of one page of a list, and the token of the next; raises UnexpectedAnswerError."""
+    def decode_items(self, data: bytes) -> list[t.Any]:
+        """The objects of one page of a list; raises UnexpectedAnswerError."""
         try:
-            items, token = decode_list(self.type, data)
+            return [self.named(item) for item in decode_items(self.type, data)]
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
-        return [self.named(item) for item in items], token
+
+    def continue_token(self, data: bytes) -> str:
+        """How the list goes on after this page: empty after its last; raises UnexpectedAnswerError."""
+        try:
+            return continue_token(data)
+        except WireError as error:
+            raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
 
     def named(self, item: t.Any) -> t.Any:
         """The object with its kind, which the items of a list do not carry."""

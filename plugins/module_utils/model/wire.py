@@ -61,8 +61,9 @@ __all__ = [
     "Struct",
     "WatchEvent",
     "WireError",
+    "continue_token",
+    "decode_items",
     "decode_json",
-    "decode_list",
     "encode_json",
     "field",
     "force_setattr",
@@ -83,6 +84,12 @@ class ListMeta(Struct, rename={"continue_": "continue"}, frozen=True):
     """How a paged list goes on: empty at its end."""
 
     continue_: str = ""
+
+
+class ListHead(Struct, frozen=True):
+    """A page of a list without its items."""
+
+    metadata: ListMeta = ListMeta()
 
 
 _decoders: dict[t.Any, t.Any] = {}
@@ -109,16 +116,21 @@ def decode_json(kind: type[T], data: bytes | str) -> T:
         raise WireError(f"cannot read the answer as {name}: {error}") from error
 
 
-def decode_list(item: type[T], data: bytes) -> tuple[list[T], str]:
-    """The items of one page of a JSON list, and the continue token of the next page (empty at the end)."""
+def decode_items(item: type[T], data: bytes) -> list[T]:
+    """The items of one page of a JSON list."""
     page_type = _list_types.get(item)
     if page_type is None:
         import msgspec
 
-        fields = [("metadata", ListMeta, ListMeta()), ("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
+        fields = [("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
         page_type = _list_types[item] = msgspec.defstruct(f"{item.__name__}List", fields, frozen=True)
     page: t.Any = decode_json(page_type, data)
-    return page.items or [], page.metadata.continue_
+    return page.items or []
+
+
+def continue_token(data: bytes) -> str:
+    """The token that asks for the page after this one; empty for the last page. Skips the items, so it costs little."""
+    return decode_json(ListHead, data).metadata.continue_
 
 
 def encode_json(value: t.Any) -> bytes:
