@@ -122,6 +122,13 @@ def outcome(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any] | None
     return None if text is None else json.loads(text)
 
 
+def known_outcome(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
+    """As ``outcome``, of a workload on which something must be remembered."""
+    found = outcome(cluster, manifest)
+    assert found is not None, f"nothing is remembered on {manifest['metadata']['name']}"
+    return found
+
+
 def restarted_at(cluster: Cluster, manifest: dict[str, Any]) -> str | None:
     """When the workload was last restarted."""
     annotations = read(cluster, manifest)["spec"]["template"]["metadata"].get("annotations") or {}

@@ -29,7 +29,7 @@ from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
 from ..spread.eviction_plan import TAKE_OVER_AFTER_S, eviction_outcome
 from ..spread.restart_plan import RestartOptions
-from ..spread.rollout_status import DONE, WAITING, Progress
+from ..spread.rollout_status import DONE, Progress
 from ..spread.surplus import Move, excess
 from .look import Look
 from .replacement_wait import wait_for_replacement
@@ -127,9 +127,7 @@ class Eviction:
                 self._conclude(line, look)
             return False
         if self._progress is not None and self._progress.state != DONE:
-            waited = f" after {self._options.wait_timeout_s} s" if self._progress.state == WAITING else ""
-            result.verdict = FAILED
-            result.end(FAILED_ACTION, Reason(f"replacement_not_ready{waited}", self._progress.text))
+            result.fail_unfinished("replacement_not_ready", self._progress, timeout_s=self._options.wait_timeout_s)
             self._conclude(line, look)
             return False
         if self._evicted is not None and self._move is not None:

@@ -8,8 +8,10 @@ import time
 import typing as t
 from dataclasses import dataclass, field
 
+from ..memory.outcome import FAILED
 from ..model.reasons import Reason, in_words
 from ..spread.restart_plan import REFUSED, SKIPPED
+from ..spread.rollout_status import WAITING, Progress
 
 RESTARTED = "restarted"
 EVICTED = "evicted"
@@ -67,6 +69,12 @@ class RestartResult:
     def end(self, action: str, reason: Reason) -> None:
         """Nothing more happens to the target."""
         self.action, self.reason = action, reason
+
+    def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int) -> None:
+        """What was waited for has failed, or has not come within ``timeout_s``."""
+        waited = f" after {timeout_s} s" if progress.state == WAITING else ""
+        self.verdict = FAILED
+        self.end(FAILED_ACTION, Reason(f"{code}{waited}", progress.text))
 
     def vanish(self, action: str, reason: Reason) -> None:
         """The target does not exist."""

@@ -8,7 +8,7 @@ import typing as t
 
 from ..kube.api import KubeApi
 from ..kube.errors import KubeError
-from ..memory.outcome import FAILED, PENDING
+from ..memory.outcome import PENDING
 from ..model.objects import Workload
 from ..model.reasons import Reason
 from ..spread.check import WorkloadReport
@@ -115,9 +115,7 @@ class _Rollout:
         if progress is None:
             return False
         if progress.state != DONE:
-            waited = f" after {self._options.wait_timeout_s} s" if progress.state == WAITING else ""
-            result.verdict = FAILED
-            result.end(FAILED_ACTION, Reason(f"rollout_not_finished{waited}", progress.text))
+            result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s)
         line = look.line(result.target)
         if line is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))

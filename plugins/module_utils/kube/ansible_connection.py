@@ -26,6 +26,7 @@ COLLECTION = "onprem.kube_scheduling"
 LIBRARIES = ("kubernetes", "msgspec")
 
 
+# kubernetes.core comes without types.
 class _Module(AnsibleK8SModule):  # type: ignore[misc]
     """As kubernetes.core's, but it says how to install what is missing."""
 

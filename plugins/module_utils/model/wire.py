@@ -122,6 +122,7 @@ def decode_items(item: type[T], data: bytes) -> list[T]:
     if page_type is None:
         import msgspec
 
+        # For mypy a value is no type, and here the type of the items is one.
         fields = [("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
         page_type = _list_types[item] = msgspec.defstruct(f"{item.__name__}List", fields, frozen=True)
     page: t.Any = decode_json(page_type, data)

@@ -130,12 +130,6 @@ class RestartSimulation:
             self._become(pod_of_workload(self._workload, ordinal=number))
             self._place()
 
-    def _turn_to(self, number: int) -> None:
-        """Each replica of a StatefulSet has claims of its own, which may be bound to other nodes than those of the one before."""
-        if self._workload.spec.volume_claim_templates:
-            self._pod = pod_of_workload(self._workload, ordinal=number)
-            self._is_judged = False
-
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)
         self._per_node[pod.spec.node_name] -= 1

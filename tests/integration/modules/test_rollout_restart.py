@@ -14,6 +14,7 @@ from tests.integration.workloads import (
     deployment,
     filler,
     identity,
+    known_outcome,
     outcome,
     pile_up,
     pod_uids,
@@ -103,9 +104,9 @@ def test_a_restart_in_vain_is_remembered_as_unchanged_and_backs_off(cluster: Clu
     cluster.apply([filler(namespace, node) for node in others])
     first = modules.restart(**identity(web), only_if_helps=False)["workloads"][0]
     assert (first["action"], first["verdict"]) == ("restarted", "unchanged")
-    assert outcome(cluster, web)["attempts"] == 1  # type: ignore[index]
+    assert known_outcome(cluster, web)["attempts"] == 1
     second = modules.restart(**identity(web), cooldown=0)["workloads"][0]
-    assert second["verdict"] == "unchanged" and outcome(cluster, web)["attempts"] == 2  # type: ignore[index]
+    assert second["verdict"] == "unchanged" and known_outcome(cluster, web)["attempts"] == 2
     third = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
     assert third["action"] == "refused" and third["reason"].startswith("attempts_used_up: 2")
     # Other eligible nodes: the attempts start anew.
@@ -196,7 +197,7 @@ def test_a_rollout_that_cannot_end_fails_with_its_reason_and_is_remembered(clust
     line = failed["workloads"][0]
     assert failed["failed"] and (line["action"], line["verdict"]) == ("failed", "failed")
     assert "progress deadline" in line["reason"]
-    assert outcome(cluster, web)["verdict"] == "failed"  # type: ignore[index]
+    assert known_outcome(cluster, web)["verdict"] == "failed"
 
 
 def test_an_event_tells_what_was_done_and_why(cluster: Cluster, modules: Modules, namespace: str) -> None:

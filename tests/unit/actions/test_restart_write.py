@@ -29,7 +29,7 @@ def web(replicas: int, **spec: t.Any) -> ClusterBuilder:
 def write(cluster: ClusterBuilder, *meddlers: Meddler, **options: t.Any) -> tuple[Workload | None, FakeApi]:
     api = FakeApi(cluster, now=NOW, meddlers=meddlers)
     snapshot = cluster.snapshot()
-    restarted = write_restart(api, snapshot.workloads()[0], DECISION, snapshot, RestartOptions(**options))  # type: ignore[arg-type]
+    restarted = write_restart(api, snapshot.workloads()[0], DECISION, snapshot, RestartOptions(**options))
     return restarted, api
 
 
@@ -128,7 +128,7 @@ def test_what_changed_before_the_first_write_is_judged_anew() -> None:
     cluster.deployment("web", ["worker-1"] * 3, metadata={"generation": 2})
     api = FakeApi(cluster, now=NOW)
     with pytest.raises(StaleJudgementError):
-        write_restart(api, judged.workloads()[0], DECISION, judged, RestartOptions())  # type: ignore[arg-type]
+        write_restart(api, judged.workloads()[0], DECISION, judged, RestartOptions())
     assert not api.tried
 
 

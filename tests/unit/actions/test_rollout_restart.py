@@ -47,7 +47,7 @@ def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, s
     cluster = workers(2)
     target = interrupted(cluster, "web", *homes, status=status)
     api = FakeApi(cluster, now=NOW)
-    (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))  # type: ignore[arg-type]
+    (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))
     assert (result.action, result.verdict, result.changed) == (action, verdict, True)
     assert in_words(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
     assert remembered(api) == [verdict]
@@ -57,7 +57,7 @@ def test_a_rollout_under_way_is_left_alone_by_a_run_that_does_not_wait():
     cluster = workers(2)
     target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
     api = FakeApi(cluster, now=NOW)
-    (result,) = restart_workloads(api, [target], RestartOptions(wait=False))  # type: ignore[arg-type]
+    (result,) = restart_workloads(api, [target], RestartOptions(wait=False))
     assert (result.action, result.verdict, result.changed, api.patches) == ("skipped", "pending", False, [])
 
 
@@ -66,7 +66,7 @@ def test_ended_rollouts_share_one_second_look(wait):
     cluster = workers(2)
     targets = [interrupted(cluster, f"web-{number}", "worker-1", "worker-2") for number in range(5)]
     api = FakeApi(cluster, now=NOW)
-    results = restart_workloads(api, targets, RestartOptions(wait=wait, max_parallel=1))  # type: ignore[arg-type]
+    results = restart_workloads(api, targets, RestartOptions(wait=wait, max_parallel=1))
     assert [result.verdict for result in results] == ["improved"] * 5
     assert remembered(api) == ["improved"] * 5
     assert api.listed.count("nodes") == 2
@@ -76,5 +76,5 @@ def test_a_dry_run_takes_no_second_look():
     cluster = workers(2)
     target = interrupted(cluster, "web", "worker-1", "worker-2")
     api = FakeApi(cluster, now=NOW)
-    (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))  # type: ignore[arg-type]
+    (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))
     assert (result.verdict, api.patches, api.listed.count("nodes")) == ("pending", [], 1)

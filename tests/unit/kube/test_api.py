@@ -25,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
 
 Answer = bytes | Exception
 
@@ -71,7 +72,8 @@ class Clock:
 
 def api_with(*answers: Answer, retry_for_s: float = 60) -> tuple[KubeApi, Answers, Clock]:
     transport, clock = Answers(*answers), Clock()
-    return KubeApi(transport, retry_for_s=retry_for_s, page_size=2, sleep=clock.sleep, clock=clock), transport, clock  # type: ignore[arg-type]
+    api = KubeApi(t.cast(Transport, transport), retry_for_s=retry_for_s, page_size=2, sleep=clock.sleep, clock=clock)
+    return api, transport, clock
 
 
 def names(pods: list[t.Any]) -> list[str]:

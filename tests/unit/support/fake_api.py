@@ -8,6 +8,7 @@ import copy
 import json
 import typing as t
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ConflictError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import WORKLOADS, Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import encode_json
@@ -18,8 +19,8 @@ Json = dict[str, t.Any]
 Meddler = t.Callable[[Json], None]
 
 
-class FakeApi:
-    """What ``KubeApi`` does, on the objects of a ClusterBuilder and the clock ``now``.
+class FakeApi(KubeApi):
+    """A ``KubeApi`` without a server, on the objects of a ClusterBuilder and the clock ``now``.
 
     ``meddlers`` change the object just before the next patches, one each, so that these meet a conflict. Patches that got through are
     kept in ``patches``, the names of listed resources in ``listed``.
