@@ -19,8 +19,8 @@ class AcrossNodes(t.Protocol):
     def speaks(self) -> bool:
         """Whether it has something to say about the pod as things are; otherwise the scheduler skips the plugin."""
 
-    def follow(self, changes: Sequence[Change]) -> None:
-        """Count what is new in ``Placement.changes``."""
+    def follow(self, changes: Sequence[Change]) -> bool:
+        """Count what is new in ``Placement.changes``; whether an answer may be another one now."""
 
     def beside(self, nominated: Sequence[Pod], node_name: str) -> AcrossNodes:
         """The rule as it answers about the node with pods that are nominated for it: the plugin's AddPod."""

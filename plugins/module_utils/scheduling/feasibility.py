@@ -107,6 +107,8 @@ class Judge:
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.
         self._alone: dict[str, Reasons] = {}
+        # The verdicts; what a rule across nodes has counted anew can make any of them another.
+        self._verdicts: dict[str, Verdict] = {}
         self._seen = 0
         self._catch_up()
 
@@ -131,6 +133,26 @@ class Judge:
             return self._closed, PASSED
         if self._seen != len(self._placement.changes):
             self._catch_up()
+        verdict = self._verdicts.get(name)
+        if verdict is None:
+            verdict = self._verdicts[name] = self._judge(name)
+        return verdict
+
+    def _catch_up(self) -> None:
+        changes = self._placement.changes[self._seen :]
+        self._seen += len(changes)
+        for change in changes:
+            self._alone.pop(change.node_name, None)
+            self._verdicts.pop(change.node_name, None)
+        if self._restrictions is not None and self._restrictions.turns():
+            self._alone.clear()
+            self._verdicts.clear()
+        if True in [rule.follow(changes) for rule in self._across]:
+            self._verdicts.clear()
+        self._speaking = [rule for rule in self._across if rule.speaks]
+        self._promised = ahead_of(self._pod, self._placement, self._profiles)
+
+    def _judge(self, name: str) -> Verdict:
         node = self._placement.snapshot.nodes[name]
         if name in self._promised:
             return self._verdict_beside(self._promised[name], node)
@@ -138,18 +160,6 @@ class Judge:
         if reasons is None:
             reasons = self._alone[name] = self._look_at(node, ())
         return (reasons, PASSED) if reasons else self._look_across(node, self._speaking, ())
-
-    def _catch_up(self) -> None:
-        changes = self._placement.changes[self._seen :]
-        self._seen += len(changes)
-        for change in changes:
-            self._alone.pop(change.node_name, None)
-        if self._restrictions is not None and self._restrictions.turns():
-            self._alone.clear()
-        for rule in self._across:
-            rule.follow(changes)
-        self._speaking = [rule for rule in self._across if rule.speaks]
-        self._promised = ahead_of(self._pod, self._placement, self._profiles)
 
     def _verdict_beside(self, ahead: Ahead, node: Node) -> Verdict:
         """About the node that is promised to other pods: it must do with them and without, because they may never come."""

@@ -64,27 +64,36 @@ class Distribution:
         return self.most - self.fewest
 
 
+class Domains(t.NamedTuple):
+    """Eligible nodes, the domain of each that has one, and these domains, sorted and as a set."""
+
+    eligible: tuple[str, ...]
+    by_node: dict[str, str]
+    domains: tuple[str, ...]
+    known: frozenset[str]
+
+
 class Topology:
-    """The domains of a snapshot's nodes, worked out once for all workloads with the same eligible nodes."""
+    """The domains of a snapshot's nodes, worked out once for all workloads that share their tuple of eligible nodes."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
-        self._domains: dict[tuple[str, tuple[str, ...]], tuple[tuple[str, ...], frozenset[str]]] = {}
+        self._domains: dict[tuple[str, int], Domains] = {}
 
     def distribute(self, topology_key: str, homes: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
         """Count replicas by domain; ``homes`` is the node of each replica, ``eligible`` the nodes open to the workload."""
-        domains, known = self._eligible_domains(topology_key, eligible)
+        over = self.over(topology_key, eligible)
         counts = Counter(domain_of(self._nodes[name], topology_key) if name in self._nodes else None for name in homes)
         without_domain = counts.pop(None, 0)
         placed = {domain: counts[domain] for domain in sorted(domain for domain in counts if domain is not None)}
-        held = [count for domain, count in placed.items() if domain in known]
+        held = [count for domain, count in placed.items() if domain in over.known]
         return Distribution(
             topology_key=topology_key,
-            domains=domains,
+            domains=over.domains,
             placed=placed,
             without_domain=without_domain,
             most=max(held, default=0),
-            fewest=min(held, default=0) if len(held) == len(domains) else 0,
+            fewest=min(held, default=0) if len(held) == len(over.domains) else 0,
         )
 
     def distribute_over(self, topology_keys: Iterable[str], homes: Iterable[str], eligible: tuple[str, ...]) -> list[Distribution]:
@@ -92,11 +101,15 @@ class Topology:
         names = list(homes)
         return [self.distribute(key, names, eligible) for key in topology_keys]
 
-    def _eligible_domains(self, topology_key: str, eligible: tuple[str, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
-        found = self._domains.get((topology_key, eligible))
+    def over(self, topology_key: str, eligible: tuple[str, ...]) -> Domains:
+        """The domains of the eligible nodes."""
+        # By identity, because hashing thousands of names takes longer than all the rest; the tuple is kept, and with it its id.
+        found = self._domains.get((topology_key, id(eligible)))
         if found is None:
-            known = frozenset(d for d in (domain_of(self._nodes[name], topology_key) for name in eligible) if d is not None)
-            found = self._domains[topology_key, eligible] = (tuple(sorted(known)), known)
+            domains = ((name, domain_of(self._nodes[name], topology_key)) for name in eligible)
+            by_node = {name: domain for name, domain in domains if domain is not None}
+            known = frozenset(by_node.values())
+            found = self._domains[topology_key, id(eligible)] = Domains(eligible, by_node, tuple(sorted(known)), known)
         return found
 
 

@@ -21,7 +21,7 @@ VIRTUAL_KUBELET_TAINT = "virtual-kubelet.io/provider"
 
 
 class Eligible(t.NamedTuple):
-    """``names`` of the nodes that are open to a workload's next pods.
+    """``names`` of the nodes that are open to a workload's next pods; one tuple for all workloads with the same.
 
     ``rules_hash`` is the ``eligible_hash`` of those that its own rules allow; it does not depend on where its pods are.
     """
@@ -35,8 +35,8 @@ class EligibleNodes:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
-        self._by_rules: dict[bytes, tuple[str, ...]] = {}
-        self._hashes: dict[tuple[str, ...], str] = {}
+        self._by_rules: dict[bytes, Eligible] = {}
+        self._able: dict[tuple[t.Any, ...], tuple[str, ...]] = {}
         self._by_workload: dict[str, Eligible] = {}
         nodes = snapshot.nodes.values()
         # In most clusters all nodes are alike and none is virtual: then the static rules say it all.
@@ -50,13 +50,14 @@ class EligibleNodes:
         if found is None:
             pod = pod_of_workload(workload)
             allowed = self._by_static_rules(pod)
-            found = self._by_workload[uid] = Eligible(self._able_to_run(workload, pod, allowed), self._hash(allowed))
+            found = self._by_workload[uid] = Eligible(self._able_to_run(workload, pod, allowed.names), allowed.rules_hash)
         return found
 
     def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
         """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
-        answers = {self._by_static_rules(Pod()), *(self.of(workload).names for workload in workloads)}
-        return set().union(*answers)
+        answers = [self._by_static_rules(Pod()).names, *(self.of(workload).names for workload in workloads)]
+        # Thousands of names are compared by hash each time; that it is the same tuple again says as much.
+        return set().union(*{id(names): names for names in answers}.values())
 
     def _able_to_run(self, workload: Workload, pod: Pod, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the allowed nodes on which the workload's image can be expected to start."""
@@ -65,20 +66,23 @@ class EligibleNodes:
         placed = self._snapshot.placed_pods(workload)
         homes = [self._snapshot.nodes[p.spec.node_name] for p in placed if p.spec.node_name in self._snapshot.nodes]
         platforms = {label: _only_value(label, homes) for label in self._mixed if not _selects_label(pod, label)}
-        return tuple(name for name in names if _can_run(pod, self._snapshot.nodes[name], platforms))
+        virtual = _accepts_virtual_kubelet(pod)
+        # By the identity of the names, which live as long as this does.
+        key = (id(names), tuple(platforms.items()), virtual)
+        able = self._able.get(key)
+        if able is None:
+            nodes = self._snapshot.nodes
+            able = self._able[key] = tuple(name for name in names if _can_run(nodes[name], platforms, virtual=virtual))
+        return able
 
-    def _hash(self, names: tuple[str, ...]) -> str:
-        if names not in self._hashes:
-            self._hashes[names] = eligible_hash(names)
-        return self._hashes[names]
-
-    def _by_static_rules(self, pod: Pod) -> tuple[str, ...]:
+    def _by_static_rules(self, pod: Pod) -> Eligible:
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
         key = encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))
-        names = self._by_rules.get(key)
-        if names is None:
-            names = self._by_rules[key] = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))
-        return names
+        found = self._by_rules.get(key)
+        if found is None:
+            names = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))
+            found = self._by_rules[key] = Eligible(names, eligible_hash(names))
+        return found
 
 
 def _only_value(label: str, nodes: list[Node]) -> t.Optional[str]:
@@ -86,11 +90,11 @@ def _only_value(label: str, nodes: list[Node]) -> t.Optional[str]:
     return values.pop() if len(values) == 1 else None
 
 
-def _can_run(pod: Pod, node: Node, platforms: dict[str, t.Optional[str]]) -> bool:
+def _can_run(node: Node, platforms: dict[str, t.Optional[str]], *, virtual: bool) -> bool:
     for label, needed in platforms.items():
         if needed is not None and node.labels.get(label, needed) != needed:
             return False
-    return not _is_virtual_kubelet(node) or _accepts_virtual_kubelet(pod)
+    return virtual or not _is_virtual_kubelet(node)
 
 
 def _is_virtual_kubelet(node: Node) -> bool:

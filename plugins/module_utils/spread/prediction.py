@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from ..model.objects import Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
 from .bounds import rollout_bounds, update_strategy_type
@@ -63,7 +62,7 @@ class RestartPredictor:
                 False, blockers=[Blocker(Reason("quota", f"ResourceQuota {surge.bounded_by} leaves no room for a surge pod"))]
             )
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
-        domains = self._feasible_domains(best.first)
+        domains = self._feasible_domains(best.first, eligible)
         if not self._better(workload, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         doubts = self._doubts(best.first, preference)
@@ -93,6 +92,7 @@ class RestartPredictor:
             self._snapshot,
             self._placement,
             eligible,
+            self._topology,
             self._keys,
             max_surge=max_surge,
             accept_unknown=accept_unknown,
@@ -107,10 +107,10 @@ class RestartPredictor:
     def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> tuple[int, ...]:
         return badness(self._topology.distribute_over(self._keys, homes, eligible), max_skew=self._max_skew)
 
-    def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:
+    def _feasible_domains(self, feasibility: Feasibility, eligible: tuple[str, ...]) -> dict[str, list[str]]:
         names = (*feasibility.feasible, *feasibility.unknown_nodes)
-        found = {key: {domain_of(self._snapshot.nodes[name], key) for name in names} for key in self._keys}
-        return {key: sorted(domain for domain in domains if domain is not None) for key, domains in found.items()}
+        by_key = {key: self._topology.over(key, eligible).by_node for key in self._keys}
+        return {key: sorted({by_node[name] for name in names if name in by_node}) for key, by_node in by_key.items()}
 
     def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
         """Every node's reason at the first step, or at the step where the restart would stick."""

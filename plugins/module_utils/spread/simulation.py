@@ -22,6 +22,7 @@ from ..scheduling.feasibility import Feasibility, Judge
 from ..scheduling.placement import Placement
 from ..scheduling.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
+from .distribution import Domains, Topology
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ class _NoRoom(Exception):
 class RestartSimulation:
     """A restart of one workload.
 
-    ``candidates`` are the nodes that may take its pods, ``max_surge`` what quotas leave of the strategy's surge. With
-    ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
+    ``candidates`` are the nodes that may take its pods, in the snapshot's order, ``max_surge`` what quotas leave of the strategy's
+    surge. With ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class RestartSimulation:
         workload: Workload,
         snapshot: ClusterSnapshot,
         placement: Placement,
-        candidates: Sequence[str],
+        candidates: tuple[str, ...],
+        topology: Topology,
         topology_keys: Sequence[str],
         *,
         max_surge: int,
@@ -63,7 +65,7 @@ class RestartSimulation:
         self._workload = workload
         self._snapshot = snapshot
         self._placement = placement.fork()
-        self._candidates = self._placement.in_order(candidates)
+        self._candidates = candidates
         self._keys = list(topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
@@ -71,8 +73,7 @@ class RestartSimulation:
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
         self._per_domain: list[Counter[t.Optional[str]]] = [Counter() for _key in topology_keys]
-        self._domains_of = {node: [self._domain(node, key) for key in topology_keys] for node in self._candidates}
-        self._domains = [set(domains) for domains in zip(*self._domains_of.values())]
+        self._domains = [topology.over(key, candidates) for key in topology_keys]
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -186,13 +187,18 @@ class RestartSimulation:
 
     def _fullness(self, node: str) -> tuple[int, ...]:
         """Fewest new replicas in the node's domains, in the order of the topology keys, then fewest pods of the workload."""
-        domains = self._domains_of[node]
-        return (*(counter.get(domain, 0) for domain, counter in zip(domains, self._per_domain)), self._per_node[node])
+        by_key = zip(self._domains, self._per_domain)
+        return (*(counter.get(over.by_node.get(node), 0) for over, counter in by_key), self._per_node[node])
 
     def _least_fullness(self) -> tuple[int, ...]:
         """What no candidate can be below."""
-        by_key = zip(self._domains, self._per_domain)
-        return (*(0 if len(domains) > len(counter) else min(counter[name] for name in domains) for domains, counter in by_key), 0)
+        return (*map(self._least, self._domains, self._per_domain), 0)
+
+    def _least(self, over: Domains, counter: Counter[t.Optional[str]]) -> int:
+        some_without = len(over.by_node) < len(self._candidates)
+        if some_without or len(over.domains) > len(counter):
+            return 0
+        return min(counter[domain] for domain in over.domains)
 
     def _domain(self, node: str, key: str) -> t.Optional[str]:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None

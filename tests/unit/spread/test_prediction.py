@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation
 
 from tests.unit.scheduling.storage_builders import CSI, LOCAL, claim, ephemeral, storage_class, stored, volume
@@ -252,9 +253,9 @@ def test_the_partition_counts_replicas_from_the_first_ordinal(start, partition, 
     workload = cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update, ordinals={"start": start})
     assert helps(cluster)[0] is bool(on_other_node)
     snapshot = cluster.snapshot()
-    places = ["worker-1", "worker-2"]
+    topology = Topology(snapshot.nodes)
     restart = RestartSimulation(
-        workload, snapshot, Placement.of(snapshot), places, ["kubernetes.io/hostname"], max_surge=0, accept_unknown=False
+        workload, snapshot, Placement.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=0, accept_unknown=False
     ).run()
     assert (restart.stuck, len(restart.nodes), restart.nodes.count("worker-2")) == (None, 3, on_other_node)
 
@@ -379,8 +380,9 @@ class TestDeclaredConstraints:
 def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
     """A restart over all nodes."""
     snapshot = cluster.snapshot()
+    topology = Topology(snapshot.nodes)
     return RestartSimulation(
-        workload, snapshot, Placement.of(snapshot), list(snapshot.nodes), [HOST], max_surge=1, accept_unknown=False
+        workload, snapshot, Placement.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=1, accept_unknown=False
     ).run()
 
 

@@ -43,10 +43,14 @@ class _Tally:
         sure, possible = ({key: dict(domains) for key, domains in kind.items()} for kind in (self.sure, self.possible))
         return _Tally(sure, possible)
 
-    def add(self, numbers: Mapping[str, int], topology_key: str, nodes: dict[str, Node], *, surely: bool) -> None:
-        """Count so many pods by node in their domains of the key; a negative number takes away what was counted before."""
+    def add(self, numbers: Mapping[str, int], topology_key: str, nodes: dict[str, Node], *, surely: bool) -> bool:
+        """Count so many pods by node in their domains of the key; a negative number takes away what was counted before.
+
+        Whether a domain has come or gone: how many pods a domain holds decides nothing.
+        """
         kind = self.sure if surely else self.possible
         counts = kind.get(topology_key, {})
+        before = set(counts)
         for name, number in numbers.items():
             domain = nodes[name].labels.get(topology_key)
             if domain is None:
@@ -60,6 +64,7 @@ class _Tally:
             kind[topology_key] = counts
         else:
             kind.pop(topology_key, None)
+        return before != counts.keys()
 
 
 class _Matching:
@@ -94,10 +99,8 @@ class _Matching:
         unknown = self._near.possible or self._apart.possible or self._repelling.possible
         return bool(unknown) or self._self_affine is None
 
-    def follow(self, changes: Iterable[Change]) -> None:
-        for other, node_name, amount in changes:
-            if amount:
-                self._shift(other, {node_name: amount})
+    def follow(self, changes: Iterable[Change]) -> bool:
+        return True in [self._shift(other, {node_name: amount}) for other, node_name, amount in changes if amount]
 
     def beside(self, nominated: Iterable[Pod], node_name: str) -> _Matching:
         matching = copy(self)
@@ -167,20 +170,23 @@ class _Matching:
         for namespace in (self._pod.metadata.namespace,) if own else groups.namespaces:
             yield from groups.selected(namespace, term.label_selector)
 
-    def _shift(self, other: Pod, numbers: Mapping[str, int]) -> None:
-        """So many more pods like the other one are on nodes."""
+    def _shift(self, other: Pod, numbers: Mapping[str, int]) -> bool:
+        """So many more pods like the other one are on nodes; whether that changes where matching pods are."""
+        changed = False
         for term in required_anti_affinity(other):
             if matches(term.label_selector, self._pod.metadata.labels):
-                self._count(self._repelling, numbers, (term,), self._is_selected(term, other))
+                changed |= self._count(self._repelling, numbers, (term,), self._is_selected(term, other))
         for term in self._anti_affinity:
             if matches(term.label_selector, other.metadata.labels):
-                self._count(self._apart, numbers, (term,), self._selects_namespace(term, other))
+                changed |= self._count(self._apart, numbers, (term,), self._selects_namespace(term, other))
         if self._affinity:
-            self._count(self._near, numbers, self._affinity, self._all_select(other))
+            changed |= self._count(self._near, numbers, self._affinity, self._all_select(other))
+        return changed
 
-    def _count(self, tally: _Tally, numbers: Mapping[str, int], terms: Iterable[PodAffinityTerm], selected: bool | None) -> None:
-        for term in terms if selected is not False else ():
-            tally.add(numbers, term.topology_key, self._nodes, surely=selected is True)
+    def _count(self, tally: _Tally, numbers: Mapping[str, int], terms: Iterable[PodAffinityTerm], selected: bool | None) -> bool:
+        if selected is False:
+            return False
+        return True in [tally.add(numbers, term.topology_key, self._nodes, surely=selected is True) for term in terms]
 
     # --- selecting ---
 

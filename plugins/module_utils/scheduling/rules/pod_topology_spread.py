@@ -39,9 +39,8 @@ class _Spreads:
     def __init__(self, spreads: list[tuple[str, _Spread]]) -> None:
         self._spreads = spreads
 
-    def follow(self, changes: Sequence[Change]) -> None:
-        for _key, spread in self._spreads:
-            spread.follow(changes)
+    def follow(self, changes: Sequence[Change]) -> bool:
+        return True in [spread.follow(changes) for _key, spread in self._spreads]
 
     def beside(self, nominated: Sequence[Pod], node_name: str) -> _Spreads:
         return _Spreads([(key, spread.beside(nominated, node_name)) for key, spread in self._spreads])
@@ -88,14 +87,13 @@ class _Spread:
         """One more pod in the domain would be too many."""
         return self._counts.get(domain, 0) - self._fewest > self._allowed
 
-    def follow(self, changes: Iterable[Change]) -> None:
-        """Count what has changed in the placement."""
-        if not self._counts_any:
-            return
-        for other, node_name, amount in changes:
-            if self._selects(other):
-                self._add(other, node_name, amount)
+    def follow(self, changes: Iterable[Change]) -> bool:
+        """Count what has changed in the placement; whether any of it counts."""
+        counted = [change for change in changes if self._selects(change.pod)] if self._counts_any else []
+        for other, node_name, amount in counted:
+            self._add(other, node_name, amount)
         self._fewest = self._count_fewest()
+        return bool(counted)
 
     def beside(self, nominated: Iterable[Pod], node_name: str) -> _Spread:
         """With pods that are nominated for the node: those count by the selector alone, whatever keeps others from being counted."""
