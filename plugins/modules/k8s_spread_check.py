@@ -76,7 +76,8 @@ notes:
     replicasets, poddisruptionbudgets and horizontalpodautoscalers; C(docs/rebalance.md) has the role. A namespace where some of it is
     forbidden is reported in RV(skipped_namespaces), with the missing verb.
   - Where a workload mounts a claim, list on persistentvolumes, storageclasses, csinodes, csidrivers, csistoragecapacities and
-    volumeattachments as well. What of these is forbidden leaves C(restart_helps) of such workloads C(unknown).
+    volumeattachments as well; where one asks for an extended resource, list on deviceclasses. What of these is forbidden leaves
+    C(restart_helps) of such workloads C(unknown).
 seealso:
   - module: onprem.kube_scheduling.k8s_rollout_restart
 """

@@ -8,7 +8,7 @@ import gc
 import typing as t
 from collections.abc import Sequence
 
-from ..model.objects import Workload, mounts_claims, pod_of_workload
+from ..model.objects import Workload, extended_resources, mounts_claims, pod_of_workload
 from ..model.sharing import Sharer
 from ..model.snapshot import ClusterSnapshot, Skipped
 from ..model.storage import Storage
@@ -32,7 +32,8 @@ def read_snapshot(
     ``namespaces`` and ``label_selector`` bound which workloads are read (None and empty: all). Pods are read from everywhere,
     because they take up room on the nodes, unless ``pods_everywhere`` is false. What is forbidden is named in
     ``snapshot.skipped``; forbidden nodes end the read, since nothing can be judged without them. Claims and storage are read only where
-    a workload mounts a claim, or with ``pending_pods`` a pod that has no node yet.
+    a workload mounts a claim, or with ``pending_pods`` a pod that has no node yet; device classes where one asks for an extended
+    resource.
 
     Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
     """
@@ -61,10 +62,10 @@ class _Reader:
         namespaces = self._namespaces()
         pods, complete = self._pods()
         workloads = {kind: self._workloads(kind) for kind in resources.WORKLOADS if kind in kinds}
-        mounting = any(mounts_claims(pod_of_workload(workload)) for found in workloads.values() for workload in found)
+        asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
         if pending_pods:
-            mounting = mounting or any(mounts_claims(pod) for pod in pods if not pod.spec.node_name)
-        claims, storage = self._storage() if mounting else ([], None)
+            asking += [pod for pod in pods if not pod.spec.node_name]
+        claims, storage = self._storage() if any(map(mounts_claims, asking)) else ([], None)
         return ClusterSnapshot(
             nodes=nodes,
             namespaces=namespaces,
@@ -79,6 +80,7 @@ class _Reader:
             claims=claims,
             storage=storage,
             limit_ranges=self._in_namespaces(resources.LIMIT_RANGES),
+            device_classes=self._device_classes() if any(map(extended_resources, asking)) else (),
             skipped=self._skipped,
             read_at_s=self._api.now_s(),
         )
@@ -135,6 +137,10 @@ class _Reader:
             unreadable=frozenset(entry.resource for entry in self._skipped if not entry.namespace),
             claim_namespaces=known,
         )
+
+    def _device_classes(self) -> t.Optional[tuple[t.Any, ...]]:
+        classes = self._cluster_wide(resources.DEVICE_CLASSES)
+        return None if any(entry.resource == resources.DEVICE_CLASSES.plural for entry in self._skipped) else classes
 
     def _cluster_wide(self, resource: Resource) -> tuple[t.Any, ...]:
         try:

@@ -79,6 +79,7 @@ CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", "CSINode", storage.C
 CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", "CSIDriver", storage.CSIDriver)
 CSI_CAPACITIES = Resource("/apis/storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", storage.CSIStorageCapacity)
 VOLUME_ATTACHMENTS = Resource("/apis/storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", storage.VolumeAttachment)
+DEVICE_CLASSES = Resource("/apis/resource.k8s.io/v1", "deviceclasses", "DeviceClass", objects.DeviceClass, namespaced=False)
 EVENTS = Resource("/api/v1", "events", "Event", dict)
 
 WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

@@ -623,6 +623,34 @@ class PersistentVolumeClaim(ApiStruct, frozen=True):
     status: PodStatus = field(default_factory=PodStatus)
 
 
+class DeviceClassSpec(ApiStruct, frozen=True):
+    """``extended_resource_name``: the resource for which pods may ask instead of naming the class."""
+
+    extended_resource_name: str = ""
+
+
+class DeviceClass(ApiStruct, frozen=True):
+    """A kind of devices for dynamic resource allocation."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: DeviceClassSpec = field(default_factory=DeviceClassSpec)
+
+
+DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+def is_extended(resource: str) -> bool:
+    """Neither Kubernetes' own nor of a device class (k8s.io/component-helpers ``scheduling/corev1/helpers.go``)."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def extended_resources(pod: Pod) -> set[str]:
+    """The extended resources that some container of the pod asks for."""
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    asked = (container.resources for container in containers if container.resources is not None)
+    return {name for resources in asked for name in (*(resources.requests or ()), *(resources.limits or ())) if is_extended(name)}
+
+
 def mounts_claims(pod: Pod) -> bool:
     """Some volume of the pod is a claim, of its own or not."""
     return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.spec.volumes or ())

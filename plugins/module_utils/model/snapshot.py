@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from .objects import (
+    DeviceClass,
     HorizontalPodAutoscaler,
     LimitRange,
     Namespace,
@@ -41,6 +42,7 @@ class ClusterSnapshot:
 
     ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
     ``skipped`` says what is missing. ``storage`` is None where it was not read, because nothing mounts a claim.
+    ``device_classes`` are None where they could not be read.
     ``read_at_s``: seconds since the epoch by the API server's clock.
     """
 
@@ -59,6 +61,7 @@ class ClusterSnapshot:
         claims: Iterable[PersistentVolumeClaim] = (),
         storage: Storage | None = None,
         limit_ranges: Iterable[LimitRange] = (),
+        device_classes: Iterable[DeviceClass] | None = (),
         skipped: Iterable[Skipped] = (),
         complete_pods: bool = True,
         read_at_s: float = 0.0,
@@ -71,6 +74,7 @@ class ClusterSnapshot:
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.complete_pods = complete_pods
         self.storage = storage
+        self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
 
         self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)

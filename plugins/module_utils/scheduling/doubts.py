@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Container, Pod
+from ..model.objects import DEVICE_CLASS_PREFIX, Container, Pod
 from ..model.reasons import Reason
 from .placement import Placement
 from .profile import Profiles
 from .reasons import Reasons
-from .rules.node_resources import DEVICE_CLASS_PREFIX
 
 NOMINATED: Reasons = (Reason("nominated_pod", "the node is promised to a pending pod, which may go before this one"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")

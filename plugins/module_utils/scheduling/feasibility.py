@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
-from . import volume_doubts
+from . import device_doubts, volume_doubts
 from .across_nodes import AcrossNodes
 from .doubts import NOMINATED, pod_doubts
 from .eligibility import static_checks
@@ -93,7 +93,7 @@ class Judge:
         self._restrictions = volume_restrictions.prepare(pod, placement)
         on_info = (
             node_ports.prepare(pod),
-            node_resources.prepare(pod, profile),
+            node_resources.prepare(pod, profile, device_doubts.resources(pod, placement)),
             self._restrictions,
             node_volume_limits.prepare(pod, placement),
             volume_binding.prepare(pod, placement),
@@ -103,7 +103,8 @@ class Judge:
         across = (pod_topology_spread.prepare(pod, placement), inter_pod_affinity.prepare(pod, placement))
         self._across: list[AcrossNodes] = [rule for rule in across if rule is not None]
         self._features = node_declared_features.prepare(pod)
-        self._volume_doubts = volume_doubts.prepare(pod, placement)
+        doubts = (device_doubts.prepare(pod, placement, profile), volume_doubts.prepare(pod, placement))
+        self._doubts = [doubt for doubt in doubts if doubt is not None]
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.
         self._alone: dict[str, Reasons] = {}
@@ -210,9 +211,10 @@ class Judge:
             doubts = rule.doubt(node)
             if doubts:
                 return PASSED, doubts
-        if self._volume_doubts is not None:
-            return PASSED, self._volume_doubts(self._info(node, nominated))
-        return UNCONTESTED
+        if not self._doubts:
+            return UNCONTESTED
+        info = self._info(node, nominated)
+        return PASSED, tuple(reason for doubt in self._doubts for reason in doubt(info))
 
 
 def _closed_to_all(pod: Pod, placement: Placement) -> Reasons:

@@ -21,6 +21,8 @@ NODE_COUNT = 15
 EXISTING_COUNT = 36
 INCOMING_COUNT = 32
 RUNTIME_CLASSES = {"light": {"cpu": "100m"}, "heavy": {"cpu": "500m", "memory": "256Mi"}}
+# Nodes without a device plugin for it are unknown; on the others the plugin counts as ever.
+DEVICE_CLASSES = {"nics": "example.com/nic"}
 HOST = "kubernetes.io/hostname"
 
 

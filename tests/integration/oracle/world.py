@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 
 from lab.api import ApiClient
 from lab.cluster import Cluster
-from tests.integration.oracle.cases import RUNTIME_CLASSES, Case, Existing
+from tests.integration.oracle.cases import DEVICE_CLASSES, RUNTIME_CLASSES, Case, Existing
 from tests.integration.oracle.pods_together import NAMESPACES, PRIORITY_CLASSES, Json
 from tests.integration.oracle.recorder import Recorder
 from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
@@ -73,6 +73,8 @@ class World:
         for name, overhead in RUNTIME_CLASSES.items():
             runtime_class = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
             api.post("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)
+        for name, resource in DEVICE_CLASSES.items():
+            api.post("/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": name}, "spec": {"extendedResourceName": resource}})
         Stored.prepare(api)
         api.post("/api/v1/nodes", {"metadata": {"name": BARRIER}, "status": {"allocatable": {"pods": "1000"}}})
         for component in MEDDLERS:

@@ -46,7 +46,7 @@ class Api:
 
 
 def workload(**spec: t.Any) -> Json:
-    template = {"spec": {"volumes": spec.pop("volumes", [])}}
+    template = {"spec": {"volumes": spec.pop("volumes", []), "containers": spec.pop("containers", [])}}
     return {"metadata": {"name": "web", "namespace": "app"}, "spec": {"template": template, **spec}}
 
 
@@ -78,6 +78,18 @@ def test_clusters_without_claims_pay_nothing() -> None:
     assert read(api).storage is None
     assert not api.plurals & (STORAGE | {"persistentvolumeclaims"})
     assert read(api, pending_pods=True).storage is not None
+
+
+def test_device_classes_are_read_where_an_extended_resource_is_asked_for() -> None:
+    plain = Api({"deployments": [workload()]})
+    assert read(plain).device_classes == ()
+    assert "deviceclasses" not in plain.plurals
+    gpu = {"deployments": [workload(containers=[{"name": "main", "resources": {"limits": {"example.com/gpu": "1"}}}])]}
+    known = read(Api({**gpu, "deviceclasses": [{"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}]}))
+    assert [device_class.spec.extended_resource_name for device_class in known.device_classes] == ["example.com/gpu"]
+    closed = read(Api(gpu, closed=[("deviceclasses", "")]))
+    assert (closed.device_classes, [entry.resource for entry in closed.skipped]) == (None, ["deviceclasses"])
+    assert read(Api(gpu, absent=["deviceclasses"])).device_classes == ()
 
 
 def test_what_may_not_be_read_is_told_and_what_the_server_lacks_is_empty() -> None:

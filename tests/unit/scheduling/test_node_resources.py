@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import DeviceClass, DeviceClassSpec
 
 from tests.unit.scheduling.builders import codes, container, judge, node, pod
 
@@ -58,3 +59,33 @@ def test_reasons_carry_the_scheduler_s_text() -> None:
 def test_the_status_of_a_pod_that_comes_in_does_not_count() -> None:
     status = {"phase": "Pending", "containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "9"}}}]}
     assert codes(pod(containers=[container({"cpu": "1"}, name="main")], status=status), node()) == []
+
+
+GPU = "example.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("classes", "allocatable", "used", "expected"),
+    [
+        (["example.com/gpu"], {}, {}, "device_class"),
+        (["example.com/gpu"], {GPU: "0"}, {}, "device_class"),
+        (["example.com/gpu"], {GPU: "2"}, {}, "feasible"),
+        (["example.com/gpu"], {GPU: "1"}, {GPU: "1"}, "insufficient_example.com/gpu"),
+        (["example.com/nic", ""], {}, {}, "insufficient_example.com/gpu"),
+        ([], {}, {}, "insufficient_example.com/gpu"),
+        (None, {}, {}, "deviceclasses_not_readable"),
+        (None, {GPU: "2"}, {}, "feasible"),
+    ],
+)
+def test_devices_that_a_class_may_offer_are_unknown(classes: list[str] | None, allocatable: t.Any, used: t.Any, expected: str) -> None:
+    known = None if classes is None else [DeviceClass(spec=DeviceClassSpec(extended_resource_name=name)) for name in classes]
+    found = judge(pod({GPU: "1"}), [node(allocatable=allocatable)], [pod(used, on="node-1")], device_classes=known)
+    (answer,) = (*found.rejected.values(), *found.unknown_nodes.values()) or ("feasible",)
+    assert answer == "feasible" or [reason.code for reason in answer] == [expected]
+    assert (answer == "feasible") == (found.feasible == ("node-1",)) == (expected == "feasible")
+
+
+def test_a_node_that_lacks_something_else_is_out_all_the_same() -> None:
+    classes = [DeviceClass(spec=DeviceClassSpec(extended_resource_name=GPU))]
+    found = judge(pod({GPU: "1", "cpu": "9"}), [node()], device_classes=classes)
+    assert [reason.code for reason in found.rejected["node-1"]] == ["insufficient_cpu"]

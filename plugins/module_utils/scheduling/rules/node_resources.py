@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Collection
 
-from ...model.objects import Pod
+from ...model.objects import DEVICE_CLASS_PREFIX, Pod, is_extended
 from ...model.reasons import Reason
 from ..node_info import NodeInfo
 from ..profile import STOCK, Profile
@@ -14,28 +15,43 @@ from ..reasons import PASSED, Reasons
 from ..resources import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
 
 TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")
-DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 _BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
-def prepare(pod: Pod, profile: Profile = STOCK) -> t.Callable[[NodeInfo], Reasons]:
+def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
     """Rejects nodes that hold as many pods as they may, or have too little left of something the pod asks for; says all of it.
 
-    An extended resource that no device plugin offers counts as missing, although a DeviceClass might provide it (dynamic resource
-    allocation): device classes are not read. Extended resources that the profile ignores are taken as there.
+    Extended resources that the profile ignores are taken as there. So are those of ``devices`` on nodes where no device plugin offers
+    them: there dynamic resource allocation decides, not this plugin.
     """
-    requests = _in_order(pod_requests(pod, from_status=False))
-    wanted = [(name, amount, insufficient(name)) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
+    wanted = [(name, amount, insufficient(name), name in devices) for name, amount in _asked_for(pod, profile)]
 
     def check(info: NodeInfo) -> Reasons:
         allocatable, requested = info.allocatable, info.requested
-        missing = [reason for name, amount, reason in wanted if amount > allocatable.get(name, 0) - requested.get(name, 0)]
+        missing = [
+            reason
+            for name, amount, reason, by_device in wanted
+            if amount > allocatable.get(name, 0) - requested.get(name, 0) and not (by_device and allocatable.get(name, 0) <= 0)
+        ]
         if len(info.pods) >= info.allowed_pods:
             return (TOO_MANY_PODS, *missing)
         return tuple(missing) if missing else PASSED
 
     return check
+
+
+def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
+    """On which nodes dynamic resource allocation would have to find one of ``devices`` for the pod; None where on none."""
+    wanted = [name for name, _amount in _asked_for(pod, profile) if name in devices]
+    if not wanted:
+        return None
+    return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in wanted)
+
+
+def _asked_for(pod: Pod, profile: Profile) -> list[tuple[str, int]]:
+    requests = _in_order(pod_requests(pod, from_status=False))
+    return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
 
 
 def insufficient(resource: str) -> Reason:
@@ -44,7 +60,7 @@ def insufficient(resource: str) -> Reason:
 
 
 def _ignores(profile: Profile, resource: str) -> bool:
-    if "/" not in resource or "kubernetes.io/" in resource:
+    if not is_extended(resource):
         return False
     return resource in profile.ignored_resources or resource.partition("/")[0] in profile.ignored_resource_groups
 
