@@ -148,7 +148,9 @@ class Judge:
         if self._restrictions is not None and self._restrictions.turns():
             self._alone.clear()
             self._verdicts.clear()
-        if True in [rule.follow(changes) for rule in self._across]:
+        # A doubt may be about all nodes, and come with whatever pod has moved.
+        counted = [rule.follow(changes) for rule in self._across]
+        if True in counted or (changes and self._doubts):
             self._verdicts.clear()
         self._speaking = [rule for rule in self._across if rule.speaks]
         self._promised = ahead_of(self._pod, self._placement, self._profiles)

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodTemplate, pod_of_template
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
 from tests.unit.scheduling.builders import Json, affinity_term, anti_affinity, container, node, placement, pod, pod_affinity
+from tests.unit.scheduling.storage_builders import LOCAL, ephemeral, stored, volume
 
 HOST = "kubernetes.io/hostname"
 WEB, DB = {"app": "web"}, {"app": "db"}
@@ -65,6 +67,17 @@ def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
         move()
         assert judge.feasibility() == find_feasible(asked, now)
         assert Judge(asked, now.fork()).feasibility() == judge.feasibility()
+
+
+def test_a_doubt_about_all_nodes_comes_with_a_pod_that_moves_to_one() -> None:
+    now = placement(NODES, storage=stored(volume("one")))
+    template = {"spec": {"containers": [container()], "volumes": ephemeral(storageClassName=LOCAL.metadata.name)}}
+    asked = pod_of_template("default", decode_json(PodTemplate, encode_json(template)))
+    judge = Judge(asked, now)
+    assert judge.feasibility().feasible == ("a-1", "a-2", "b-1")
+    now.assign(pod(volumes=ephemeral(storageClassName=LOCAL.metadata.name)), "a-2")
+    assert judge.feasibility() == find_feasible(asked, now)
+    assert set(judge.feasibility().unknown_nodes) == {"a-1", "a-2", "b-1"}
 
 
 def test_a_promise_that_is_given_up_makes_room() -> None:
