@@ -122,9 +122,12 @@ class Verdict(t.NamedTuple):
 
 
 def judge(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -> Verdict:
-    """The worst verdict over the topology keys; with equal ones the key listed first decides."""
+    """The worst verdict over the topology keys; with equal ones the key listed first decides.
+
+    A key with one domain only says nothing, as long as there is another one.
+    """
     verdicts = [_judge_key(distribution, max_skew) for distribution in distributions]
-    return max(verdicts, key=lambda verdict: _SEVERITY[verdict.verdict])
+    return max(verdicts, key=lambda verdict: (_SEVERITY[verdict.verdict], verdict.reason.code == SPREAD))
 
 
 def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
+HOST = "kubernetes.io/hostname"
 
 
 def check_one(cluster: ClusterBuilder, **options: t.Any) -> WorkloadReport:
@@ -263,6 +264,16 @@ class TestTopologyKeys:
         cluster.node("bare", labels={})
         cluster.deployment("web", ["worker-1", "bare"])
         assert verdict(cluster, topology_keys=[ZONE]) == ("unknown", "no_domain")
+
+    def test_a_key_with_one_domain_does_not_speak_for_the_others(self):
+        cluster = ClusterBuilder()
+        for name in ("a-1", "a-2"):
+            cluster.node(name, labels={ZONE: "a"})
+        cluster.deployment("web", ["a-1", "a-2"])
+        assert verdict(cluster, topology_keys=[ZONE, HOST]) == ("healthy", "spread")
+        cluster.deployment("piled-up", ["a-1", "a-1"])
+        cluster.deployments.pop(0)
+        assert verdict(cluster, topology_keys=[ZONE, HOST]) == ("collapsed", "collapsed")
 
     def test_a_domain_whose_nodes_are_all_closed_is_not_counted_as_empty(self):
         cluster = ClusterBuilder()
