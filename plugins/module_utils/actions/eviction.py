@@ -14,7 +14,7 @@ from ..kube.api import KubeApi
 from ..kube.errors import BudgetError, SeveralBudgetsError
 from ..memory.outcome import PENDING
 from ..spread.check import WorkloadReport
-from ..spread.distribution import SPREAD, listed_by_key
+from ..spread.distribution import listed_by_key
 from ..spread.eviction_plan import WAIT, EvictionDecision, decide_eviction, planned_moves
 from ..spread.guard import budgets_of
 from ..spread.restart_plan import RestartOptions
@@ -79,7 +79,7 @@ class EvictionWay:
         attempt = self._attempts.get(result.target)
         if not result.evicted:
             result.end(decision.action, decision.reason)
-        elif decision.reason.code != SPREAD:
+        elif not decision.even:
             then(result, decision.reason)
         if not decision.begun:
             # Nothing is remembered, or what is belongs to somebody else by now.
@@ -91,7 +91,7 @@ class EvictionWay:
             result.verdict = PENDING
             return
         before = attempt.before if attempt is not None else None
-        conclude(self._api, self._options, result, line, look, before=before, even=decision.reason.code == SPREAD)
+        conclude(self._api, self._options, result, line, look, before=before, even=decision.even)
 
     def _plan(self, line: WorkloadReport, look: Look, decision: EvictionDecision, move: Move, result: RestartResult) -> None:
         """Ask the server whether it would evict the first pod; later ones cannot be asked for, since the first stays."""

@@ -52,6 +52,11 @@ class EvictionDecision:
     move: t.Optional[Move] = None
     outcome: t.Optional[Outcome] = None
 
+    @property
+    def even(self) -> bool:
+        """Nothing is done because no replica has a better place."""
+        return self.move is None and self.reason.code == SPREAD
+
 
 def strategy_for(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> str:
     """rollout or evict_surplus; for ``auto`` by what was begun, else rollout for collapsed workloads only.

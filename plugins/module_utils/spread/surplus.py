@@ -27,7 +27,7 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MOST_NAMED = 3
 
 Place = tuple[t.Optional[str], ...]
-"""The domain of a node for each topology key; None where it has none, or is not eligible."""
+"""The domain of a node for each topology key; None where it has none."""
 Gain = tuple[int, ...]
 
 
@@ -46,18 +46,18 @@ class Move(t.NamedTuple):
 
 
 def excess(distributions: Iterable[Distribution]) -> Gain:
-    """How far from even the replicas lie, by topology key: the sum of squared counts over the eligible domains, above the least one.
+    """How far from even the replicas lie, by topology key: the sum of squared counts, above the least one over the eligible domains.
 
-    It is lower where they are spread better, and 0 where no move within that key can improve anything.
+    It is lower where they are spread better. Replicas in domains that are not eligible (any more) count as well: on a cordoned node
+    they are as piled up as anywhere.
     """
     return tuple(_excess(distribution) for distribution in distributions)
 
 
 def _excess(distribution: Distribution) -> int:
-    known = set(distribution.domains)
-    counts = [count for domain, count in distribution.placed.items() if domain in known]
-    each, more = divmod(sum(counts), len(known)) if known else (0, 0)
-    least = more * (each + 1) ** 2 + (len(known) - more) * each**2
+    counts, domains = distribution.placed.values(), len(distribution.domains)
+    each, more = divmod(sum(counts), domains) if domains else (0, 0)
+    least = more * (each + 1) ** 2 + (domains - more) * each**2
     return sum(count**2 for count in counts) - least
 
 
@@ -83,7 +83,6 @@ class SurplusPlanner:
         self._placement = placement.fork()
         self._keys = tuple(topology_keys)
         self._pods = snapshot.placed_pods(line.workload)
-        self._domains = [set(distribution.domains) for distribution in line.distributions]
         self._nodes_at: dict[Place, list[str]] = {}
         for name in line.eligible:
             self._nodes_at.setdefault(self._place(name), []).append(name)
@@ -120,8 +119,7 @@ class SurplusPlanner:
         found = self._nodes.get(node)
         if found is None:
             return (None,) * len(self._keys)
-        domains = (domain_of(found, key) for key in self._keys)
-        return tuple(domain if domain in known else None for domain, known in zip(domains, self._domains))
+        return tuple(domain_of(found, key) for key in self._keys)
 
     def _counts(self) -> list[Counter[t.Optional[str]]]:
         places = [self._place(pod.spec.node_name) for pod in self._pods]

@@ -127,6 +127,23 @@ def test_full_nodes_and_closed_nodes_take_no_replacement() -> None:
     )
 
 
+@pytest.mark.parametrize("closed", [{"unschedulable": True}, {"ready": False}])
+@pytest.mark.parametrize("keys", [HOST, (ZONE, HOSTNAME)])
+def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json, keys: Keys) -> None:
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", labels={ZONE: "a"}, **closed)
+    for name in ("worker-2", "worker-3"):
+        cluster.node(name, labels={ZONE: "a"})
+    cluster.deployment("web", homes(3))
+    line, snapshot = line_of(cluster, keys)
+    placement = Placement.of(snapshot)
+    first = SurplusPlanner(line, snapshot, placement, keys).next_move()
+    assert isinstance(first, Move)
+    moves = planned_moves(line, snapshot, placement, RestartOptions(topology_keys=keys), first)
+    assert [(move.pod.spec.node_name, move.node) for move in moves] == [("worker-1", "worker-2"), ("worker-1", "worker-3")]
+    assert decide(cluster, keys=keys).action == EVICT
+
+
 def test_domains_without_room_are_no_targets() -> None:
     cluster = workers(4)
     cluster.deployment("web", homes(3, 0, 0, 0))
@@ -215,6 +232,7 @@ def test_excess_is_what_moves_can_lessen() -> None:
         excess([topology.distribute(HOSTNAME, homes(*counts), eligible)])[0] for counts in ((4, 4), (4, 3, 1), (2, 2, 2, 2), (2, 1, 1, 1))
     ]
     assert found == [16, 10, 0, 0]
+    assert excess([topology.distribute(HOSTNAME, homes(3), eligible[1:])]) == (6,)
 
 
 # --- what forbids it --------------------------------------------------------------------------------------------------
@@ -253,6 +271,15 @@ def test_what_counts_as_uneven(options: Json, counts: tuple[int, ...], action: s
     cluster.deployment("web", homes(*counts))
     decision = decide(cluster, **options)
     assert (decision.action, decision.reason.code) == (action, code)
+
+
+def test_a_key_with_one_domain_says_nothing_about_another() -> None:
+    cluster = ClusterBuilder()
+    for name in ("worker-1", "worker-2", "worker-3"):
+        cluster.node(name, labels={ZONE: "a"})
+    cluster.deployment("web", homes(3, 1, 0))
+    decision = decide(cluster, keys=(ZONE, HOSTNAME))
+    assert (decision.action, decision.reason.code) == (EVICT, "surplus")
 
 
 @pytest.mark.parametrize("paused", [True, False])
