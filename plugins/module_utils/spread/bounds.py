@@ -27,12 +27,15 @@ def resolve(value: t.Optional[IntOrString], total: int, *, round_up: bool) -> in
 
 
 def rollout_bounds(workload: Workload) -> RolloutBounds:
-    """The bounds of a RollingUpdate (deployment ``ResolveFenceposts``; a StatefulSet has no surge); Recreate takes all away."""
+    """The bounds of a RollingUpdate (deployment ``ResolveFenceposts``); Recreate takes all away.
+
+    A StatefulSet has no surge, and what it may miss is rounded down to at least one (``statefulset`` getStatefulSetMaxUnavailable).
+    """
     replicas = workload.spec.replicas
     if workload.kind == "StatefulSet":
         rolling = workload.spec.update_strategy.rolling_update if workload.spec.update_strategy else None
         wanted = rolling.max_unavailable if rolling is not None else None
-        return RolloutBounds(max(1, resolve(wanted, replicas, round_up=True)), 0)
+        return RolloutBounds(max(1, resolve(wanted, replicas, round_up=False)), 0)
     strategy = workload.spec.strategy
     if strategy is not None and strategy.type == "Recreate":
         return RolloutBounds(replicas, 0)

@@ -85,14 +85,14 @@ def shared_volume(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[R
 
 
 def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """The claim that all replicas of a Deployment share although one node at a time can mount it; empty where there is none.
+    """The claim that all replicas share although one node at a time can mount it; empty where there is none.
 
     The scheduler does not know this: new pods on another node would wait for the volume of the old ones for ever.
     """
-    if workload.kind != "Deployment":
-        return ""
+    # The volume of a claim template takes the place of the template's volume with its name.
+    own = {template.metadata.name for template in workload.spec.volume_claim_templates or ()}
     for volume in workload.spec.template.spec.volumes or ():
-        if volume.persistent_volume_claim is None:
+        if volume.persistent_volume_claim is None or volume.name in own:
             continue
         name = volume.persistent_volume_claim.claim_name
         claim = snapshot.claims.get((workload.metadata.namespace, name))
@@ -114,6 +114,9 @@ def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
         return Reason("downtime", f"the {update_strategy_type(workload)} strategy of {workload} may leave no available pod; {advice}")
     for budget in budgets_of(workload, snapshot):
         status = budget.status
+        if status.observed_generation < budget.metadata.generation:
+            said = f"PodDisruptionBudget {budget.metadata.name} was changed, and its controller has not worked out yet what it asks for"
+            return Reason("budget", f"{said}; try again in a moment")
         left = status.current_healthy - loss
         if left < status.desired_healthy:
             said = f"may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
@@ -132,7 +135,11 @@ def lowest_available(workload: Workload) -> int:
 
 
 def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:
-    """The budgets whose selector takes in the pods of the workload's template."""
-    labels = workload.spec.template.metadata.labels
+    """The budgets whose selector takes in a pod of the workload, or those that its template would make."""
     budgets = snapshot.budgets_by_namespace.get(workload.metadata.namespace, ())
-    return [budget for budget in budgets if matches(budget.spec.selector, labels)]
+    if not budgets:
+        return []
+    # Pods have labels that the template lacks, such as their name or revision; most share one mapping of labels.
+    of_pods = {id(pod.metadata.labels): pod.metadata.labels for pod in snapshot.owned_pods(workload)}
+    labels = [workload.spec.template.metadata.labels, *of_pods.values()]
+    return [budget for budget in budgets if any(matches(budget.spec.selector, one) for one in labels)]

@@ -98,8 +98,7 @@ class RestartSimulation:
         bounds = rollout_bounds(self._workload)
         # Pods that never became ready go first: the controller cleans them up before it counts on any other.
         old = sorted(self._old_pods(), key=lambda pod: (pod.ready, bool(pod.spec.node_name)))
-        for pod in old:
-            self._per_node[pod.spec.node_name] += 1
+        self._count_old(old)
         while len(self._new) < replicas:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._take_away(old)
@@ -112,7 +111,9 @@ class RestartSimulation:
         self._leave(old.pop(index))
 
     def _recreate(self) -> None:
-        for pod in self._old_pods():
+        old = self._old_pods()
+        self._count_old(old)
+        for pod in old:
             self._leave(pod)
         for _number in range(self._workload.spec.replicas):
             self._place()
@@ -125,11 +126,16 @@ class RestartSimulation:
         for number in ordinals[:kept]:
             if number in by_ordinal:
                 self._count(by_ordinal[number].spec.node_name)
+        self._count_old(by_ordinal[number] for number in ordinals[kept:] if number in by_ordinal)
         for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
                 self._leave(by_ordinal[number])
             self._become(pod_of_workload(self._workload, ordinal=number))
             self._place()
+
+    def _count_old(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._per_node[pod.spec.node_name] += 1
 
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_available, refusal
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import autoscaling, surge_room
@@ -84,6 +85,22 @@ def test_a_rollout_must_leave_what_the_budget_asks_for(replicas, desired, curren
     assert refused(cluster, allow_downtime=True) == ""
 
 
+@pytest.mark.parametrize(("observed", "expected"), [(1, "budget"), (2, "")])
+def test_a_budget_that_its_controller_has_not_seen_yet_says_nothing(observed, expected):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 4, strategy=rolling(1, 0))
+    cluster.budget("keep", "web", desired=1, current=4, generation=2, observed=observed)
+    assert refused(cluster) == expected
+
+
+def test_a_budget_over_a_label_that_only_the_pods_have_counts():
+    cluster = workers(2)
+    cluster.stateful_set("db", ["worker-1"] * 2)
+    cluster.pods[0] = replace(cluster.pods[0], metadata=replace(cluster.pods[0].metadata, labels={"app": "db", "shard": "0"}))
+    cluster.budget("first", "db", desired=1, current=1, labels={"shard": "0"})
+    assert refused(cluster) == "budget"
+
+
 def test_a_restart_that_takes_nothing_further_away_is_not_refused():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1", "", ""], strategy=rolling(2, 1), status={"availableReplicas": 1})
@@ -100,6 +117,7 @@ def test_a_restart_that_takes_nothing_further_away_is_not_refused():
         (2, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}}, ""),
         (2, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}, "partition"),
         (2, {"updateStrategy": {"type": "OnDelete"}}, "on_delete"),
+        (5, {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "99%"}}}, ""),
     ],
 )
 def test_stateful_sets(replicas, spec, expected):
@@ -112,6 +130,24 @@ def test_lowest_available_of_a_stateful_set_counts_the_partition():
     cluster = workers(2)
     update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 4, "maxUnavailable": 3}}
     assert lowest_available(cluster.stateful_set("db", ["worker-1"] * 5, updateStrategy=update)) == 4
+
+
+@pytest.mark.parametrize(("wanted", "expected"), [(None, 1), ("25%", 1), ("40%", 2), ("10%", 1), (3, 3)])
+def test_bounds_of_a_stateful_set_are_rounded_down(wanted, expected):
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": wanted}}
+    stateful_set = workers(1).stateful_set("db", ["worker-1"] * 5, updateStrategy=update)
+    assert rollout_bounds(stateful_set) == RolloutBounds(expected, 0)
+
+
+@pytest.mark.parametrize(("own", "expected"), [("other", "shared_rwo_volume"), ("data", "")])
+def test_a_claim_that_the_template_of_a_stateful_set_names_is_shared(own, expected):
+    cluster = workers(2)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.stateful_set(
+        "db", ["worker-1"] * 2, template={"spec": {"volumes": volumes}}, volumeClaimTemplates=[{"metadata": {"name": own}}]
+    )
+    cluster.claim("data", "ReadWriteOnce")
+    assert refused(cluster, allow_downtime=True) == expected
 
 
 @pytest.mark.parametrize(

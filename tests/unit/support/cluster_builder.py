@@ -166,12 +166,23 @@ class ClusterBuilder:
         }
         self.pods.append(struct(Pod, value))
 
-    def budget(self, name: str, app: str, *, desired: int, current: int) -> None:
-        """A PodDisruptionBudget over the pods with label app, with the status its controller would write."""
+    def budget(
+        self,
+        name: str,
+        app: str,
+        *,
+        desired: int,
+        current: int,
+        labels: dict[str, str] | None = None,
+        generation: int = 1,
+        observed: int | None = None,
+    ) -> None:
+        """A PodDisruptionBudget over the pods with label app, or ``labels``, with the status its controller would write."""
+        status = {"desiredHealthy": desired, "currentHealthy": current, "disruptionsAllowed": max(0, current - desired)}
         value = {
-            "metadata": {"name": name, "namespace": "app"},
-            "spec": {"selector": {"matchLabels": {"app": app}}},
-            "status": {"desiredHealthy": desired, "currentHealthy": current, "disruptionsAllowed": max(0, current - desired)},
+            "metadata": {"name": name, "namespace": "app", "generation": generation},
+            "spec": {"selector": {"matchLabels": labels or {"app": app}}},
+            "status": {**status, "observedGeneration": generation if observed is None else observed},
         }
         self.budgets.append(struct(PodDisruptionBudget, value))
 
