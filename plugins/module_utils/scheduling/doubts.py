@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What cannot be judged yet: it is said, and never passed over as a yes.
+"""What of a pod, or of the snapshot, cannot be judged: it is said, and never passed over as a yes.
 
-Every entry here goes when its rule comes.
+Doubts about single nodes come from the rule's own file, from ``volume_doubts`` and from ``device_doubts``.
 """
 
 from __future__ import annotations

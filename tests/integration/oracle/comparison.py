@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelector, Pod, PodTemplate, pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling import volume_doubts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import NodeInfo, PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement, pod_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.profile import STOCK, Profile
@@ -29,6 +29,8 @@ from tests.integration.oracle.second_scheduler import (
 )
 from tests.integration.oracle.world import Answer
 
+MOVED = 3
+"""Pods that go away and come back, to see whether verdicts follow."""
 PROFILES = {
     SCHEDULER_NAME: STOCK,
     WAITING_SCHEDULER_NAME: STOCK,
@@ -66,7 +68,12 @@ def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: An
     made_later = any(volume.ephemeral is not None for volume in pod.spec.volumes or ())
     if not differing and not pod.spec.runtime_class_name and not made_later:
         differing += _template(pod, placement, found, answer)
-    return differing or _without_namespaces(pod, placement, found)
+    return differing or _without_namespaces(pod, placement, found) or _after_changes(pod, placement)
+
+
+def sure_of(found: Feasibility) -> int:
+    """On how many nodes the answer is more than a perhaps."""
+    return len(found.rejected) + (0 if found.unknown else len(found.feasible))
 
 
 def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
@@ -124,6 +131,26 @@ def _without_namespaces(pod: Pod, placement: Placement, found: Feasibility) -> l
     snapshot.namespaces = {}
     blind = ask_predicates(pod, Placement.of(snapshot))
     return [] if _knows_less(blind, found) else [Disagreement(_text(pod), "", f"without namespaces: {blind}", f"with: {found}")]
+
+
+def _after_changes(pod: Pod, placement: Placement) -> list[Disagreement]:
+    """A judge that has followed pods away and back says what one says that comes new."""
+    now = placement.fork()
+    there = [other for other in placement.snapshot.pods if other.spec.node_name in placement.snapshot.nodes and other is not pod]
+    moving = [other for other in there if not other.terminal][:MOVED]
+    judge = Judge(pod, now, PROFILES)
+    judge.feasibility()
+    for move in (*((other, "") for other in moving), *((other, other.spec.node_name) for other in reversed(moving))):
+        other, home = move
+        if home:
+            now.assign(other, home)
+        else:
+            now.remove(other)
+        followed, fresh = judge.feasibility(), ask_predicates(pod, now)
+        if followed != fresh:
+            step = f"after {'the return' if home else 'the end'} of {_text(other)}"
+            return [Disagreement(_text(pod), "", f"{step}: {followed}", f"fresh: {fresh}")]
+    return []
 
 
 def _knows_less(less: Feasibility, found: Feasibility) -> bool:
