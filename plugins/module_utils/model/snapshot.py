@@ -79,7 +79,6 @@ class ClusterSnapshot:
 
         self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)
         self.pods_by_owner = _group(self.pods, _controller_uid)
-        self.pods_by_namespace = _group(self.pods, lambda pod: pod.metadata.namespace)
         self.replica_sets_by_owner = _group(replica_sets, _controller_uid)
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
