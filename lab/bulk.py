@@ -24,10 +24,13 @@ STORED_AS = {
     "Deployment": "deployments",
     "Namespace": "namespaces",
     "Node": "minions",
+    "PersistentVolume": "persistentvolumes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
     "ReplicaSet": "replicasets",
     "ServiceAccount": "serviceaccounts",
     "StatefulSet": "statefulsets",
+    "StorageClass": "storageclasses",
 }
 # etcd takes up to 128 operations and 1.5 MB in one transaction.
 OBJECTS_PER_TRANSACTION = 100

@@ -9,63 +9,85 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 from lab import bulk
 from lab.cluster import Cluster, up
 from lab.errors import LabError
+from tests.bench import flavours
+from tests.bench.flavours import CLAIM, Flavour
 
 NAME = "bench"
 NODES = 5_000
 NAMESPACES = 50
 REPLICAS = 20
-COLLAPSED_EVERY = 100
-"""One Deployment in so many is piled up on one node."""
+START_TIMEOUT_S = 300.0
+COLLAPSED_EVERY = 101
+"""One Deployment in so many is piled up on one node; the number shares no divisor with the flavours' cycle, so that all of them are met."""
 
 
 def start(folder: Path, *, pods: int) -> Cluster:
-    """5,000 nodes and ``pods`` pods in Deployments of 20, without the programs that would move them."""
+    """5,000 nodes and ``pods`` pods in Deployments of 20, without the programs that would move or change them."""
     cluster = up(folder, NAME, scenario="big", log=print)
-    for component in ("kube-scheduler", "kube-controller-manager"):
+    # The API server as well: it reads everything at its start in a fraction of the time that it needs to follow single changes.
+    for component in ("kube-scheduler", "kube-controller-manager", "kwok-controller", "kube-apiserver"):
         cluster.kill(component)
     print(f"storing {pods} pods", flush=True)
     cluster.bulk_load(_objects(pods // REPLICAS))
+    cluster.start("kube-apiserver", timeout_s=START_TIMEOUT_S)
     _wait_until_listed(cluster, pods)
     return cluster
 
 
 def _wait_until_listed(cluster: Cluster, pods: int) -> None:
     """The API server needs a while to take so many objects into its cache; until then its lists time out."""
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + START_TIMEOUT_S
+    api = cluster.api
     while time.monotonic() < deadline:
         with contextlib.suppress(LabError):
-            page = cluster.get("/api/v1/pods?limit=1")
-            if 1 + page["metadata"].get("remainingItemCount", 0) >= pods:
-                # The first whole list may still run into the server's own time limit.
-                cluster.get("/api/v1/pods")
+            page = api.get("/api/v1/pods?limit=1")
+            # The first whole list may still run into the server's own time limit.
+            everything = 1 + page["metadata"].get("remainingItemCount", 0) >= pods
+            if everything and api.request("GET", "/api/v1/pods").status == HTTPStatus.OK:
                 return
         time.sleep(1)
-    raise SystemExit(f"the API server does not list {pods} pods after 300 s")
+    raise SystemExit(f"the API server does not list {pods} pods after {START_TIMEOUT_S:.0f} s")
 
 
 def _objects(deployments: int) -> Iterator[dict[str, Any]]:
     for index in range(NAMESPACES):
         metadata = {"name": f"team-{index}", "annotations": {"collectdeployments": "allow"}}
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": {"phase": "Active"}}
+    yield {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "shared"},
+        "provisioner": "shared.csi.example",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate",
+    }
     for index in range(deployments):
         yield from _deployment(index)
 
 
 def _deployment(index: int) -> Iterator[dict[str, Any]]:
+    flavour = flavours.of_deployment(index)
     namespace, name, pod_hash = f"team-{index % NAMESPACES}", f"app-{index}", f"{index:08x}f"
+    if flavour is CLAIM:
+        yield from flavours.claim_objects(namespace, name)
+    neighbour = f"app-{index - NAMESPACES if index >= NAMESPACES else index + NAMESPACES}"
+    pod_spec = _pod_spec(name)
+    rules = flavour.rules(name, neighbour)
+    pod_spec |= {**rules, "volumes": [*pod_spec["volumes"], *rules.get("volumes", ())]}
     uids = {kind: str(uuid.uuid4()) for kind in ("Deployment", "ReplicaSet")}
     labels = {"app": name, "app.kubernetes.io/managed-by": "helm", "tier": "backend"}
     counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), REPLICAS)
     spec = {
         "replicas": REPLICAS,
         "selector": {"matchLabels": {"app": name}},
-        "template": {"metadata": {"labels": labels}, "spec": _pod_spec(name)},
+        "template": {"metadata": {"labels": labels}, "spec": pod_spec},
     }
     revision = {"deployment.kubernetes.io/revision": "1"}
     api = {"apiVersion": "apps/v1"}
@@ -92,13 +114,20 @@ def _deployment(index: int) -> Iterator[dict[str, Any]]:
             "ownerReferences": [_owner("ReplicaSet", f"{name}-{pod_hash}", uids["ReplicaSet"])],
             "managedFields": _managed_fields(),
         },
-        "spec": _pod_spec(name),
+        "spec": pod_spec,
     }
-    yield from bulk.pods_running(template, ((f"{name}-{pod_hash}-{replica}", _node(index, replica)) for replica in range(REPLICAS)))
+    names = (f"{name}-{pod_hash}-{replica}" for replica in range(REPLICAS))
+    yield from bulk.pods_running(template, zip(names, _homes(index, flavour), strict=True))
 
 
-def _node(index: int, replica: int) -> str:
-    position = index * 7 if index % COLLAPSED_EVERY == 0 else index * REPLICAS + replica * 13
+def _homes(index: int, flavour: Flavour) -> list[str]:
+    """The nodes of the replicas, which keep to the flavour's rules unless they are piled up."""
+    if index % COLLAPSED_EVERY == 0:
+        return [_worker(index * 7)] * REPLICAS
+    return [_worker(index * REPLICAS + replica * flavour.step) for replica in range(REPLICAS)]
+
+
+def _worker(position: int) -> str:
     return f"worker-{position % NODES + 1}"
 
 

@@ -11,6 +11,20 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+COLLECTIONS = Path(__file__).resolve().parents[2] / ".venv" / "collections"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A process to measure. ``output`` and ``errors`` are files for what it writes; without them its output is read and thrown away."""
+
+    arguments: Sequence[str]
+    input: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    output: Path | None = None
+    errors: Path | None = None
 
 
 @dataclass
@@ -37,33 +51,52 @@ class Figures:
         return max(self.memory_mb)
 
 
-def run_in_turn(
-    commands: Mapping[str, Sequence[str]], *, inputs: Mapping[str, str], env: Mapping[str, str], runs: int
-) -> dict[str, Figures]:
+def python(module: str, *arguments: str, output: Path, input: str = "") -> Command:
+    """A Python module as a process of its own, with this collection importable.
+
+    Processes start at what their parent has in memory, so the parent imports nothing large.
+    """
+    return Command([sys.executable, "-m", module, *arguments], input=input, env={"PYTHONPATH": str(COLLECTIONS)}, output=output)
+
+
+def run_in_turn(commands: Mapping[str, Command], *, runs: int) -> dict[str, Figures]:
     """Each command once as a warm-up and then ``runs`` times, one after the other in turn."""
     figures = {name: Figures() for name in commands}
     for number in range(runs + 1):
         for name, command in commands.items():
-            wall, usage = _run(command, inputs.get(name, ""), env)
-            if number == 0:
-                continue
-            figures[name].wall_s.append(wall)
-            figures[name].cpu_s.append(usage.ru_utime + usage.ru_stime)
-            figures[name].memory_mb.append(usage.ru_maxrss / 1024)
-        print(f"run {number} of {runs}", file=sys.stderr, flush=True)
+            run(command, Figures() if number == 0 else figures[name])
+        _say(f"run {number} of {runs}")
     return figures
 
 
-def _run(command: Sequence[str], text: str, env: Mapping[str, str]) -> tuple[float, os.struct_rusage]:
+def run_once(name: str, command: Command) -> Figures:
+    """A command that takes too long to be repeated, without a warm-up."""
+    figures = Figures()
+    run(command, figures)
+    _say(f"{name}: {figures.wall:.0f} s")
+    return figures
+
+
+def run(command: Command, figures: Figures) -> None:
+    """Run it to its end and add what it took. Raises SystemExit where it fails."""
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **env})
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(text.encode())
+    output = command.output.open("wb") if command.output else subprocess.PIPE
+    errors = command.errors.open("wb") if command.errors else None
+    process = subprocess.Popen(command.arguments, stdin=subprocess.PIPE, stdout=output, stderr=errors, env={**os.environ, **command.env})
+    assert process.stdin is not None
+    process.stdin.write(command.input.encode())
     process.stdin.close()
-    while process.stdout.read(1 << 20):
+    while process.stdout is not None and process.stdout.read(1 << 20):
         pass
     _pid, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return time.perf_counter() - started, usage
+        raise SystemExit(f"{' '.join(command.arguments)} ended with {process.returncode}")
+    figures.wall_s.append(time.perf_counter() - started)
+    figures.cpu_s.append(usage.ru_utime + usage.ru_stime)
+    # Linux gives kilobytes.
+    figures.memory_mb.append(usage.ru_maxrss / 1024)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -33,9 +33,11 @@ class Look:
         }
 
     @classmethod
-    def at(cls, api: KubeApi, namespaces: Sequence[str], options: RestartOptions, *, pods_everywhere: bool = True) -> Look:
-        """A fresh look. Raises KubeError where nothing can be read."""
-        snapshot = read_snapshot(api, namespaces=namespaces, pods_everywhere=pods_everywhere)
+    def at(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, pods_everywhere: bool = True) -> Look:
+        """A fresh look at the namespaces and kinds of the targets. Raises KubeError where nothing can be read."""
+        namespaces = sorted({target.namespace for target in targets})
+        kinds = sorted({target.kind for target in targets})
+        snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere)
         predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)
 

@@ -44,7 +44,6 @@ class _Batches:
         self._api = api
         self._options = options
         self._targets = targets
-        self._namespaces = sorted({target.namespace for target in targets})
         self._results = {target: RestartResult(target) for target in targets}
         self._budgets = BudgetsAtStake(may_wait=options.wait)
         self._ways: dict[str, Way] = {
@@ -55,7 +54,7 @@ class _Batches:
         self._now: Look
 
     def run(self) -> list[RestartResult]:
-        self._now = Look.at(self._api, self._namespaces, self._options)
+        self._now = Look.at(self._api, self._targets, self._options)
         check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
         waiting = list(self._targets)
         while waiting:
@@ -99,7 +98,7 @@ class _Batches:
             return []
         # After the last step no room on nodes is needed any more, only where the replicas of these namespaces are.
         everywhere = not last or any(run.may_go_on for run in batch)
-        self._now = Look.at(self._api, self._namespaces, self._options, pods_everywhere=everywhere)
+        self._now = Look.at(self._api, self._targets, self._options, pods_everywhere=everywhere)
         return [run.result.target for run in batch if run.finish(self._now)]
 
     def _break_off(self, batch: Sequence[Run], waiting: Sequence[Target], error: KubeError) -> None:
@@ -136,7 +135,7 @@ class _Batches:
             try:
                 return self._way_of[target].begin(line, self._now, result)
             except StaleJudgementError:
-                self._now = Look.at(self._api, self._namespaces, self._options)
+                self._now = Look.at(self._api, self._targets, self._options)
         result.end(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
         return None
 

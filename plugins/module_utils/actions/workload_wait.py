@@ -29,14 +29,13 @@ def wait_for_workload(
 ) -> tuple[Workload, Progress]:
     """Wait until ``progress_of`` says done or failed, or until ``timeout_s`` has passed (then the state is ``waiting``).
 
-    Looks before it waits. A broken or expired watch starts from a fresh read. Raises NotFoundError if the workload is deleted,
-    and UnreachableError if the API server stays away.
+    ``workload`` as it was last read or written: the wait starts from there. A broken or expired watch starts from a fresh read.
+    Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
     """
     deadline = clock() + timeout_s
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
     may_watch = True
     while True:
-        workload = api.get(resource, metadata.namespace, metadata.name)
         progress = progress_of(workload)
         left_s = deadline - clock()
         if progress.state != WAITING or left_s <= 0:
@@ -45,6 +44,7 @@ def wait_for_workload(
             may_watch = _watch_once(api, resource, workload, progress_of, min(left_s, _WATCH_S))
         else:
             time.sleep(min(poll_s, left_s))
+        workload = api.get(resource, metadata.namespace, metadata.name)
 
 
 def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_of: ProgressOf, timeout_s: float) -> bool:

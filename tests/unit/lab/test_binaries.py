@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,8 +80,8 @@ def test_programs_are_built_once_with_a_line_each(path_folder: Path, tmp_path: P
     put(path_folder, "go", FAKE_GO)
     lines: list[str] = []
     folder = binaries.ensure(lines.append)
-    assert folder == cache / "onprem-kube-scheduling" / "lab" / binaries.cache_key()
-    assert binaries.missing(folder) == []
+    assert folder == cache / "onprem-kube-scheduling" / "lab" / binaries.CLUSTER.cache_key()
+    assert binaries.CLUSTER.missing(folder) == []
     assert [line for line in lines if "(2/7)" in line] == ["building kube-apiserver (2/7), takes up to 5 minutes cold"]
     calls = (tmp_path / "calls").read_text().splitlines()
     assert len(calls) == 7
@@ -111,14 +112,24 @@ def test_lab_bin_dir_without_a_program_names_it(tmp_path: Path, monkeypatch: pyt
         binaries.ensure()
 
 
-def test_the_key_changes_with_the_flags(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = binaries.cache_key()
-    monkeypatch.setattr(binaries, "KUBERNETES_VERSION", "1.37.0")
-    assert binaries.cache_key() != before
+def test_the_key_changes_with_the_flags() -> None:
+    other = replace(binaries.CLUSTER, stamps={"k8s.io/component-base/version.gitVersion": "v1.37.0"})
+    assert other.cache_key() != binaries.CLUSTER.cache_key()
 
 
-def test_the_stamped_version_is_the_one_in_go_mod() -> None:
+def test_the_descheduler_is_built_apart_and_only_when_asked_for(path_folder: Path, tmp_path: Path) -> None:
+    put(path_folder, "go", FAKE_GO)
+    cluster = binaries.ensure(lambda _: None)
+    program = binaries.descheduler(lambda _: None)
+    assert program.name == "descheduler" and program.parent != cluster
+    assert [path.name for path in program.parent.iterdir()] == ["descheduler"]
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[0].endswith("/lab/descheduler") for call in calls] == [False] * 7 + [True]
+
+
+def test_the_stamped_versions_are_those_in_go_mod() -> None:
     assert f"\tk8s.io/kubernetes v{binaries.KUBERNETES_VERSION} " in (SOURCES / "go.mod").read_text()
+    assert f"sigs.k8s.io/descheduler v{binaries.DESCHEDULER_VERSION} " in (binaries.DESCHEDULER.folder / "go.mod").read_text()
 
 
 def test_heartbeat_tells_of_a_long_command(monkeypatch: pytest.MonkeyPatch) -> None:

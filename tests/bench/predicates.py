@@ -1,0 +1,55 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long the scheduler's filters take for one template on all nodes, for each flavour of Deployment.
+
+``python -m tests.bench.predicates KUBECONFIG`` prints JSON: by flavour the ``nodes`` judged, those ``feasible``, ``first_ms`` (which
+includes counting what runs on the nodes, once for all templates) and ``again_ms``, the median of later ones, in cpu time.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from typing import Any
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, Workload, pod_of_workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+
+from tests.bench.flavours import FLAVOURS, of_deployment
+
+REPEATED = 15
+
+
+def main(kubeconfig: str) -> None:
+    """Judge one Deployment of each flavour."""
+    snapshot = read_snapshot(KubeApi(connect(user_agent="bench", kubeconfig=kubeconfig)))
+    templates = {of_deployment(_number(workload)).name: pod_of_workload(workload) for workload in snapshot.workloads(["Deployment"])}
+    print(json.dumps({flavour.name: _timed(templates[flavour.name], snapshot) for flavour in FLAVOURS}))
+
+
+def _timed(template: Pod, snapshot: ClusterSnapshot) -> dict[str, Any]:
+    placement = Placement.of(snapshot)
+    first_ms, found = _judged_in(template, placement)
+    again_ms = statistics.median(_judged_in(template, placement)[0] for _number in range(REPEATED))
+    return {"nodes": len(snapshot.nodes), "feasible": len(found.feasible), "first_ms": first_ms, "again_ms": again_ms}
+
+
+def _judged_in(template: Pod, placement: Placement) -> tuple[float, Feasibility]:
+    started = time.process_time()
+    found = find_feasible(template, placement)
+    return (time.process_time() - started) * 1000, found
+
+
+def _number(workload: Workload) -> int:
+    return int(workload.metadata.name.rpartition("-")[2])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,184 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""docs/benchmarks.md out of the measurements."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lab.binaries import DESCHEDULER_VERSION
+from tests.bench import big_cluster
+from tests.bench.measure import Figures
+
+HEADER = """<!--
+SPDX-License-Identifier: GPL-3.0-or-later
+Copyright: onprem.kube_scheduling contributors
+-->
+# Benchmarks
+
+`make bench` measures whole processes on simulated clusters (a real API server and etcd) and writes this page. Only ratios of one run
+can be compared: cluster and client share the machine's cores.
+
+Pods are stored as their controllers would have left them, and then nothing but the API server, etcd and kwok runs. One Deployment in
+{collapsed_every} is piled up on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
+spread constraint by zone (DoNotSchedule), one a required pod affinity by zone to another Deployment, and one a bound claim whose volume
+half of the zones can reach.
+"""
+FLOOR_FACTOR = 1.5
+START_S = 1.0
+DESCHEDULER_FACTOR = 5
+PREDICATES_MS = 50
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured at one size.
+
+    ``collapsed``, ``restartable``: what the check found. ``evictions``: what the descheduler would evict, by Deployment. ``original``:
+    ``deployments`` looked at in ``seconds``. ``predicates``: by flavour, see predicates.py. ``most_memory_mb``: the goal for the check.
+    """
+
+    pods: int
+    runs: int
+    most_memory_mb: int
+    floor: Figures
+    check: Figures
+    check_without_prediction: Figures
+    ansible: Figures
+    descheduler: Figures
+    original_process: Figures
+    original: Mapping[str, float]
+    collapsed: int
+    restartable: int
+    evictions: Counter[str]
+    predicates: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def deployments(self) -> int:
+        """How many there are."""
+        return self.pods // big_cluster.REPLICAS
+
+    @property
+    def piled_up(self) -> int:
+        """How many of them are piled up."""
+        return len(range(0, self.deployments, big_cluster.COLLAPSED_EVERY))
+
+    @property
+    def title(self) -> str:
+        """The size in words."""
+        return f"{self.pods:,} pods"
+
+
+def page(sizes: Sequence[Measured], requests: Mapping[str, Counter[str]]) -> str:
+    """The whole page."""
+    machine = f"Measured on {os.cpu_count()} cores with Python {sys.version.split()[0]}."
+    parts = [HEADER.format(collapsed_every=big_cluster.COLLAPSED_EVERY), machine, "## The spread check"]
+    parts += [part for size in sizes for part in (f"### {_size_in_words(size)}", _processes(size), _findings(size))]
+    if len(sizes) > 1:
+        parts += ["### Growth", _growth(sizes[0], sizes[-1])]
+    parts += ["### Goals", _goals(sizes), "## Predicates", PREDICATES, _predicates(sizes), "## Requests of a restart", REQUESTS]
+    return "\n\n".join([*parts, _requests(requests)]).replace("\n\n\n", "\n\n") + "\n"
+
+
+PREDICATES = """Cpu milliseconds for the filters of one template on all nodes. The first call works out what runs on each node, which all
+templates share."""
+
+REQUESTS = """Counted in the audit log, for one Deployment of two replicas that is named in the task. A list is one request for each 1,000
+objects. `tests/integration/modules/test_requests.py` allows no others."""
+
+
+def _size_in_words(size: Measured) -> str:
+    return f"{big_cluster.NODES:,} nodes, {size.pods:,} pods, {size.deployments:,} Deployments"
+
+
+def _processes(size: Measured) -> str:
+    """The table of whole processes."""
+    measured = [
+        ("`kubectl get --raw` of nodes and pods (the floor)", size.floor),
+        ("k8s_spread_check, module process", size.check),
+        ("k8s_spread_check, `predict: false`", size.check_without_prediction),
+        ("Ansible's own start (`ansible -m ping`)", size.ansible),
+        (f"descheduler {DESCHEDULER_VERSION}, `RemoveDuplicates` with `nodeFit`, dry run, once", size.descheduler),
+    ]
+    rows = [(name, f"{f.wall:.2f}", f"{f.wall / size.floor.wall:.2f}", f"{f.cpu:.2f}", f"{f.memory:.0f}") for name, f in measured]
+    each_s = size.original["seconds"] / size.original["deployments"]
+    whole_s = each_s * size.deployments
+    rows.append((
+        f"the original's algorithm: {each_s:.2f} s a Deployment ({size.original['deployments']:.0f} measured), so for all",
+        f"{whole_s:.0f}",
+        f"{whole_s / size.floor.wall:.0f}",
+        "",
+        f"{size.original_process.memory:.0f}",
+    ))  # fmt: skip
+    header = (f"medians of {size.runs} runs in turn", "wall s", "× floor", "cpu s", "peak MB")
+    return _table(header, rows)
+
+
+def _findings(size: Measured) -> str:
+    """What the programs found, so that nobody is measured idling."""
+    evicted = sum(size.evictions.values())
+    return (
+        f"Of {size.piled_up} piled-up Deployments k8s_spread_check finds {size.collapsed}, {size.restartable} of them restartable. "
+        f"The descheduler would evict {evicted} pods of {len(size.evictions)} Deployments, all replicas but one of each. (A dry run works "
+        "on a copy of the cluster and begins before that is whole, so it misses what lies on the nodes that it looks at first.)"
+    )
+
+
+def _growth(small: Measured, big: Measured) -> str:
+    names = {"the floor": "floor", "k8s_spread_check": "check", "k8s_spread_check, `predict: false`": "check_without_prediction"}
+    rows = []
+    for name, attribute in {**names, "descheduler": "descheduler"}.items():
+        before, after = getattr(small, attribute), getattr(big, attribute)
+        rows.append((
+            name,
+            f"{after.wall / before.wall:.1f}",
+            f"{after.cpu / before.cpu:.1f}",
+            f"{after.memory / before.memory:.1f}",
+        ))  # fmt: skip
+    return _table((f"from {small.title} to {big.title}, × {big.pods / small.pods:.0f}", "wall ×", "cpu ×", "memory ×"), rows)
+
+
+def _goals(sizes: Sequence[Measured]) -> str:
+    columns = [_goals_at(size) for size in sizes]
+    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
+    return _table(("goal for k8s_spread_check", *(size.title for size in sizes)), rows)
+
+
+def _goals_at(size: Measured) -> dict[str, str]:
+    """What was to be reached, and whether it was."""
+    slowest_ms = max(found["again_ms"] for found in size.predicates.values())
+    return {
+        f"at most {FLOOR_FACTOR} × the floor and {START_S:.0f} s": _goal(size.check.wall, FLOOR_FACTOR * size.floor.wall + START_S, "s"),
+        f"{DESCHEDULER_FACTOR} times faster than the descheduler": _goal(size.check.wall, size.descheduler.wall / DESCHEDULER_FACTOR, "s"),
+        "peak memory": _goal(size.check.memory, size.most_memory_mb, "MB"),
+        f"one template on {big_cluster.NODES:,} nodes, slowest flavour, not the first": _goal(slowest_ms, PREDICATES_MS, "ms"),
+    }
+
+
+def _goal(value: float, most: float, unit: str) -> str:
+    digits = 1 if unit == "s" else 0
+    return f"{'met' if value <= most else 'missed'}: {value:.{digits}f} of {most:.{digits}f} {unit}"
+
+
+def _predicates(sizes: Sequence[Measured]) -> str:
+    rows = []
+    for flavour in sizes[0].predicates:
+        cells = [size.predicates[flavour] for size in sizes]
+        rows.append((flavour, *(f"{found['first_ms']:.0f}, then {found['again_ms']:.0f}" for found in cells)))
+    return _table((f"ms on {big_cluster.NODES:,} nodes", *(size.title for size in sizes)), rows)
+
+
+def _requests(counts: Mapping[str, Counter[str]]) -> str:
+    names = sorted({name for found in counts.values() for name in found}, key=lambda name: (name.split()[0] != "list", name))
+    rows = [(name, *(str(found[name] or "") for found in counts.values())) for name in names]
+    rows.append(("all", *(str(found.total()) for found in counts.values())))
+    return _table(("request", *counts), rows)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header), *rows))

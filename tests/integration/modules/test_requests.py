@@ -1,0 +1,53 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A restart of one Deployment costs the requests it needs and no others, by the API server's own record."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from lab.cluster import Cluster
+from tests.integration.modules.module_process import Modules
+from tests.integration.restart_requests import EVICTED, NOT_NEEDED, PLANNED, RESTARTED, count_requests
+
+# Everything that decides whether and where replicas may move: nodes, what takes up room on them, the workloads of this kind in the
+# namespace with their revisions, and what bounds them.
+LOOK = Counter({
+    f"list {resource}": 1
+    for resource in (
+        "nodes",
+        "namespaces",
+        "pods",
+        "deployments",
+        "replicasets",
+        "poddisruptionbudgets",
+        "resourcequotas",
+        "horizontalpodautoscalers",
+        "limitranges",
+    )
+})  # fmt: skip
+# Read again right before it is written, because others write to it as well.
+GUARDED_WRITE = Counter({"get deployments": 1, "patch deployments": 1})
+TOLD = Counter({"create events": 1})
+MOST = {
+    PLANNED: LOOK + GUARDED_WRITE,
+    NOT_NEEDED: LOOK,
+    # Before and after it a look, a write and an Event; between them the wait: a watch, and a read when it has ended.
+    RESTARTED: LOOK + LOOK + GUARDED_WRITE + GUARDED_WRITE + TOLD + TOLD + Counter({"watch deployments": 1, "get deployments": 1}),
+    # The same with the eviction. How often the pods and the workload are looked at while the replacement comes depends on which of them
+    # changes last.
+    EVICTED: LOOK
+    + LOOK
+    + GUARDED_WRITE
+    + GUARDED_WRITE
+    + TOLD
+    + TOLD
+    + Counter({"create pods/eviction": 1, "get deployments": 4, "list pods": 3, "watch pods": 2, "watch deployments": 1}),
+}
+
+
+def test_a_restart_asks_for_no_more_than_it_needs(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    counts = count_requests(cluster, modules, namespace)
+    too_many = {name: dict(found - MOST[name]) for name, found in counts.items() if found - MOST[name]}
+    assert too_many == {}, counts
+    assert counts[RESTARTED]["patch deployments"] == 2 and counts[EVICTED]["create pods/eviction"] == 1
