@@ -8,10 +8,9 @@ import signal
 from typing import Any
 
 from lab.cluster import Cluster
-from tests.integration.modules.admission_webhook import Review, deployment_webhook
+from tests.integration.modules.admission_webhook import Review, admission_webhook, is_restart
 from tests.integration.modules.module_process import Modules, result_of
 from tests.integration.workloads import (
-    RESTARTED_AT,
     deployment,
     identity,
     known_outcome,
@@ -31,14 +30,6 @@ def slow_deployment(namespace: str, name: str = "web") -> dict[str, Any]:
     manifest = deployment(namespace, name, 2)
     manifest["spec"]["template"]["metadata"]["annotations"] = dict(SLOW)
     return manifest
-
-
-def is_restart(review: Review) -> bool:
-    old, new = (
-        (review[side] or {}).get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {}).get(RESTARTED_AT)
-        for side in ("oldObject", "object")
-    )
-    return old != new
 
 
 def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -70,7 +61,7 @@ def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(clu
             assert process is not None
             process.send_signal(signal.SIGKILL)
 
-    with deployment_webhook(cluster, "kill", namespace, kill_then_allow):
+    with admission_webhook(cluster, "kill", namespace, kill_then_allow):
         process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
         process.wait(timeout=60)
     assert seen
@@ -92,7 +83,7 @@ def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Clust
 
     audit = cluster.audit()
     mark = audit.mark()
-    with deployment_webhook(cluster, "touch", namespace, touch_first):
+    with admission_webhook(cluster, "touch", namespace, touch_first):
         line = modules.restart(workloads=[identity(web)])["workloads"][0]
     assert (line["action"], line["verdict"]) == ("restarted", "improved")
     codes = [event.code for event in audit.events(since=mark, user_agent="onprem.kube_scheduling", verb="patch", resource="deployments")]
@@ -109,7 +100,7 @@ def test_an_edit_in_between_wins_and_the_restart_is_skipped(cluster: Cluster, mo
             edited.append(review["uid"])
             cluster.kubectl("set", "image", "deployment/web", "-n", namespace, "main=registry.k8s.io/pause:3.9")
 
-    with deployment_webhook(cluster, "edit", namespace, edit_first):
+    with admission_webhook(cluster, "edit", namespace, edit_first):
         result = modules.restart(workloads=[identity(web)])
     line = result["workloads"][0]
     assert (line["action"], line["reason"].partition(":")[0]) == ("skipped", "changed_meanwhile")
@@ -120,7 +111,7 @@ def test_a_webhook_that_refuses_fails_the_task_with_its_words(cluster: Cluster, 
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     pods = pod_uids(cluster, web)
-    with deployment_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
+    with admission_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
         result = modules.restart(workloads=[identity(web)])
     assert result["failed"] and "frozen until Monday" in result["workloads"][0]["reason"]
     assert f"deployments {namespace}/web" in result["msg"]

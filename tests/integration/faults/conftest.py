@@ -1,0 +1,43 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clusters that may be broken, with so many pods that a list of them takes two pages."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from lab.cluster import Cluster
+from lab.kwok_request import FLAVOURS
+from lab.pytest_fixtures import ClusterFactory
+from tests.integration.faults.crowd import load_crowd
+
+OVERLOAD = FLAVOURS["overload"]
+# An API server that gives up on a request as soon as this, and that has no memory of its own for the next page of a list.
+IMPATIENT = dataclasses.replace(
+    OVERLOAD,
+    name="impatient",
+    api_server_args=(*OVERLOAD.api_server_args, ("request-timeout", "3s"), ("feature-gates", "ListFromCacheSnapshot=false")),
+)
+
+
+@pytest.fixture(scope="module")
+def crowded(fresh_module_cluster: ClusterFactory) -> Cluster:
+    """Six workers, and a crowd."""
+    cluster = fresh_module_cluster()
+    load_crowd(cluster)
+    return cluster
+
+
+@pytest.fixture(scope="module")
+def impatient(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
+    """As ``crowded``, with the limits of flavour overload and an API server that gives up after three seconds."""
+    FLAVOURS[IMPATIENT.name] = IMPATIENT
+    cluster = fresh_module_cluster(flavour=IMPATIENT.name)
+    for manifest in OVERLOAD.manifests():
+        cluster.apply(manifest)
+    load_crowd(cluster)
+    yield cluster
+    del FLAVOURS[IMPATIENT.name]
