@@ -1,0 +1,122 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Runs from machines whose clocks are two hours apart: what is remembered in the cluster goes by the API server's clock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cluster import Cluster
+from tests.integration.modules.admission_webhook import Review, admission_webhook, is_restart
+from tests.integration.modules.module_process import COLLECTIONS, Modules, result_of
+from tests.integration.workloads import deployment, filler, identity, known_outcome, pile_up, restarted_at, workers
+
+HOUR_S = 3600
+
+# Python imports this first of all; what asks for the time afterwards is told another one.
+SHIFTED_CLOCK = """
+import datetime, time
+
+SHIFT_S = {shift_s}
+
+def shifted(function, shift):
+    return lambda: function() + shift
+
+time.time, time.time_ns = shifted(time.time, SHIFT_S), shifted(time.time_ns, SHIFT_S * 10**9)
+
+class Shifted(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromtimestamp(time.time(), tz)
+
+    @classmethod
+    def utcnow(cls):
+        return cls.now(datetime.timezone.utc).replace(tzinfo=None)
+
+datetime.datetime = Shifted
+"""
+
+
+class Machine:
+    """Runs modules with its own idea of the time."""
+
+    def __init__(self, modules: Modules, folder: Path, shift_s: int) -> None:
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(SHIFTED_CLOCK.format(shift_s=shift_s))
+        self._modules = modules
+        self.env = {"PYTHONPATH": f"{folder}{os.pathsep}{COLLECTIONS}"}
+
+    def restart(self, web: dict[str, Any], **params: Any) -> dict[str, Any]:
+        line: dict[str, Any] = self._modules.restart(env=self.env, **identity(web), **params)["workloads"][0]
+        return line
+
+
+@pytest.fixture(params=[HOUR_S, -HOUR_S], ids=["the first ahead", "the first behind"])
+def machines(modules: Modules, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Machine, Machine]:
+    return Machine(modules, tmp_path / "first", request.param), Machine(modules, tmp_path / "second", -request.param)
+
+
+def seconds_ago(moment: str) -> float:
+    return time.time() - datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+
+
+def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str, machines: tuple[Machine, Machine]) -> None:
+    first, second = machines
+    home, *others = workers(cluster)
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, node=home)
+    cluster.apply([filler(namespace, node) for node in others])
+    assert first.restart(web, only_if_helps=False)["verdict"] == "unchanged"
+    remembered = known_outcome(cluster, web)
+    assert -5 < seconds_ago(remembered["time"]) < 60 and remembered["time"] == restarted_at(cluster, web)
+    # Half an hour is less than their clocks are apart.
+    refused = second.restart(web, cooldown=HOUR_S // 2)
+    assert (refused["action"], refused["reason"].partition(":")[0]) == ("refused", "cooldown")
+    left_s = int(refused["reason"].partition("next restart in ")[2].partition(" s")[0])
+    assert HOUR_S // 2 - 60 < left_s <= HOUR_S // 2
+    wait_s = max(0.0, 1.0 - seconds_ago(remembered["time"]))
+    time.sleep(wait_s)
+    assert second.restart(web, cooldown=1)["verdict"] == "unchanged"
+    assert known_outcome(cluster, web)["attempts"] == 2, "the first one's attempt counts"
+
+
+def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, namespace: str, machines: tuple[Machine, Machine]) -> None:
+    first, second = machines
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    begun = first.restart(web, strategy="evict_surplus", wait=False)
+    assert (begun["action"], begun["verdict"]) == ("evicted", "pending"), begun
+    started_s = time.monotonic()
+    line = second.restart(web, strategy="evict_surplus", wait_timeout=30)
+    assert (line["action"], line["verdict"]) == ("skipped", "improved"), line
+    assert time.monotonic() - started_s < 25
+
+
+def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namespace: str, tmp_path: Path) -> None:
+    machines = [Machine(modules, tmp_path / name, shift_s) for name, shift_s in (("ahead", HOUR_S), ("behind", -HOUR_S))]
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    first, both = threading.Event(), threading.Event()
+
+    def meet(review: Review) -> None:
+        if not is_restart(review):
+            return
+        if first.is_set():
+            both.set()
+        first.set()
+        both.wait(15)
+
+    with admission_webhook(cluster, "meet", namespace, meet):
+        processes = [modules.start("k8s_rollout_restart", env=machine.env, workloads=[identity(web)]) for machine in machines]
+        lines = [result_of(process)["workloads"][0] for process in processes]
+    assert sorted((line["action"], line["verdict"]) for line in lines) == [("restarted", "improved"), ("skipped", "")], lines
+    revisions = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
+    assert len(revisions) == 2, "the first revision and one restart"
+    assert known_outcome(cluster, web)["verdict"] == "improved"
