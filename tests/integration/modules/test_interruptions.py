@@ -1,10 +1,9 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to a restart that is disturbed: killed, edited, refused, deleted, or cut off from its API server."""
+"""What happens to a restart that is disturbed: edited, refused, deleted, or not allowed to watch."""
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 from lab.cluster import Cluster
@@ -13,11 +12,9 @@ from tests.integration.modules.module_process import Modules, result_of
 from tests.integration.workloads import (
     deployment,
     identity,
-    known_outcome,
     outcome,
     pile_up,
     pod_uids,
-    read,
     restarted_at,
     wait_until,
 )
@@ -30,45 +27,6 @@ def slow_deployment(namespace: str, name: str = "web") -> dict[str, Any]:
     manifest = deployment(namespace, name, 2)
     manifest["spec"]["template"]["metadata"]["annotations"] = dict(SLOW)
     return manifest
-
-
-def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = slow_deployment(namespace)
-    pile_up(cluster, web)
-    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
-    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    stamp = restarted_at(cluster, web)
-    assert known_outcome(cluster, web)["verdict"] == "pending"
-
-    line = modules.restart(workloads=[identity(web)])["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("skipped", "improved")
-    assert line["reason"].startswith("already_restarted")
-    assert restarted_at(cluster, web) == stamp
-    assert known_outcome(cluster, web)["verdict"] == "improved"
-
-
-def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = deployment(namespace, "web", 2)
-    pile_up(cluster, web)
-    seen: list[str] = []
-    process = None
-
-    def kill_then_allow(review: Review) -> None:
-        if is_restart(review) and not seen:
-            seen.append(review["uid"])
-            assert process is not None
-            process.send_signal(signal.SIGKILL)
-
-    with admission_webhook(cluster, "kill", namespace, kill_then_allow):
-        process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
-        process.wait(timeout=60)
-    assert seen
-    modules.restart(workloads=[identity(web)])
-    assert known_outcome(cluster, web)["verdict"] == "improved"
-    restarts = list(cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"])
-    assert len(restarts) == 2, "the first revision and one restart"
 
 
 def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -137,18 +95,6 @@ def test_a_workload_deleted_during_its_rollout_is_reported(cluster: Cluster, mod
     result = result_of(process)
     assert result["failed"] and result["workloads"][0]["action"] == "failed"
     assert "web" in result["workloads"][0]["reason"]
-
-
-def test_an_api_server_that_comes_back_costs_time_only(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = slow_deployment(namespace)
-    pile_up(cluster, web)
-    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
-    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
-    cluster.kill("kube-apiserver")
-    cluster.start("kube-apiserver")
-    line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("restarted", "improved"), line
-    assert read(cluster, web)["status"]["readyReplicas"] == 2
 
 
 def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -58,17 +58,21 @@ class Machine:
         return line
 
 
-@pytest.fixture(params=[HOUR_S, -HOUR_S], ids=["the first ahead", "the first behind"])
-def machines(modules: Modules, tmp_path: Path, request: pytest.FixtureRequest) -> tuple[Machine, Machine]:
-    return Machine(modules, tmp_path / "first", request.param), Machine(modules, tmp_path / "second", -request.param)
+Machines = tuple[Machine, Machine]
+
+
+@pytest.fixture
+def ahead_and_behind(modules: Modules, tmp_path: Path) -> Machines:
+    return Machine(modules, tmp_path / "ahead", HOUR_S), Machine(modules, tmp_path / "behind", -HOUR_S)
 
 
 def seconds_ago(moment: str) -> float:
     return time.time() - datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
 
 
-def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str, machines: tuple[Machine, Machine]) -> None:
-    first, second = machines
+@pytest.mark.parametrize("order", [1, -1], ids=["the first ahead", "the first behind"])
+def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str, ahead_and_behind: Machines, order: int) -> None:
+    first, second = ahead_and_behind[::order]
     home, *others = workers(cluster)
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, node=home)
@@ -87,8 +91,8 @@ def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str
     assert known_outcome(cluster, web)["attempts"] == 2, "the first one's attempt counts"
 
 
-def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, namespace: str, machines: tuple[Machine, Machine]) -> None:
-    first, second = machines
+def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, namespace: str, ahead_and_behind: Machines) -> None:
+    first, second = ahead_and_behind
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     begun = first.restart(web, strategy="evict_surplus", wait=False)
@@ -99,8 +103,7 @@ def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, names
     assert time.monotonic() - started_s < 25
 
 
-def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namespace: str, tmp_path: Path) -> None:
-    machines = [Machine(modules, tmp_path / name, shift_s) for name, shift_s in (("ahead", HOUR_S), ("behind", -HOUR_S))]
+def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namespace: str, ahead_and_behind: Machines) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     first, both = threading.Event(), threading.Event()
@@ -114,7 +117,7 @@ def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namesp
         both.wait(15)
 
     with admission_webhook(cluster, "meet", namespace, meet):
-        processes = [modules.start("k8s_rollout_restart", env=machine.env, workloads=[identity(web)]) for machine in machines]
+        processes = [modules.start("k8s_rollout_restart", env=machine.env, workloads=[identity(web)]) for machine in ahead_and_behind]
         lines = [result_of(process)["workloads"][0] for process in processes]
     assert sorted((line["action"], line["verdict"]) for line in lines) == [("restarted", "improved"), ("skipped", "")], lines
     revisions = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
