@@ -24,16 +24,16 @@ IMPATIENT = dataclasses.replace(
 
 
 @pytest.fixture(scope="module")
-def crowded(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """Six workers, and a crowd."""
-    cluster = fresh_module_cluster()
-    load_crowd(cluster)
-    return cluster
+def crowded(lab_cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, with a crowd."""
+    namespace = load_crowd(lab_cluster)
+    yield lab_cluster
+    lab_cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods")
 
 
 @pytest.fixture(scope="module")
 def impatient(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
-    """As ``crowded``, with the limits of flavour overload and an API server that gives up after three seconds."""
+    """A cluster with a crowd, the limits of flavour overload, and an API server that gives up after three seconds."""
     FLAVOURS[IMPATIENT.name] = IMPATIENT
     cluster = fresh_module_cluster(flavour=IMPATIENT.name)
     for manifest in OVERLOAD.manifests():

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api im
 
 from lab.cluster import Cluster
 
-NAMESPACE = "a-crowd"
 LARGE = 250
 LARGE_BYTES = 12_000
 
@@ -21,19 +21,21 @@ IN_SECOND_PAGE = 2_000_000
 """Bytes after which an answer is in its second page of pods."""
 
 
-def load_crowd(cluster: Cluster) -> None:
-    """Finished pods, which take up no room and give nobody work."""
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    cluster.bulk_load(_pods())
+def load_crowd(cluster: Cluster) -> str:
+    """Finished pods, which take up no room and give nobody work; returns their namespace."""
+    namespace = f"a-crowd-{secrets.token_hex(3)}"
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    cluster.bulk_load(_pods(namespace))
+    return namespace
 
 
-def _pods() -> Iterator[dict[str, Any]]:
+def _pods(namespace: str) -> Iterator[dict[str, Any]]:
     for number in range(PAGE_SIZE + LARGE):
         filling = "x" * LARGE_BYTES if number >= PAGE_SIZE else ""
         yield {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": f"crowd-{number:05}", "namespace": NAMESPACE, "annotations": {"filling": filling}},
+            "metadata": {"name": f"crowd-{number:05}", "namespace": namespace, "annotations": {"filling": filling}},
             "spec": {"nodeName": "worker-1", "containers": [{"name": "main", "image": "example.invalid/app:1"}]},
             "status": {"phase": "Succeeded"},
         }

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lab.audit import COMPLETE, STARTED, AuditEvent
+from lab.audit import AuditEvent
 from lab.cluster import Cluster
 from tests.integration.faults.crowd import IN_SECOND_PAGE
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction, is_restart
 from tests.integration.modules.module_process import Modules, result_of
+from tests.integration.requests_seen import AGENT, is_watched, requests_seen
 from tests.integration.wire import Wire, wire
 from tests.integration.workloads import (
     deployment,
@@ -32,15 +34,13 @@ from tests.integration.workloads import (
     wait_until,
 )
 
-SPACE, QUIET = "shop", "quiet"
+SPACE, QUIET = "faults-shop", "faults-quiet"
 LISTING, REFUSED, WRITTEN, ROLLING = "listing", "refused", "written", "rolling"
 KEPT, EVICTED, COMING = "kept", "evicted", "coming"
 ROLLOUTS, EVICTIONS = (LISTING, REFUSED, WRITTEN, ROLLING), (KEPT, EVICTED, COMING)
 
 WEBS = {name: deployment(SPACE, name, 2) for name in (*ROLLOUTS, *EVICTIONS)}
 IDLE = deployment(QUIET, "idle", 2)
-
-AGENT = "onprem.kube_scheduling/"
 
 
 @dataclass
@@ -83,25 +83,19 @@ class Places:
             wait_until(lambda name=name: name in self._asked, what=f"the request of {name}")
         wait_until(lambda: restarted_at(self._cluster, WEBS[WRITTEN]) is not None, what="the restart whose answer is held")
         wait_until(lambda: not pods[EVICTED] <= pod_uids(self._cluster, WEBS[EVICTED]), what="the eviction whose answer is held")
-        for name, sign in ((ROLLING, f"metadata.name%3D{ROLLING}"), (COMING, f"app%3D{COMING}")):
-            wait_until(lambda sign=sign: self._is_watched(sign), what=f"the watch of {name}")
-
-    def _is_watched(self, sign: str) -> bool:
-        events = list(self._cluster.audit().events(since=self._mark, user_agent=AGENT, verb="watch", stages=(STARTED, COMPLETE)))
-        open_ones = [event.stage for event in events if sign in event.path]
-        return open_ones.count(STARTED) > open_ones.count(COMPLETE)
+        for name in (ROLLING, COMING):
+            wait_until(lambda name=name: is_watched(self._cluster, self._mark, name), what=f"the watch of {name}")
 
 
 @pytest.fixture(scope="module")
-def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     cluster, folder = crowded, tmp_path_factory.mktemp("wires")
     for name in (SPACE, QUIET):
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
         cluster.wait_namespace(name)
     pile_up(cluster, *WEBS.values(), IDLE)
     pods = {name: pod_uids(cluster, web) for name, web in WEBS.items()}
-    audit = cluster.audit()
-    mark = audit.mark()
+    mark = cluster.audit().mark()
     with contextlib.ExitStack() as stack:
         kubeconfigs, wires = _wires(cluster, folder, stack)
         places = Places(cluster, wires)
@@ -120,8 +114,9 @@ def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
         }
         places.wait_for_all(pods)
         stamps = {name: restarted_at(cluster, web) for name, web in WEBS.items()}
-        before = list(audit.events(since=mark, user_agent=AGENT))
-        killed = audit.mark()
+        before = requests_seen(cluster, mark)
+        killed = cluster.audit().mark()
+        stack.callback(cluster.start, "kube-apiserver")
         cluster.kill("kube-apiserver")
         places.over.set()
         for one in wires.values():
@@ -129,7 +124,9 @@ def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Story:
         cluster.start("kube-apiserver")
         cluster.resume("kwok-controller")
         lines = {name: result_of(process)["workloads"][0] for name, process in processes.items()}
-        return Story(before, pods, stamps, list(audit.events(since=killed, user_agent=AGENT)), result_of(check), lines)
+    yield Story(before, pods, stamps, requests_seen(cluster, killed), result_of(check), lines)
+    for name in (SPACE, QUIET):
+        cluster.api.request("DELETE", f"/apis/apps/v1/namespaces/{name}/deployments", {"propagationPolicy": "Background"})
 
 
 def _wires(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> tuple[dict[str, Path], dict[str, Wire]]:

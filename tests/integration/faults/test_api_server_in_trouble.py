@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API server whose etcd does not answer, whose memory is short, that has too much to do, or that ends in good order."""
+"""An API server that forgets, that has too much to do, whose etcd does not answer, and that ends in good order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import ssl
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,20 @@ import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import OverloadedError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES as NODES_RESOURCE
 
-from lab.audit import COMPLETE, STARTED, AuditEvent
+from lab.audit import COMPLETE, AuditEvent
 from lab.cluster import Cluster
 from tests.integration.faults.crowd import IN_FIRST_PAGE
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction, is_restart
 from tests.integration.modules.module_process import Modules, result_of
+from tests.integration.requests_seen import is_watched, requests_seen
 from tests.integration.wire import wire
-from tests.integration.workloads import deployment, identity, known_outcome, pile_up, pod_uids, pods_of, restarted_at, wait_until
+from tests.integration.workloads import deployment, identity, known_outcome, pile_up, pod_uids, pods_of, wait_until
 
-AGENT = "onprem.kube_scheduling/"
-GIVEN_UP = (500, 504)
-STRATEGIES = ("rollout", "evict_surplus")
+ROLLED, EVENED = "rolled", "evened"
+STRATEGY = {ROLLED: "rollout", EVENED: "evict_surplus"}
+NODES = "/api/v1/nodes"
 
 _NUMBERS = itertools.count(1)
 
@@ -41,11 +43,6 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture
 def cluster(impatient: Cluster) -> Cluster:
     return impatient
-
-
-@pytest.fixture
-def modules(cluster: Cluster) -> Modules:
-    return Modules(cluster.kubeconfig)
 
 
 @pytest.fixture
@@ -60,24 +57,42 @@ def new_namespace(cluster: Cluster) -> str:
     return name
 
 
-def asked(cluster: Cluster, mark: int, **wanted: Any) -> list[AuditEvent]:
-    """What the modules asked since the mark, and what they were answered."""
-    return list(cluster.audit().events(since=mark, **{"user_agent": AGENT, **wanted}))
+class Moves:
+    """Two piled-up Deployments: a module restarts the one, another one evicts from the other."""
+
+    def __init__(self, cluster: Cluster, kubeconfig: Path, namespace: str) -> None:
+        self.webs = {name: deployment(namespace, name, 2) for name in STRATEGY}
+        self._cluster = cluster
+        self._modules = Modules(kubeconfig)
+        pile_up(cluster, *self.webs.values())
+        self._old = {name: pod_uids(cluster, web) for name, web in self.webs.items()}
+        self.mark = cluster.audit().mark()
+
+    def start(self) -> None:
+        self._processes = {
+            name: self._modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy=STRATEGY[name])
+            for name, web in self.webs.items()
+        }
+
+    def requests(self, **wanted: Any) -> list[AuditEvent]:
+        return requests_seen(self._cluster, self.mark, **wanted)
+
+    def assert_made_once(self) -> None:
+        """All pods of the one Deployment are new, in its second revision, and one of the other; both are spread."""
+        for name, kept, revisions in ((ROLLED, 0, 2), (EVENED, 1, 1)):
+            (line,) = result_of(self._processes[name])["workloads"]
+            assert (line["action"], line["verdict"]) == ("restarted" if name == ROLLED else "evicted", "improved"), line
+            web = self.webs[name]
+            path = f"/apis/apps/v1/namespaces/{web['metadata']['namespace']}/replicasets?labelSelector=app%3D{name}"
+            assert len(self._cluster.get(path)["items"]) == revisions
+            pods = pods_of(self._cluster, web)
+            assert len({pod["metadata"]["uid"] for pod in pods} & self._old[name]) == kept
+            assert len(pods) == len({pod["spec"]["nodeName"] for pod in pods}) == 2
+            outcome = known_outcome(self._cluster, web)
+            assert (outcome["verdict"], outcome["attempts"]) == ("improved", 0)
 
 
-def assert_moved_once(cluster: Cluster, web: dict[str, Any], old: set[str], line: dict[str, Any], strategy: str) -> None:
-    """Of two replicas on one node, one was evicted, or both were restarted; never more."""
-    assert (line["action"], line["verdict"]) == ("restarted" if strategy == "rollout" else "evicted", "improved"), line
-    metadata = web["metadata"]
-    path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/replicasets?labelSelector=app%3D{metadata['name']}"
-    assert len(cluster.get(path)["items"]) == (2 if strategy == "rollout" else 1)
-    assert len(pod_uids(cluster, web) & old) == (0 if strategy == "rollout" else 1)
-    assert len({pod["spec"]["nodeName"] for pod in pods_of(cluster, web)}) == 2
-    outcome = known_outcome(cluster, web)
-    assert (outcome["verdict"], outcome["attempts"]) == ("improved", 0)
-
-
-def test_a_continue_token_that_expires_starts_the_list_again(cluster: Cluster, modules: Modules, namespace: str, tmp_path: Path) -> None:
+def test_a_continue_token_that_expires_starts_the_list_again(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     pile_up(cluster, deployment(namespace, "web", 2))
     mark = cluster.audit().mark()
     with wire(cluster, tmp_path, hold_after_bytes=IN_FIRST_PAGE) as (line, kubeconfig):
@@ -88,70 +103,52 @@ def test_a_continue_token_that_expires_starts_the_list_again(cluster: Cluster, m
         cluster.compact()
         line.release()
         result = result_of(process)
-    lists = asked(cluster, mark, verb="list", resource="pods")
+    lists = requests_seen(cluster, mark, verb="list", resource="pods")
     assert [(event.code, "continue=" in event.path) for event in lists] == [(200, False), (410, True), (200, False), (200, True)]
     (web,) = result["workloads"]
     assert (web["verdict"], web["placed"], web["restart_helps"]) == ("collapsed", 2, True), result
 
 
-# --- etcd -------------------------------------------------------------------------------------------------------------
-
-
-def resume_when(cluster: Cluster, seen: Callable[[], bool]) -> None:
-    """Let etcd go on as soon as the API server has given up on a request."""
-    try:
-        wait_until(seen, what="a request that was given up")
-    finally:
-        cluster.resume("etcd")
-
-
-def test_etcd_that_does_not_answer_during_a_list(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    pile_up(cluster, deployment(namespace, "web", 2))
-    mark = cluster.audit().mark()
-    cluster.pause("etcd")
-    process = modules.start("k8s_spread_check", namespaces=[namespace])
-    resume_when(cluster, lambda: any(event.code in GIVEN_UP for event in asked(cluster, mark, verb="list")))
-    result = result_of(process)
-    assert [(web["verdict"], web["restart_helps"]) for web in result["workloads"]] == [("collapsed", True)], result
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_etcd_that_does_not_answer_during_a_write(cluster: Cluster, modules: Modules, namespace: str, strategy: str) -> None:
-    web = deployment(namespace, "web", 2)
-    pile_up(cluster, web)
-    old, mark, paused = pod_uids(cluster, web), cluster.audit().mark(), threading.Event()
-
-    def pause_once(review: Review) -> None:
-        if (is_restart(review) or is_eviction(review)) and not paused.is_set():
-            cluster.pause("etcd")
-            paused.set()
-
-    with admission_webhook(cluster, f"pause-{namespace}", namespace, pause_once):
-        process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy=strategy)
-        assert paused.wait(30)
-        verb = "patch" if strategy == "rollout" else "create"
-        resume_when(cluster, lambda: any(event.code in GIVEN_UP for event in asked(cluster, mark, verb=verb)))
-        line = result_of(process)["workloads"][0]
-    assert_moved_once(cluster, web, old, line, strategy)
-
-
 # --- too many requests ------------------------------------------------------------------------------------------------
+
+
+class User:
+    """A service account; other than the administrator it is not exempt from limits."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.kubeconfig = cluster.service_account("user")
+        token = yaml.safe_load(self.kubeconfig.read_text())["users"][0]["user"]["token"]
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._address = cluster.server.removeprefix("https://")
+        self._tls = ssl.create_default_context(cafile=str(cluster.layout.pki / "ca.crt"))
+
+    def connection(self) -> Callable[..., tuple[int, bool]]:
+        """Something that sends requests, and returns the status and whether the answer says when to come again."""
+        connection = http.client.HTTPSConnection(self._address, context=self._tls)
+
+        def request(method: str, path: str, body: str | None = None) -> tuple[int, bool]:
+            connection.request(method, path, body, self._headers)
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status, "Retry-After" in answer.headers
+
+        return request
+
+    def list_nodes(self, times: int) -> Counter[tuple[int, bool]]:
+        request = self.connection()
+        return Counter(request("GET", NODES) for _ in range(times))
 
 
 class Crowders:
     """Users whose requests take so long that they keep the API server's seats: the flavour has two of them."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, users: int, in_flight_s: float, between_s: float) -> None:
-        kubeconfig = yaml.safe_load(cluster.service_account("crowder").read_text())
-        token = kubeconfig["users"][0]["user"]["token"]
         self.codes: Counter[int] = Counter()
-        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        self._address = cluster.server.removeprefix("https://")
-        self._tls = ssl.create_default_context(cafile=str(cluster.layout.pki / "ca.crt"))
+        self._user = User(cluster)
         self._path = f"/apis/apps/v1/namespaces/{namespace}/deployments?dryRun=All"
         self._body = json.dumps(deployment(namespace, "wish"))
-        self._over = threading.Event()
         self._in_flight_s, self._between_s = in_flight_s, between_s
+        self._over = threading.Event()
         self._threads = [threading.Thread(target=self._press) for _number in range(users)]
 
     def decide(self, _review: Review) -> None:
@@ -168,69 +165,115 @@ class Crowders:
             thread.join()
 
     def _press(self) -> None:
-        connection = http.client.HTTPSConnection(self._address, context=self._tls)
+        request = self._user.connection()
         while not self._over.wait(self._between_s):
-            connection.request("POST", self._path, self._body, self._headers)
-            answer = connection.getresponse()
-            answer.read()
-            self.codes[answer.status] += 1
+            code, _retry_after = request("POST", self._path, self._body)
+            self.codes[code] += 1
+
+
+def test_one_request_at_a_time_is_never_refused(cluster: Cluster) -> None:
+    assert User(cluster).list_nodes(60) == {(200, False): 60}
+
+
+def test_parallel_requests_meet_429_with_retry_after(cluster: Cluster) -> None:
+    user, mark = User(cluster), cluster.audit().mark()
+    with ThreadPoolExecutor(16) as pool:
+        seen = sum(pool.map(user.list_nodes, [60] * 16), Counter())
+    assert set(seen) == {(429, True), (200, False)}
+    refused = [event for event in cluster.audit().events(since=mark, resource="nodes", verb="list") if event.code == 429]
+    assert len(refused) == seen[429, True]
+
+
+def test_the_administrator_is_exempt(cluster: Cluster) -> None:
+    api = cluster.api
+    with ThreadPoolExecutor(8) as pool:
+        codes = set(pool.map(lambda _: api.request("GET", NODES).status, range(80)))
+    assert codes == {200}
 
 
 def test_an_overloaded_server_is_outlived(cluster: Cluster, namespace: str) -> None:
-    webs = {strategy: deployment(namespace, strategy.partition("_")[0], 2) for strategy in STRATEGIES}
-    pile_up(cluster, *webs.values())
-    old = {strategy: pod_uids(cluster, web) for strategy, web in webs.items()}
+    moves = Moves(cluster, User(cluster).kubeconfig, namespace)
     crowded = new_namespace(cluster)
-    crowders = Crowders(cluster, crowded, users=3, in_flight_s=0.5, between_s=0.4)
-    modules = Modules(cluster.service_account("user"))
-    mark = cluster.audit().mark()
-    with admission_webhook(cluster, "dawdle", crowded, crowders.decide), crowders:
-        processes = {
-            strategy: modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy=strategy) for strategy, web in webs.items()
-        }
-        lines = {strategy: result_of(process)["workloads"][0] for strategy, process in processes.items()}
-    refused = [event for event in asked(cluster, mark) if event.code == 429]
-    assert set(crowders.codes) == {201, 429} and refused, "the limits were not reached"
-    assert {event.user for event in refused} == {"system:serviceaccount:default:user"}
-    for strategy, web in webs.items():
-        assert_moved_once(cluster, web, old[strategy], lines[strategy], strategy)
+    crowders = Crowders(cluster, crowded, users=6, in_flight_s=0.5, between_s=0.1)
+
+    def refused() -> list[AuditEvent]:
+        return [event for event in moves.requests(user="system:serviceaccount:default:user") if event.code == 429]
+
+    with admission_webhook(cluster, "dawdle", crowded, crowders.decide):
+        with crowders:
+            moves.start()
+            wait_until(lambda: len(refused()) >= 6, what="requests of the modules that are refused")
+        moves.assert_made_once()
+    assert set(crowders.codes) == {201, 429}
 
 
 def test_a_server_that_stays_overloaded_is_named_as_such(cluster: Cluster, namespace: str) -> None:
     crowders = Crowders(cluster, namespace, users=8, in_flight_s=2.0, between_s=0.02)
-    kubeconfig = cluster.service_account("user")
-    api = KubeApi(connect(user_agent="test", kubeconfig=str(kubeconfig)), retry_for_s=1.5)
+    api = KubeApi(connect(user_agent="test", kubeconfig=str(User(cluster).kubeconfig)), retry_for_s=1.5)
     with admission_webhook(cluster, "dawdle", namespace, crowders.decide), crowders, pytest.raises(OverloadedError) as caught:
-        wait_until(lambda: not api.list_all(NODES))  # some of the first lists may still be answered
+        wait_until(lambda: not api.list_all(NODES_RESOURCE))  # some of the first lists may still be answered
     assert str(caught.value).startswith("cannot list nodes: ") and "The API server is overloaded: try again later" in str(caught.value)
 
 
-# --- a good end -------------------------------------------------------------------------------------------------------
+# --- etcd, and the end ------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def no_pod_becomes_ready(cluster: Cluster) -> Iterator[None]:
-    cluster.pause("kwok-controller")
-    yield
-    cluster.resume("kwok-controller")
+class Pauses:
+    """Pauses etcd while the restart, and while the eviction, are in flight, until the API server has given up on them."""
+
+    def __init__(self, cluster: Cluster, moves: Moves) -> None:
+        self._cluster = cluster
+        self._moves = moves
+        self._lock = threading.Lock()
+        self._in_flight: set[str] = set()
+        self._left = {ROLLED, EVENED}
+
+    def decide(self, review: Review) -> None:
+        name = review["name"].partition("-")[0]
+        with self._lock:
+            if name in self._left and (is_restart(review) or is_eviction(review)):
+                self._cluster.pause("etcd")
+                self._in_flight.add(name)
+
+    def wait_until_over(self) -> None:
+        try:
+            wait_until(self._all_given_up, timeout_s=60, what="the writes that the API server gives up on")
+        finally:
+            self._cluster.resume("etcd")
+
+    def _all_given_up(self) -> bool:
+        events = self._moves.requests()
+        wrote = {ROLLED: "patch", EVENED: "create"}
+        with self._lock:
+            if self._in_flight and all(any(is_given_up(event, wrote[name], name) for event in events) for name in self._in_flight):
+                self._cluster.resume("etcd")
+                self._left -= self._in_flight
+                self._in_flight.clear()
+            return not self._left
 
 
-def test_watches_that_the_server_closes_are_opened_again(
-    cluster: Cluster, modules: Modules, namespace: str, request: pytest.FixtureRequest
-) -> None:
-    webs = {strategy: deployment(namespace, strategy.partition("_")[0], 2) for strategy in STRATEGIES}
-    pile_up(cluster, *webs.values())
-    old, mark = {strategy: pod_uids(cluster, web) for strategy, web in webs.items()}, cluster.audit().mark()
-    request.getfixturevalue("no_pod_becomes_ready")
-    processes = {
-        strategy: modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy=strategy) for strategy, web in webs.items()
-    }
-    wait_until(lambda: len(asked(cluster, mark, verb="watch", stages=(STARTED,))) == 2, what="both watches")
-    stamp = restarted_at(cluster, webs["rollout"])
-    cluster.kill("kube-apiserver", signal=signal.SIGTERM)
-    assert [event.code for event in asked(cluster, mark, verb="watch", stages=(COMPLETE,))] == [200, 200], "not closed in good order"
-    cluster.start("kube-apiserver")
-    cluster.resume("kwok-controller")
-    for strategy, process in processes.items():
-        assert_moved_once(cluster, webs[strategy], old[strategy], result_of(process)["workloads"][0], strategy)
-    assert restarted_at(cluster, webs["rollout"]) == stamp
+def is_given_up(event: AuditEvent, verb: str, name: str = "") -> bool:
+    return event.verb == verb and event.name.partition("-")[0] == name and event.code in (500, 504)
+
+
+def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cluster: Cluster, namespace: str) -> None:
+    moves = Moves(cluster, cluster.kubeconfig, namespace)
+    pauses = Pauses(cluster, moves)
+    with admission_webhook(cluster, "pause", namespace, pauses.decide):
+        # No new pod becomes ready, so that there is something to wait for.
+        cluster.pause("kwok-controller")
+        cluster.pause("etcd")
+        moves.start()
+        try:
+            wait_until(lambda: sum(is_given_up(event, "list") for event in moves.requests()) >= 2, what="lists that are given up")
+        finally:
+            cluster.resume("etcd")
+        pauses.wait_until_over()
+        for name in STRATEGY:
+            wait_until(lambda name=name: is_watched(cluster, moves.mark, name), what=f"the watch of {name}")
+        cluster.kill("kube-apiserver", signal=signal.SIGTERM)
+        closed = [event.code for event in moves.requests(verb="watch", stages=(COMPLETE,))]
+        assert closed == [200, 200], "the watches were not closed in good order"
+        cluster.start("kube-apiserver")
+        cluster.resume("kwok-controller")
+        moves.assert_made_once()

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lab.audit import STARTED
 from lab.cluster import Cluster
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction, is_remembering, is_restart
 from tests.integration.modules.module_process import Modules
+from tests.integration.requests_seen import is_watched, requests_seen
 from tests.integration.workloads import (
     deployment,
     identity,
@@ -27,7 +27,6 @@ from tests.integration.workloads import (
     wait_until,
 )
 
-AGENT = "onprem.kube_scheduling/k8s_rollout_restart"
 READY_AFTER_S = 2
 
 
@@ -64,16 +63,11 @@ class Victims:
             assert self._frozen[place].wait(30), place
 
     def wait_until_watching(self, place: str) -> None:
-        signs = (f"metadata.name%3D{place}", f"app%3D{place}")
-        wait_until(lambda: any(sign in path for path in self._watched() for sign in signs), what=f"the watch of {place}")
-
-    def _watched(self) -> list[str]:
-        events = self._cluster.audit().events(since=self.mark, user_agent=AGENT, verb="watch", stages=(STARTED,))
-        return [event.path for event in events]
+        wait_until(lambda: is_watched(self._cluster, self.mark, place), what=f"the watch of {place}")
 
     def answered(self, place: str, verb: str, resource: str) -> list[int]:
         """The codes with which the requests about a Deployment and its pods were answered, in all runs."""
-        events = self._cluster.audit().events(since=self.mark, user_agent=AGENT, verb=verb, resource=resource)
+        events = requests_seen(self._cluster, self.mark, verb=verb, resource=resource)
         return [event.code for event in events if event.name.partition("-")[0] == place]
 
     def run_again(self) -> dict[str, dict[str, Any]]:
