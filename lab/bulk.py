@@ -9,7 +9,6 @@ a hundred times faster than creating the objects one by one.
 from __future__ import annotations
 
 import base64
-import http.client
 import json
 import uuid
 from collections.abc import Iterable, Iterator
@@ -18,6 +17,7 @@ from itertools import islice
 from typing import Any
 
 from lab.errors import LabError
+from lab.etcd import Etcd
 
 # Where the API server looks for them below /registry.
 STORED_AS = {
@@ -43,14 +43,14 @@ def load(etcd_address: str, objects: Iterable[dict[str, Any]]) -> int:
     STORED_AS, and for a batch of which an object exists already.
     """
     count = 0
-    connection = http.client.HTTPConnection(etcd_address, timeout=60)
+    etcd = Etcd(etcd_address)
     try:
         remaining = iter(objects)
         while batch := dict(map(_entry, islice(remaining, OBJECTS_PER_TRANSACTION))):
-            _store(connection, batch)
+            _store(etcd, batch)
             count += len(batch)
     finally:
-        connection.close()
+        etcd.close()
     return count
 
 
@@ -64,18 +64,13 @@ def _entry(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return "/".join(["/registry", *filter(None, place)]), item | {"metadata": defaults | metadata}
 
 
-def _store(connection: http.client.HTTPConnection, entries: dict[str, dict[str, Any]]) -> None:
+def _store(etcd: Etcd, entries: dict[str, dict[str, Any]]) -> None:
     keys = {key: _base64(key) for key in entries}
     transaction = {
         "compare": [{"key": key, "target": "VERSION", "version": "0"} for key in keys.values()],
         "success": [{"requestPut": {"key": keys[key], "value": _base64(json.dumps(item))}} for key, item in entries.items()],
     }
-    connection.request("POST", "/v3/kv/txn", json.dumps(transaction), {"Content-Type": "application/json"})
-    answer = connection.getresponse()
-    body = answer.read()
-    if answer.status != http.client.OK:
-        raise LabError(f"bulk load: etcd answers {answer.status}: {body[:300].decode(errors='replace')}")
-    if not json.loads(body).get("succeeded"):
+    if not etcd.call("kv/txn", transaction).get("succeeded"):
         raise LabError(f"bulk load: some of {len(entries)} objects from {next(iter(entries))} on exist already")
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import binaries, bulk, control_plane, credentials, manifests, nodes, ports
+from lab import binaries, bulk, control_plane, credentials, etcd, manifests, nodes, ports
 from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
@@ -202,6 +202,13 @@ class Cluster:
     def bulk_load(self, objects: Iterable[dict[str, Any]]) -> int:
         """Write thousands of valid objects straight into etcd, see `lab.bulk`; returns how many they were."""
         return bulk.load(self._component("etcd").health_address, objects)
+
+    def compact(self) -> int:
+        """Let continue tokens and resource versions expire, see `lab.etcd.compact`.
+
+        The API server still answers from its cache unless its feature gate ListFromCacheSnapshot is off.
+        """
+        return etcd.compact(self._component("etcd").health_address)
 
     def _set_unschedulable(self, names: Iterable[str], value: bool | None) -> None:
         api = self.api

@@ -177,7 +177,7 @@ class Eviction:
 
     def _may_try_again(self, blocked: _Blocked, line: WorkloadReport, look: Look) -> bool:
         attempt, error, move = self._attempt, blocked.error, blocked.move
-        if isinstance(error, UnreachableError):
+        if _is_temporary(error) and not isinstance(error, OverloadedError):
             placed = {pod.metadata.uid for pod in look.snapshot.placed_pods(line.workload)}
             if move.pod.metadata.uid not in placed:
                 self._count(move)  # only the answer was lost

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ..model.wire import WatchEvent, decode_json
-from .errors import ApiError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
+from .errors import ApiError, ConflictError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
 from .resources import EVENTS, PODS, Resource
 from .transport import Query, Transport
 
@@ -111,8 +111,8 @@ class KubeApi:
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the object as it is then.
 
-        The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError instead of
-        a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
+        The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError (``repeated``)
+        instead of a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
         """
         query = [("dryRun", "All")] if dry_run else []
         data = self._repeat(
@@ -188,13 +188,18 @@ class KubeApi:
     def _repeat(self, call: t.Callable[[], T]) -> T:
         deadline = self._clock() + self._retry_for_s
         pause_s = FIRST_PAUSE_S
+        unclear = False
         while True:
             try:
                 return call()
+            except ConflictError as error:
+                error.repeated = unclear
+                raise
             except (ApiError, UnreachableError) as error:
                 wait_s = _wait_before_retry(error, pause_s)
                 if wait_s is None or self._clock() + wait_s > deadline:
                     raise
+                unclear = unclear or not isinstance(error, OverloadedError)
             self._sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 

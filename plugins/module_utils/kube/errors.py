@@ -70,7 +70,12 @@ class NotFoundError(ApiError):
 
 
 class ConflictError(ApiError):
-    """409: the object changed since it was read."""
+    """409: the object changed since it was read.
+
+    ``repeated``: the same request had been sent before, without an answer that says what came of it, so that the change may be its own.
+    """
+
+    repeated = False
 
 
 class ExpiredError(ApiError):

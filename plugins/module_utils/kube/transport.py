@@ -48,6 +48,9 @@ else:
                     """Stand-in for urllib3's base error."""
 
 
+BROKEN_OFF = "EOF occurred"
+"""OpenSSL's words for a connection that ended within TLS, such as by a load balancer none of whose API servers is up at the moment."""
+
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
 
@@ -98,7 +101,9 @@ class Transport:
         content_type: str = "application/json",
     ) -> bytes:
         """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``target`` are for the error's text."""
-        response = self._call(method, path, verb=verb, target=target, query=query, body=body, content_type=content_type)
+        response = self._call(
+            method, path, verb=verb, target=target, query=query, body=body, content_type=content_type, read_timeout_s=READ_TIMEOUT_S
+        )
         try:
             data: bytes = response.data
         except urllib3.exceptions.HTTPError as error:
@@ -126,9 +131,9 @@ class Transport:
         verb: str,
         target: Target,
         query: Query,
+        read_timeout_s: float,
         body: t.Any = None,
         content_type: str = "application/json",
-        read_timeout_s: float = READ_TIMEOUT_S,
     ) -> t.Any:
         try:
             response = self._dynamic.request(
@@ -176,7 +181,8 @@ def _no_answer(error: BaseException, server: str) -> UnreachableError:
         "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
     )
     # Client version 37 turns a TLS failure into an error without a status, older ones let urllib3's through.
-    return UntrustedError(text) if "SSLError" in cause or "CERTIFICATE" in cause else UnreachableError(text)
+    untrusted = ("SSLError" in cause or "CERTIFICATE" in cause) and BROKEN_OFF not in cause
+    return UntrustedError(text) if untrusted else UnreachableError(text)
 
 
 def _root_cause(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real admission webhook that a test steers: it may refuse a patch, or do something else while the patch is in flight."""
+"""A real admission webhook that a test steers: it may refuse a write, or do something else while the write is in flight."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from typing import Any
 import trustme
 
 from lab.cluster import Cluster
+from tests.integration.workloads import OUTCOME, RESTARTED_AT
 
 Review = dict[str, Any]
 Verdict = str | None  # the reason of a refusal, or None to let the request pass
 
 
 @contextlib.contextmanager
-def deployment_webhook(cluster: Cluster, name: str, namespace: str, decide: Callable[[Review], Verdict]) -> Iterator[None]:
-    """While this block runs, ``decide`` sees every update of a Deployment in ``namespace``; it may take its time."""
+def admission_webhook(cluster: Cluster, name: str, namespace: str, decide: Callable[[Review], Verdict]) -> Iterator[None]:
+    """While this block runs, ``decide`` sees every write of a Deployment and every eviction in ``namespace``; it may take its time."""
     authority = trustme.CA()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(decide))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -41,6 +42,25 @@ def deployment_webhook(cluster: Cluster, name: str, namespace: str, decide: Call
         server.server_close()
 
 
+def is_restart(review: Review) -> bool:
+    """Whether the write restarts the workload."""
+    old, new = (
+        (review[side] or {}).get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {}).get(RESTARTED_AT)
+        for side in ("oldObject", "object")
+    )
+    return old != new
+
+
+def is_remembering(review: Review) -> bool:
+    """Whether the write changes what is remembered on the workload, and restarts nothing."""
+    old, new = (((review[side] or {}).get("metadata", {}).get("annotations") or {}).get(OUTCOME) for side in ("oldObject", "object"))
+    return old != new and not is_restart(review)
+
+
+def is_eviction(review: Review) -> bool:
+    return bool(review.get("subResource") == "eviction")
+
+
 def _configuration(name: str, namespace: str, port: int, authority: bytes) -> dict[str, Any]:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -55,7 +75,10 @@ def _configuration(name: str, namespace: str, port: int, authority: bytes) -> di
                 "timeoutSeconds": 20,
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},
-                "rules": [{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE", "CREATE"], "resources": ["deployments"]}],
+                "rules": [
+                    {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE", "CREATE"], "resources": ["deployments"]},
+                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]},
+                ],
             }
         ],
     }
@@ -90,7 +113,8 @@ def _handler(decide: Callable[[Review], Verdict]) -> type[BaseHTTPRequestHandler
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(OSError):  # the API server may have been killed meanwhile
+                self.wfile.write(body)
 
         def log_message(self, *_args: Any) -> None:
             pass

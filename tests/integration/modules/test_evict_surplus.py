@@ -16,7 +16,7 @@ import pytest
 
 from lab.audit import AuditEvent
 from lab.cluster import Cluster
-from tests.integration.modules.admission_webhook import Review, deployment_webhook
+from tests.integration.modules.admission_webhook import Review, admission_webhook
 from tests.integration.modules.module_process import Modules, result_of
 from tests.integration.workloads import (
     OUTCOME,
@@ -278,7 +278,7 @@ def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, module
 
     mark = cluster.audit().mark()
     try:
-        with deployment_webhook(cluster, "close", namespace, close_the_others):
+        with admission_webhook(cluster, "close", namespace, close_the_others):
             line = evict(modules, web)
     finally:
         cluster.uncordon(*others)

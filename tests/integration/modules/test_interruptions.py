@@ -1,24 +1,20 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to a restart that is disturbed: killed, edited, refused, deleted, or cut off from its API server."""
+"""What happens to a restart that is disturbed: edited, refused, deleted, or not allowed to watch."""
 
 from __future__ import annotations
 
-import signal
 from typing import Any
 
 from lab.cluster import Cluster
-from tests.integration.modules.admission_webhook import Review, deployment_webhook
+from tests.integration.modules.admission_webhook import Review, admission_webhook, is_restart
 from tests.integration.modules.module_process import Modules, result_of
 from tests.integration.workloads import (
-    RESTARTED_AT,
     deployment,
     identity,
-    known_outcome,
     outcome,
     pile_up,
     pod_uids,
-    read,
     restarted_at,
     wait_until,
 )
@@ -33,53 +29,6 @@ def slow_deployment(namespace: str, name: str = "web") -> dict[str, Any]:
     return manifest
 
 
-def is_restart(review: Review) -> bool:
-    old, new = (
-        (review[side] or {}).get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {}).get(RESTARTED_AT)
-        for side in ("oldObject", "object")
-    )
-    return old != new
-
-
-def test_killed_during_the_wait_the_next_run_looks_and_does_not_restart_again(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = slow_deployment(namespace)
-    pile_up(cluster, web)
-    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
-    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    stamp = restarted_at(cluster, web)
-    assert known_outcome(cluster, web)["verdict"] == "pending"
-
-    line = modules.restart(workloads=[identity(web)])["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("skipped", "improved")
-    assert line["reason"].startswith("already_restarted")
-    assert restarted_at(cluster, web) == stamp
-    assert known_outcome(cluster, web)["verdict"] == "improved"
-
-
-def test_killed_while_the_patch_is_in_flight_there_is_one_restart_at_the_end(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = deployment(namespace, "web", 2)
-    pile_up(cluster, web)
-    seen: list[str] = []
-    process = None
-
-    def kill_then_allow(review: Review) -> None:
-        if is_restart(review) and not seen:
-            seen.append(review["uid"])
-            assert process is not None
-            process.send_signal(signal.SIGKILL)
-
-    with deployment_webhook(cluster, "kill", namespace, kill_then_allow):
-        process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
-        process.wait(timeout=60)
-    assert seen
-    modules.restart(workloads=[identity(web)])
-    assert known_outcome(cluster, web)["verdict"] == "improved"
-    restarts = list(cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"])
-    assert len(restarts) == 2, "the first revision and one restart"
-
-
 def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
@@ -92,7 +41,7 @@ def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Clust
 
     audit = cluster.audit()
     mark = audit.mark()
-    with deployment_webhook(cluster, "touch", namespace, touch_first):
+    with admission_webhook(cluster, "touch", namespace, touch_first):
         line = modules.restart(workloads=[identity(web)])["workloads"][0]
     assert (line["action"], line["verdict"]) == ("restarted", "improved")
     codes = [event.code for event in audit.events(since=mark, user_agent="onprem.kube_scheduling", verb="patch", resource="deployments")]
@@ -109,7 +58,7 @@ def test_an_edit_in_between_wins_and_the_restart_is_skipped(cluster: Cluster, mo
             edited.append(review["uid"])
             cluster.kubectl("set", "image", "deployment/web", "-n", namespace, "main=registry.k8s.io/pause:3.9")
 
-    with deployment_webhook(cluster, "edit", namespace, edit_first):
+    with admission_webhook(cluster, "edit", namespace, edit_first):
         result = modules.restart(workloads=[identity(web)])
     line = result["workloads"][0]
     assert (line["action"], line["reason"].partition(":")[0]) == ("skipped", "changed_meanwhile")
@@ -120,7 +69,7 @@ def test_a_webhook_that_refuses_fails_the_task_with_its_words(cluster: Cluster, 
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     pods = pod_uids(cluster, web)
-    with deployment_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
+    with admission_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
         result = modules.restart(workloads=[identity(web)])
     assert result["failed"] and "frozen until Monday" in result["workloads"][0]["reason"]
     assert f"deployments {namespace}/web" in result["msg"]
@@ -146,18 +95,6 @@ def test_a_workload_deleted_during_its_rollout_is_reported(cluster: Cluster, mod
     result = result_of(process)
     assert result["failed"] and result["workloads"][0]["action"] == "failed"
     assert "web" in result["workloads"][0]["reason"]
-
-
-def test_an_api_server_that_comes_back_costs_time_only(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = slow_deployment(namespace)
-    pile_up(cluster, web)
-    process = modules.start("k8s_rollout_restart", workloads=[identity(web)])
-    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
-    cluster.kill("kube-apiserver")
-    cluster.start("kube-apiserver")
-    line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("restarted", "improved"), line
-    assert read(cluster, web)["status"]["readyReplicas"] == 2
 
 
 def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -132,12 +132,15 @@ def test_what_changed_before_the_first_write_is_judged_anew() -> None:
     assert not api.tried
 
 
-def test_a_patch_whose_answer_was_lost_is_not_repeated() -> None:
+@pytest.mark.parametrize("answers_lost", [True, False])
+def test_an_equal_restart_is_ours_only_if_an_answer_was_lost(answers_lost: bool) -> None:
     def got_through(workload: Json) -> None:
         workload["metadata"].setdefault("annotations", {}).update(written["metadata"]["annotations"])
+        workload["spec"]["template"]["metadata"]["annotations"] = written["spec"]["template"]["metadata"]["annotations"]
 
-    first, api = write(web(3))
-    assert first is not None
+    _first, api = write(web(3))
     (written,) = api.patches
-    again, api = write(web(3), got_through)
-    assert again is not None and not api.patches
+    snapshot = web(3).snapshot()
+    api = FakeApi(web(3), now=NOW, meddlers=[got_through], answers_lost=answers_lost)
+    again = write_restart(api, snapshot.workloads()[0], DECISION, snapshot, RestartOptions())
+    assert (again is not None) == answers_lost and not api.patches

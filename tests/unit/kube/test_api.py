@@ -129,11 +129,15 @@ def test_what_would_not_go_away_is_not_repeated(code, kind):
     assert len(transport.asked) == 1
 
 
-def test_a_patch_whose_answer_was_lost_is_repeated_under_its_guard():
-    api, transport, _clock = api_with(UnreachableError("lost"), status(409))
-    with pytest.raises(ConflictError):
+@pytest.mark.parametrize(
+    ("first", "repeated"), [(UnreachableError("lost"), True), (status(504), True), (status(429), False)], ids=["lost", "504", "429"]
+)
+def test_a_patch_without_an_answer_is_repeated_under_its_guard(first: Exception, repeated: bool):
+    api, transport, _clock = api_with(first, status(409))
+    with pytest.raises(ConflictError) as caught:
         api.merge_patch(DEPLOYMENTS, "app", "web", {"metadata": {"resourceVersion": "1"}})
     assert [asked["method"] for asked in transport.asked] == ["patch", "patch"]
+    assert caught.value.repeated is repeated, "whether the change may be its own"
 
 
 def test_an_event_is_never_written_twice():

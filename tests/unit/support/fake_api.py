@@ -23,13 +23,14 @@ class FakeApi(KubeApi):
     """A ``KubeApi`` without a server, on the objects of a ClusterBuilder and the clock ``now``.
 
     ``meddlers`` change the object just before the next patches, one each, so that these meet a conflict. Patches that got through are
-    kept in ``patches``, the names of listed resources in ``listed``.
+    kept in ``patches``, the names of listed resources in ``listed``. ``answers_lost``: what meets a conflict had been sent before.
     """
 
-    def __init__(self, cluster: ClusterBuilder, *, now: float, meddlers: t.Sequence[Meddler] = ()) -> None:
+    def __init__(self, cluster: ClusterBuilder, *, now: float, meddlers: t.Sequence[Meddler] = (), answers_lost: bool = False) -> None:
         self._cluster = cluster
         self._now = now
         self._meddlers = list(meddlers)
+        self._answers_lost = answers_lost
         self._objects = {
             (workload.kind, workload.metadata.name): json.loads(encode_json(workload))
             for workload in (*cluster.deployments, *cluster.stateful_sets)
@@ -69,7 +70,9 @@ class FakeApi(KubeApi):
             self._meddlers.pop(0)(kept)
             kept["metadata"]["resourceVersion"] = f"{self.tried}"
         if patch["metadata"].get("resourceVersion", "") != kept["metadata"].get("resourceVersion", ""):
-            raise ConflictError(f"cannot patch {name}", status=409)
+            conflict = ConflictError(f"cannot patch {name}", status=409)
+            conflict.repeated = self._answers_lost
+            raise conflict
         self.patches.append(patch)
         changed = _merged(kept, patch)
         if not dry_run:

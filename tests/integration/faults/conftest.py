@@ -1,0 +1,43 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Clusters that may be broken, with so many pods that a list of them takes two pages."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from lab.cluster import Cluster
+from lab.kwok_request import FLAVOURS
+from lab.pytest_fixtures import ClusterFactory
+from tests.integration.faults.crowd import load_crowd
+
+OVERLOAD = FLAVOURS["overload"]
+# An API server that gives up on a request as soon as this, and that has no memory of its own for the next page of a list.
+IMPATIENT = dataclasses.replace(
+    OVERLOAD,
+    name="impatient",
+    api_server_args=(*OVERLOAD.api_server_args, ("request-timeout", "3s"), ("feature-gates", "ListFromCacheSnapshot=false")),
+)
+
+
+@pytest.fixture(scope="module")
+def crowded(lab_cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, with a crowd."""
+    namespace = load_crowd(lab_cluster)
+    yield lab_cluster
+    lab_cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods")
+
+
+@pytest.fixture(scope="module")
+def impatient(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
+    """A cluster with a crowd, the limits of flavour overload, and an API server that gives up after three seconds."""
+    FLAVOURS[IMPATIENT.name] = IMPATIENT
+    cluster = fresh_module_cluster(flavour=IMPATIENT.name)
+    for manifest in OVERLOAD.manifests():
+        cluster.apply(manifest)
+    load_crowd(cluster)
+    yield cluster
+    del FLAVOURS[IMPATIENT.name]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What is heard, over a real socket, of a server that breaks off, stays silent, or is not the one it should be."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import threading
+import typing as t
+
+import pytest
+import trustme
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import transport
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import Target, UnreachableError, UntrustedError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
+from kubernetes import client, dynamic
+
+Answer = t.Callable[[socket.socket], None]
+
+
+@contextlib.contextmanager
+def server(answer: Answer) -> t.Iterator[int]:
+    """The port of a server that lets ``answer`` deal with each connection, and closes it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _address = listener.accept()
+                with contextlib.suppress(OSError), connection:
+                    answer(connection)
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.close()
+
+
+def transport_to(address: str, authority: str | None = None) -> Transport:
+    configuration = client.Configuration()
+    configuration.host, configuration.ssl_ca_cert = address, authority
+    return Transport(dynamic.DynamicClient(client.ApiClient(configuration), discoverer=lambda *_args: None), user_agent="test")
+
+
+def read(address: str, authority: str | None = None) -> bytes:
+    return transport_to(address, authority).request("get", "/api", verb="get", target=Target("it"))
+
+
+def hear(connection: socket.socket) -> None:
+    connection.recv(65536)
+
+
+def promise_more(connection: socket.socket) -> None:
+    hear(connection)
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "answer"),
+    [
+        pytest.param("https", lambda _connection: None, id="at once"),
+        pytest.param("https", hear, id="in the handshake"),
+        pytest.param("http", hear, id="without an answer"),
+        pytest.param("http", promise_more, id="in the middle of the answer"),
+    ],
+)
+def test_a_connection_that_breaks_off_may_be_tried_again(scheme: str, answer: Answer) -> None:
+    with server(answer) as port, pytest.raises(UnreachableError) as caught:
+        read(f"{scheme}://127.0.0.1:{port}")
+    assert not isinstance(caught.value, UntrustedError)
+
+
+def test_a_server_that_stays_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+
+    def stay_silent(_connection: socket.socket) -> None:
+        over.wait()
+
+    monkeypatch.setattr(transport, "READ_TIMEOUT_S", 0.1)
+    with server(stay_silent) as port, pytest.raises(UnreachableError, match="timed out"):
+        read(f"http://127.0.0.1:{port}")
+    over.set()
+
+
+def test_a_certificate_of_somebody_else_is_not_tried_again(tmp_path: t.Any) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    path = tmp_path / "ca"
+    trustme.CA().cert_pem.write_to_path(str(path))
+    with server(lambda connection: context.wrap_socket(connection, server_side=True).close()) as port, pytest.raises(UntrustedError):
+        read(f"https://127.0.0.1:{port}", str(path))
