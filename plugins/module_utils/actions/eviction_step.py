@@ -55,6 +55,9 @@ class _Step:
     def has_ended(self) -> bool:
         return True
 
+    def assume(self, look: Look) -> None:
+        """The pod that goes is seen at once, and what comes in its place soon after."""
+
     def wait(self) -> None:
         """Nothing to wait for."""
 

@@ -26,6 +26,7 @@ class Look:
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
         self.snapshot = snapshot
+        self._predicts = predict
         self._topology_keys = options.topology_keys
         check_options = CheckOptions(
             namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew, predict=predict
@@ -50,8 +51,8 @@ class Look:
         return self._checker.placement
 
     def assume_restarted(self, line: WorkloadReport) -> None:
-        """The workload's replicas go where its prediction has them."""
-        if line.prediction is not None:
+        """The workload's replicas go where a prediction of its restart has them."""
+        if self._predicts:
             self._checker.assume_restarted(line)
 
     def assume_moved(self, move: Move) -> None:

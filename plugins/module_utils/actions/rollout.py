@@ -105,6 +105,11 @@ class _Rollout:
     def to_look_at(self) -> bool:
         return self._progress is not None and (self._progress.state != DONE or self._options.verify_spread)
 
+    def assume(self, look: Look) -> None:
+        line = look.line(self.result.target)
+        if line is not None:
+            look.assume_restarted(line)
+
     def wait(self) -> None:
         if not self._options.wait or not self.under_way:
             return

@@ -53,24 +53,23 @@ class _Batches:
         self._options = options
         self._targets = targets
         self._results = {target: RestartResult(target) for target in targets}
-        self._budgets = BudgetsAtStake(may_wait=options.wait)
+        self._budgets = BudgetsAtStake()
         self._ways: dict[str, Way] = {
             ROLLOUT: RolloutWay(api, options, self._budgets),
             EVICT_SURPLUS: EvictionWay(api, options, self._budgets),
         }
         self._way_of: dict[Target, Way] = {}
+        self._unfinished: list[Run] = []
         self._now: Look
 
     def run(self) -> list[RestartResult]:
-        self._now = Look.at(self._api, self._targets, self._options)
+        self._now = self._look()
         check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
         waiting = list(self._targets)
         while waiting:
             batch, waiting = self._begin_batch(waiting)
             self._wait(batch)
-            for run in batch if self._options.wait else ():
-                target = run.result.target
-                (self._budgets.ended if run.has_ended else self._budgets.left_unfinished)(target)
+            self._note_ends(batch)
             try:
                 # What was begun is finished before anything else is begun.
                 waiting = [*self._look_again(batch, last=not waiting), *waiting]
@@ -102,13 +101,28 @@ class _Batches:
             for _done in pool.map(lambda run: run.wait(), under_way):
                 pass
 
+    def _note_ends(self, batch: Sequence[Run]) -> None:
+        """What has not ended is not waited for any longer, but still takes from its budgets and will take up room."""
+        for run in batch:
+            if run.has_ended:
+                self._budgets.ended(run.result.target)
+            else:
+                self._budgets.left_unfinished(run.result.target)
+                self._unfinished.append(run)
+
+    def _look(self, *, pods_everywhere: bool = True) -> Look:
+        look = Look.at(self._api, self._targets, self._options, pods_everywhere=pods_everywhere)
+        for run in self._unfinished:
+            run.assume(look)
+        return look
+
     def _look_again(self, batch: Sequence[Run], *, last: bool) -> list[Target]:
         """See what came of the batch; the next one is decided on what is seen now. Returns the targets that want another step."""
         if not batch or (last and not any(run.to_look_at for run in batch)):
             return []
         # After the last step no room on nodes is needed any more, only where the replicas of these namespaces are.
         everywhere = not last or any(run.may_go_on for run in batch)
-        self._now = Look.at(self._api, self._targets, self._options, pods_everywhere=everywhere)
+        self._now = self._look(pods_everywhere=everywhere)
         return [run.result.target for run in batch if run.finish(self._now)]
 
     def _break_off(self, batch: Sequence[Run], waiting: Sequence[Target], error: KubeError) -> None:
@@ -150,7 +164,7 @@ class _Batches:
             except StaleJudgementError:
                 if not alone:
                     raise
-                self._now = Look.at(self._api, self._targets, self._options)
+                self._now = self._look()
         result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
         return None
 

@@ -35,6 +35,9 @@ class Run(t.Protocol):
     def may_go_on(self) -> bool:
         """Another step may follow, which needs a look at all that takes up room."""
 
+    def assume(self, look: Look) -> None:
+        """Count on a later look with what was begun and cannot be seen there yet."""
+
     def wait(self) -> None:
         """Wait for its end, if the options say so; what goes wrong is in the result."""
 
@@ -59,16 +62,15 @@ class SharedBudgetError(Exception):
 class BudgetsAtStake:
     """The budgets from which something that is under way may take healthy pods: two losses at a time were never asked of them."""
 
-    def __init__(self, *, may_wait: bool) -> None:
+    def __init__(self) -> None:
         self._held: dict[Target, BudgetNames] = {}
         self._unfinished: set[Target] = set()
-        self._may_wait = may_wait
 
     def conflict(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
         """Why nothing that takes from ``names`` may be begun for the target; raises SharedBudgetError where waiting helps."""
         others = [(other, sorted(held & names)[0]) for other, held in self._held.items() if other != target and held & names]
         for other, (_namespace, budget) in others:
-            if other in self._unfinished or not self._may_wait:
+            if other in self._unfinished:
                 text = f"{other}, which shares PodDisruptionBudget {budget}, was begun before and has not ended; run again"
                 return Reason("budget", text)
         if others:
