@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ..kube.api import KubeApi
 from ..kube.errors import ConflictError, KubeError
 from ..kube.events import workload_event
@@ -30,8 +32,11 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> tuple
     evicted a pod since.
     """
     metadata, resource = judged.metadata, WORKLOADS[judged.kind]
+    unanswered: t.Optional[Outcome] = None
     for _attempt in range(CONFLICT_RETRIES):
         live: Workload = api.get(resource, metadata.namespace, metadata.name)
+        if unanswered is not None and read_outcome(live.metadata.annotations) == unanswered:
+            return live, unanswered  # it had got through, only the answer was lost
         if live.metadata.uid != metadata.uid or live.metadata.deletion_timestamp is not None:
             raise StaleJudgementError
         if encode_json(live.spec) != encode_json(judged.spec) or read_outcome(live.metadata.annotations) != read_outcome(
@@ -42,8 +47,8 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> tuple
         try:
             patched = api.merge_patch(resource, metadata.namespace, metadata.name, outcome_patch(live, written, OUTCOME_ANNOTATION))
             return patched, written
-        except ConflictError:
-            continue
+        except ConflictError as error:
+            unanswered = written if error.repeated else None
     raise StaleJudgementError
 
 
@@ -65,10 +70,13 @@ def settle(api: KubeApi, result: RestartResult, workload: Workload, snapshot: Cl
 def _remember(api: KubeApi, workload: Workload, verdict: str, snapshot: ClusterSnapshot, *, settled: bool) -> Workload:
     """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
     metadata, resource = workload.metadata, WORKLOADS[workload.kind]
+    unanswered: t.Optional[Outcome] = None
     try:
         for _attempt in range(CONFLICT_RETRIES):
             live: Workload = api.get(resource, metadata.namespace, metadata.name)
             pending = read_outcome(live.metadata.annotations)
+            if unanswered is not None and pending == unanswered:
+                return live  # as above
             if pending is None or not (made_current_revision(live, pending, snapshot) or is_eviction(live, pending, snapshot)):
                 raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
             outcome = replace(
@@ -80,8 +88,8 @@ def _remember(api: KubeApi, workload: Workload, verdict: str, snapshot: ClusterS
             try:
                 api.merge_patch(resource, metadata.namespace, metadata.name, outcome_patch(live, outcome, OUTCOME_ANNOTATION))
                 return live
-            except ConflictError:
-                continue
+            except ConflictError as error:
+                unanswered = outcome if error.repeated else None
     except KubeError as error:
         raise _NotRememberedError(f"the outcome of {workload} stays pending until the next run: {error}") from error
     raise _NotRememberedError(f"{workload} kept changing: the outcome stays pending until the next run")
