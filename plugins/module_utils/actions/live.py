@@ -37,19 +37,26 @@ def read_live(api: KubeApi, workload: Workload) -> Live:
     return Live(resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template))
 
 
-def patch_live(api: KubeApi, workload: Workload, patch_for: t.Callable[[Live], dict[str, t.Any]]) -> Live:
-    """Read the workload and patch it as ``patch_for`` wants after what was read; both again after a conflict. Returns what was read.
+def annotate_live(api: KubeApi, workload: Workload, annotations_for: t.Callable[[Live], dict[str, str]]) -> Live:
+    """Read the workload and give it the annotations that ``annotations_for`` wants after what was read; both again after a conflict.
 
-    ``patch_for`` raises where nothing may be written any more. Raises ConflictError where the workload keeps changing, and what
-    ``KubeApi.merge_patch`` raises.
+    ``annotations_for`` raises where nothing may be written any more. Returns what was read last. Raises ConflictError where the workload
+    keeps changing, and what ``KubeApi.merge_patch`` raises.
     """
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    unanswered: t.Optional[dict[str, str]] = None
     for left in reversed(range(CONFLICT_RETRIES)):
         live = read_live(api, workload)
+        now = live.workload.metadata
+        if unanswered is not None and unanswered.items() <= (now.annotations or {}).items():
+            return live  # it had got through, only the answer was lost
+        wanted = annotations_for(live)
+        patch = {"metadata": {"resourceVersion": now.resource_version, "annotations": wanted}}
         try:
-            api.merge_patch(resource, metadata.namespace, metadata.name, patch_for(live))
+            api.merge_patch(resource, metadata.namespace, metadata.name, patch)
             return live
-        except ConflictError:
+        except ConflictError as error:
+            unanswered = wanted if error.repeated else None
             if not left:
                 raise
     raise AssertionError("unreachable")

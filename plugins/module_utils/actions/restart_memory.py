@@ -15,8 +15,7 @@ from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import replace
 from ..spread.remembered import is_eviction, made_current_revision
-from ..spread.restart_plan import outcome_patch
-from .live import Live, patch_live
+from .live import Live, annotate_live
 from .restart_result import FAILED_ACTION, RestartResult
 from .restart_write import StaleJudgementError, new_time
 
@@ -41,7 +40,7 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remem
     metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
     written = outcome
 
-    def patch_for(live: Live) -> dict[str, t.Any]:
+    def annotations_for(live: Live) -> dict[str, str]:
         nonlocal written
         now = live.workload.metadata
         if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
@@ -49,10 +48,10 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remem
         if read_outcome(now.annotations) != known:
             raise StaleJudgementError
         written = replace(outcome, time=format_time(new_time(api.now_s(), live.workload)))
-        return outcome_patch(live.workload, written, OUTCOME_ANNOTATION)
+        return {OUTCOME_ANNOTATION: written.to_annotation()}
 
     try:
-        live = patch_live(api, judged, patch_for)
+        live = annotate_live(api, judged, annotations_for)
     except ConflictError as error:
         raise StaleJudgementError from error
     return Remembered(written, live.template)
@@ -86,35 +85,25 @@ def _remember(
     api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool
 ) -> Workload:
     """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
-    written: t.Optional[Outcome] = None
 
-    def patch_for(live: Live) -> dict[str, t.Any]:
-        nonlocal written
+    def annotations_for(live: Live) -> dict[str, str]:
         found = read_outcome(live.workload.metadata.annotations)
-        if written is not None and found == written:
-            raise _WrittenAlready  # only the answer to the patch was lost
-        if (
-            found is None
-            or found != pending
-            or not (made_current_revision(live.workload, found, snapshot) or is_eviction(live.workload, found, snapshot))
-        ):
+        if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
         attempts = 0 if verdict == IMPROVED and settled else found.attempts
-        written = replace(found, attempts=attempts, verdict=verdict, revision=snapshot.revision(live.workload))
-        return outcome_patch(live.workload, written, OUTCOME_ANNOTATION)
+        outcome = replace(found, attempts=attempts, verdict=verdict, revision=snapshot.revision(live.workload))
+        return {OUTCOME_ANNOTATION: outcome.to_annotation()}
 
     try:
-        return patch_live(api, workload, patch_for).workload
-    except _WrittenAlready:
-        return workload
+        return annotate_live(api, workload, annotations_for).workload
     except ConflictError as error:
         raise _NotRememberedError(f"{workload} kept changing: the outcome stays pending until the next run") from error
     except KubeError as error:
         raise _NotRememberedError(f"the outcome of {workload} stays pending until the next run: {error}") from error
 
 
-class _WrittenAlready(Exception):
-    """The workload carries already what was to be written."""
+def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    return made_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
 
 
 def tell(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:

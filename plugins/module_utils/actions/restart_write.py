@@ -9,7 +9,7 @@ import typing as t
 from ..kube.api import KubeApi
 from ..kube.errors import ConflictError
 from ..kube.resources import WORKLOADS
-from ..memory.outcome import OUTCOME_ANNOTATION, PENDING, make_outcome, read_outcome
+from ..memory.outcome import PENDING, make_outcome, read_outcome
 from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
@@ -43,7 +43,7 @@ def write_restart(
         eligible=decision.eligible,
     )
     for _attempt in range(CONFLICT_RETRIES):
-        patch = restart_patch(live, outcome, OUTCOME_ANNOTATION)
+        patch = restart_patch(live, outcome)
         try:
             patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
             return patched
