@@ -24,7 +24,7 @@ Copyright: onprem.kube_scheduling contributors
 `make bench` measures whole processes on simulated clusters (a real API server and etcd) and writes this page. Only ratios of one run
 can be compared: cluster and client share the machine's cores.
 
-Pods are stored as their controllers would have left them, and then nothing but the API server, etcd and kwok runs. One Deployment in
+Pods are stored as their controllers would have left them, and then nothing but the API server and etcd runs. One Deployment in
 {collapsed_every} is piled up on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
 spread constraint by zone (DoNotSchedule), one a required pod affinity by zone to another Deployment, and one a bound claim whose volume
 half of the zones can reach.
