@@ -54,6 +54,10 @@ BROKEN_OFF = "EOF occurred"
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
 
+# Servers compress answers above 128 KiB to about a tenth. Where the network is no bottleneck it still spares time on both sides, because
+# a large answer otherwise comes in TLS records of 4 KiB, each of which costs more than unpacking what it holds.
+HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+
 Query = Sequence[tuple[str, str]]
 
 MISSHAPEN: tuple[type[Exception], ...] = (AttributeError, KeyError, TypeError)
@@ -141,7 +145,7 @@ class Transport:
                 path,
                 body=body,
                 query_params=list(query),
-                header_params={"Accept": "application/json"},
+                header_params=HEADERS,
                 content_type=content_type,
                 serialize=False,
                 _request_timeout=(CONNECT_TIMEOUT_S, read_timeout_s),
