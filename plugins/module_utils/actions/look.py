@@ -13,7 +13,7 @@ from ..model.snapshot import ClusterSnapshot
 from ..scheduling.placement import Placement
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution, Topology
-from ..spread.restart_plan import EVICT_SURPLUS, RestartOptions
+from ..spread.restart_plan import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ..spread.surplus import Move
 from .restart_result import Target
 
@@ -21,7 +21,7 @@ from .restart_result import Target
 class Look:
     """What is decided one after the other on one look counts with what was begun on it before: see ``assume_restarted``, ``assume_moved``.
 
-    With ``pods_everywhere`` false when it was read, it knows no room on nodes.
+    The room on nodes is known only where it is asked for.
     """
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
@@ -37,11 +37,16 @@ class Look:
         }
 
     @classmethod
-    def at(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, pods_everywhere: bool = True) -> Look:
-        """A fresh look at the namespaces and kinds of the targets. Raises KubeError where nothing can be read."""
+    def at(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, last: bool = False) -> Look:
+        """A fresh look at the namespaces and kinds of the targets. Raises KubeError where nothing can be read.
+
+        ``last``: nothing will be begun on it, so that only the replicas themselves matter.
+        """
+        # What a restart gains depends on the room on nodes, which all pods take up. Whether it does harm does not.
+        pods_everywhere = not last and (options.only_if_helps or options.strategy != ROLLOUT)
         namespaces = sorted({target.namespace for target in targets})
         kinds = sorted({target.kind for target in targets})
-        snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere)
+        snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere, for_moves=not last)
         predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)
 

@@ -110,8 +110,8 @@ class _Batches:
                 self._budgets.left_unfinished(run.result.target)
                 self._unfinished.append(run)
 
-    def _look(self, *, pods_everywhere: bool = True) -> Look:
-        look = Look.at(self._api, self._targets, self._options, pods_everywhere=pods_everywhere)
+    def _look(self, *, last: bool = False) -> Look:
+        look = Look.at(self._api, self._targets, self._options, last=last)
         for run in self._unfinished:
             run.assume(look)
         return look
@@ -120,9 +120,7 @@ class _Batches:
         """See what came of the batch; the next one is decided on what is seen now. Returns the targets that want another step."""
         if not batch or (last and not any(run.to_look_at for run in batch)):
             return []
-        # After the last step no room on nodes is needed any more, only where the replicas of these namespaces are.
-        everywhere = not last or any(run.may_go_on for run in batch)
-        self._now = self._look(pods_everywhere=everywhere)
+        self._now = self._look(last=last and not any(run.may_go_on for run in batch))
         return [run.result.target for run in batch if run.finish(self._now)]
 
     def _break_off(self, batch: Sequence[Run], waiting: Sequence[Target], error: KubeError) -> None:

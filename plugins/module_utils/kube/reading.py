@@ -26,6 +26,7 @@ def read_snapshot(
     label_selector: str = "",
     pods_everywhere: bool = True,
     pending_pods: bool = False,
+    for_moves: bool = True,
 ) -> ClusterSnapshot:
     """Read nodes, pods, workloads and what bounds their restart.
 
@@ -33,7 +34,7 @@ def read_snapshot(
     because they take up room on the nodes, unless ``pods_everywhere`` is false. What is forbidden is named in
     ``snapshot.skipped``; forbidden nodes end the read, since nothing can be judged without them. Claims and storage are read only where
     a workload mounts a claim, or with ``pending_pods`` a pod that has no node yet; device classes where one asks for an extended
-    resource.
+    resource. Without ``for_moves`` quotas, autoscalers and limit ranges are left out, which only matter for what is yet to be done.
 
     Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
     """
@@ -41,15 +42,19 @@ def read_snapshot(
     collecting = gc.isenabled()
     gc.disable()
     try:
-        return _Reader(api, namespaces, label_selector, pods_everywhere=pods_everywhere).snapshot(kinds, pending_pods=pending_pods)
+        reader = _Reader(api, namespaces, label_selector, pods_everywhere=pods_everywhere, for_moves=for_moves)
+        return reader.snapshot(kinds, pending_pods=pending_pods)
     finally:
         if collecting:
             gc.enable()
 
 
 class _Reader:
-    def __init__(self, api: KubeApi, namespaces: t.Optional[Sequence[str]], label_selector: str, *, pods_everywhere: bool) -> None:
+    def __init__(
+        self, api: KubeApi, namespaces: t.Optional[Sequence[str]], label_selector: str, *, pods_everywhere: bool, for_moves: bool
+    ) -> None:
         self._api = api
+        self._for_moves = for_moves
         self._pods_everywhere = pods_everywhere
         self._label_selector = label_selector
         self._wanted = None if namespaces is None else sorted(set(namespaces))
@@ -75,11 +80,11 @@ class _Reader:
             replica_sets=self._in_namespaces(resources.REPLICA_SETS) if "Deployment" in kinds else (),
             stateful_sets=workloads.get("StatefulSet", ()),
             budgets=self._in_namespaces(resources.BUDGETS),
-            quotas=self._in_namespaces(resources.QUOTAS),
-            autoscalers=self._in_namespaces(resources.AUTOSCALERS),
+            quotas=self._for_a_move(resources.QUOTAS),
+            autoscalers=self._for_a_move(resources.AUTOSCALERS),
             claims=claims,
             storage=storage,
-            limit_ranges=self._in_namespaces(resources.LIMIT_RANGES),
+            limit_ranges=self._for_a_move(resources.LIMIT_RANGES),
             device_classes=self._device_classes() if any(map(extended_resources, asking)) else (),
             skipped=self._skipped,
             read_at_s=self._api.now_s(),
@@ -170,6 +175,9 @@ class _Reader:
             except ForbiddenError:
                 pass  # perhaps some of the namespaces can be read one by one
         return [item for namespace in self._scope() for item in self._one_namespace(resource, namespace, label_selector)]
+
+    def _for_a_move(self, resource: Resource) -> list[t.Any]:
+        return self._in_namespaces(resource) if self._for_moves else []
 
     def _scope(self) -> list[str]:
         if self._wanted is None:
