@@ -85,7 +85,7 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-bench: lab-binaries ## measure the spread check on 5,000 nodes and 20,000 pods; prints ratios
+bench: lab-binaries ## measure the spread check on 5,000 nodes with 20,000 and 100,000 pods; writes docs/benchmarks.md
 	@$(PYTHON) -m tests.bench
 
 soak: lab-binaries ## long random runs: 200,000 decisions compared with the real scheduler

@@ -54,6 +54,16 @@ def load(etcd_address: str, objects: Iterable[dict[str, Any]]) -> int:
     return count
 
 
+def unload(etcd_address: str, kind: str, namespace: str) -> None:
+    """Remove all objects of a kind from a namespace, at once."""
+    etcd = Etcd(etcd_address)
+    try:
+        prefix = f"/registry/{STORED_AS[kind]}/{namespace}"
+        etcd.call("kv/deleterange", {"key": _base64(f"{prefix}/"), "range_end": _base64(f"{prefix}0")})  # 0 comes after /
+    finally:
+        etcd.close()
+
+
 def _entry(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Key and stored form of one object."""
     kind, metadata = item.get("kind", ""), item["metadata"]

@@ -203,6 +203,10 @@ class Cluster:
         """Write thousands of valid objects straight into etcd, see `lab.bulk`; returns how many they were."""
         return bulk.load(self._component("etcd").health_address, objects)
 
+    def bulk_unload(self, kind: str, namespace: str) -> None:
+        """Remove what `bulk_load` has stored of a kind in a namespace, see `lab.bulk`."""
+        bulk.unload(self._component("etcd").health_address, kind, namespace)
+
     def compact(self) -> int:
         """Let continue tokens and resource versions expire, see `lab.etcd.compact`.
 

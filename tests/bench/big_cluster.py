@@ -179,7 +179,7 @@ def _pod_spec(name: str) -> dict[str, Any]:
 
 def _managed_fields() -> list[dict[str, Any]]:
     """As large as the entries of a controller and a kubelet, which every real list carries."""
-    fields = {f"f:field-{number}": {"f:inner": {}, "f:other": {".": {}, "f:leaf": {}}} for number in range(16)}
+    fields: dict[str, Any] = {f"f:field-{number}": {"f:inner": {}, "f:other": {".": {}, "f:leaf": {}}} for number in range(16)}
     entry = {
         "apiVersion": "v1",
         "fieldsType": "FieldsV1",

@@ -24,7 +24,7 @@ Copyright: onprem.kube_scheduling contributors
 `make bench` measures whole processes on simulated clusters (a real API server and etcd) and writes this page. Only ratios of one run
 can be compared: cluster and client share the machine's cores.
 
-Pods are stored as their controllers would have left them, and then nothing but the API server, etcd and kwok runs. One Deployment in
+Pods are stored as their controllers would have left them, and then nothing but the API server and etcd runs. One Deployment in
 {collapsed_every} is piled up on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
 spread constraint by zone (DoNotSchedule), one a required pod affinity by zone to another Deployment, and one a bound claim whose volume
 half of the zones can reach.
@@ -115,7 +115,7 @@ def _processes(size: Measured) -> str:
         "",
         f"{size.original_process.memory:.0f}",
     ))  # fmt: skip
-    header = (f"medians of {size.runs} runs in turn", "wall s", "× floor", "cpu s", "peak MB")
+    header = (f"{size.runs} runs in turn, medians", "wall s", "× floor", "cpu s", "peak MB")
     return _table(header, rows)
 
 
@@ -123,9 +123,10 @@ def _findings(size: Measured) -> str:
     """What the programs found, so that nobody is measured idling."""
     evicted = sum(size.evictions.values())
     return (
-        f"Of {size.piled_up} piled-up Deployments k8s_spread_check finds {size.collapsed}, {size.restartable} of them restartable. "
-        f"The descheduler would evict {evicted} pods of {len(size.evictions)} Deployments, all replicas but one of each. (A dry run works "
-        "on a copy of the cluster and begins before that is whole, so it misses what lies on the nodes that it looks at first.)"
+        f"Of {size.piled_up} piled-up Deployments k8s_spread_check finds {size.collapsed}, {size.restartable} of them restartable.\n"
+        f"The descheduler would evict {evicted} pods of {len(size.evictions)} Deployments: of each that it finds, all replicas on the node "
+        f"but one are duplicates, which makes {big_cluster.REPLICAS - 1}. (Its dry\nrun works on a copy of the cluster and begins before "
+        "that is whole, so it misses what lies on the nodes that it looks at first.)"
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.errors import BudgetError, SeveralBudgetsError
+from ..kube.errors import ApiError, BudgetError, ConflictError, NotFoundError, SeveralBudgetsError, UnreachableError
 from ..memory.outcome import PENDING
 from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
@@ -19,9 +19,10 @@ from ..spread.eviction_plan import WAIT, EvictionDecision, decide_eviction, plan
 from ..spread.guard import budgets_of
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
-from .eviction_step import Attempt, Eviction, conclude, refusal, then
+from .eviction_attempt import Attempt, budget_refusal
+from .eviction_step import Replacement, TurnedDown, Vanished
 from .look import Look
-from .restart_memory import remember_eviction
+from .restart_memory import remember_eviction, tell
 from .restart_result import EVICTED, REFUSED, SKIPPED, EvictedPod, RestartResult, Target
 from .way import BudgetsAtStake, Run
 
@@ -36,71 +37,94 @@ class EvictionWay:
         self._attempts: dict[Target, Attempt] = {}
 
     def begin(self, line: WorkloadReport, look: Look, result: RestartResult) -> t.Optional[Run]:
-        """Decide on the next step of the workload; the eviction itself is made by the run's ``wait``."""
-        attempt = self._attempts.get(result.target)
-        if attempt is None or attempt.outcome is None:
+        """Decide on the next step of the workload and, if it is an eviction, ask for it at once."""
+        attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, None)
+        if attempt.outcome is None:
             result.before = listed_by_key(line.distributions)
-        ours = attempt.outcome if attempt is not None else None
-        turned_down = attempt is not None and attempt.turned_down
         decision = decide_eviction(
-            line, look.snapshot, look.placement, self._options, now_s=self._api.now_s(), ours=ours, turned_down=turned_down
+            line,
+            look.snapshot,
+            look.placement,
+            self._options,
+            now_s=self._api.now_s(),
+            ours=attempt.outcome,
+            turned_down=attempt.turned_down,
         )
         if decision.action == WAIT:
-            return self._wait_for_earlier(line, look, decision, result)
+            return self._wait_for_earlier(line, look, decision, attempt)
         if decision.move is None or decision.outcome is None:
-            self._none_left(line, look, decision, result)
+            self._none_left(line, look, decision, attempt)
             return None
-        budgets = {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(line.workload, look.snapshot)}
-        conflict = self._budgets.conflict(result, budgets)
+        budgets = _budgets_of(line, look)
+        conflict = self._budgets.conflict(result.target, budgets)
         if conflict is not None:
-            result.end(REFUSED, conflict)
+            result.stop(REFUSED, conflict)
             return None
         if self._options.dry_run:
             self._plan(line, look, decision, decision.move, result)
             return None
-        workload, written = remember_eviction(self._api, line.workload, decision.outcome)
-        if attempt is None or attempt.outcome is None:
-            attempt = self._attempts[result.target] = Attempt(line)
+        remembered = remember_eviction(self._api, line.workload, decision.outcome)
+        if attempt.outcome is None:
+            attempt.before = line
             result.reason, result.verdict = decision.reason, PENDING
-        attempt.outcome, result.changed = written, True
-        self._budgets.add(budgets)
-        return Eviction(self._api, self._options, result, attempt, workload, look, line, decision.move)
+        attempt.outcome, result.changed = remembered.outcome, True
+        self._attempts[result.target] = attempt
+        self._budgets.begin(result.target, budgets)
+        look.assume_moved(decision.move)
+        return self._evict(decision.move, line, look, attempt, remembered.template)
 
-    def _wait_for_earlier(self, line: WorkloadReport, look: Look, decision: EvictionDecision, result: RestartResult) -> t.Optional[Run]:
+    def _evict(self, move: Move, line: WorkloadReport, look: Look, attempt: Attempt, template: bytes) -> Run:
+        pod = move.pod.metadata
+        try:
+            self._api.evict(pod.namespace, pod.name, uid=pod.uid)
+        except (NotFoundError, ConflictError) as error:
+            return Vanished(self._api, self._options, attempt, error)
+        except (ApiError, UnreachableError) as error:
+            return TurnedDown(self._api, self._options, attempt, move, line, error)
+        attempt.note_eviction(move, line, look)
+        tell(self._api, attempt.result, line.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason}")
+        return Replacement(self._api, self._options, attempt, line.workload, look, template)
+
+    def _wait_for_earlier(self, line: WorkloadReport, look: Look, decision: EvictionDecision, attempt: Attempt) -> t.Optional[Run]:
         """A pod is still away: nothing is evicted before it is back."""
-        attempt = self._attempts.setdefault(result.target, Attempt(None))
+        result = attempt.result
         if attempt.outcome is None:
             result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
         if self._options.dry_run or not self._options.wait:
             return None
-        return Eviction(self._api, self._options, result, attempt, line.workload, look, line, None)
+        self._attempts[result.target] = attempt
+        self._budgets.begin(result.target, _budgets_of(line, look))
+        return Replacement(self._api, self._options, attempt, line.workload, look)
 
-    def _none_left(self, line: WorkloadReport, look: Look, decision: EvictionDecision, result: RestartResult) -> None:
-        attempt = self._attempts.get(result.target)
-        if not result.evicted:
-            result.end(decision.action, decision.reason)
-        elif not decision.even:
-            then(result, decision.reason)
+    def _none_left(self, line: WorkloadReport, look: Look, decision: EvictionDecision, attempt: Attempt) -> None:
+        result = attempt.result
+        if not (result.evicted and decision.even):
+            result.stop(decision.action, decision.reason)
         if not decision.begun:
             # Nothing is remembered, or what is belongs to somebody else by now.
             result.verdict = PENDING if result.evicted else ""
             return
-        if attempt is None or attempt.outcome is None:
+        if attempt.outcome is None:
             result.before = {}
         if self._options.dry_run:
             result.verdict = PENDING
             return
-        before = attempt.before if attempt is not None else None
-        conclude(self._api, self._options, result, line, look, before=before, even=decision.even)
+        attempt.conclude(line, look, even=decision.even)
 
     def _plan(self, line: WorkloadReport, look: Look, decision: EvictionDecision, move: Move, result: RestartResult) -> None:
         """Ask the server whether it would evict the first pod; later ones cannot be asked for, since the first stays."""
         try:
             self._api.evict(move.pod.metadata.namespace, move.pod.metadata.name, uid=move.pod.metadata.uid, dry_run=True)
         except (BudgetError, SeveralBudgetsError) as error:
-            result.end(REFUSED, refusal(error, move, look.snapshot))
+            result.end(REFUSED, budget_refusal(error, move, look.snapshot))
             return
         moves = planned_moves(line, look.snapshot, look.placement, self._options, move)
+        for planned in moves:
+            look.assume_moved(planned)
         result.end(EVICTED, decision.reason)
         result.verdict, result.changed = PENDING, True
         result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]
+
+
+def _budgets_of(line: WorkloadReport, look: Look) -> set[tuple[str, str]]:
+    return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(line.workload, look.snapshot)}

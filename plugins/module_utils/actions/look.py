@@ -14,15 +14,19 @@ from ..scheduling.placement import Placement
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution, Topology
 from ..spread.restart_plan import EVICT_SURPLUS, RestartOptions
+from ..spread.surplus import Move
 from .restart_result import Target
 
 
 class Look:
-    """``placement`` is what runs where; with ``pods_everywhere`` false when it was read, it knows no room on nodes."""
+    """What is decided one after the other on one look counts with what was begun on it before: see ``assume_restarted``, ``assume_moved``.
+
+    With ``pods_everywhere`` false when it was read, it knows no room on nodes.
+    """
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
         self.snapshot = snapshot
-        self.placement = Placement.of(snapshot)
+        self._predicts = predict
         self._topology_keys = options.topology_keys
         check_options = CheckOptions(
             namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew, predict=predict
@@ -40,6 +44,20 @@ class Look:
         snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere)
         predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)
+
+    @property
+    def placement(self) -> Placement:
+        """What runs where, with what was assumed."""
+        return self._checker.placement
+
+    def assume_restarted(self, line: WorkloadReport) -> None:
+        """The workload's replicas go where a prediction of its restart has them."""
+        if self._predicts:
+            self._checker.assume_restarted(line)
+
+    def assume_moved(self, move: Move) -> None:
+        """The replacement of an evicted pod comes to the move's node."""
+        move.play(self.placement)
 
     def line(self, target: Target) -> t.Optional[WorkloadReport]:
         """How the target lies; None where it does not exist or could not be read."""

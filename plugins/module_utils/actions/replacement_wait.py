@@ -8,12 +8,12 @@ import time
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.resources import PODS, WORKLOADS
+from ..kube.resources import PODS
 from ..model.objects import LabelSelector, Pod, Workload
 from ..model.selectors import as_query
-from ..model.wire import encode_json
 from ..spread.eviction_plan import all_available, waiting_for
 from ..spread.rollout_status import FAILED, WAITING, Progress
+from .live import read_live
 from .workload_wait import wait_for_workload, watch_if_allowed
 
 _WATCH_S = 60.0
@@ -25,22 +25,24 @@ def wait_for_replacement(
     *,
     owner: str,
     gone: str,
+    template: t.Optional[bytes],
     timeout_s: float,
     poll_s: float,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> Progress:
     """Wait until all replicas are there, ready and counted as available, and the pod with uid ``gone`` is not.
 
-    ``owner`` is the uid that controls the pods. The state is ``waiting`` after ``timeout_s``, ``failed`` where somebody changed the
-    workload's template. Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
+    ``owner`` is the uid that controls the pods, ``template`` the workload's as the server wrote it when the pod went, None for the one of
+    now. The state is ``waiting`` after ``timeout_s``, ``failed`` where somebody changed the template. Raises NotFoundError if the
+    workload is deleted, and UnreachableError if the API server stays away.
     """
     deadline = clock() + timeout_s
-    resource, metadata = WORKLOADS[workload.kind], workload.metadata
     pods = _Pods(api, workload, owner)
     may_watch = True
     while True:
-        live: Workload = api.get(resource, metadata.namespace, metadata.name)
-        if encode_json(live.spec.template) != encode_json(workload.spec.template):
+        live, template_now = read_live(api, workload)
+        template = template if template is not None else template_now
+        if template_now != template:
             return Progress(FAILED, f"somebody changed {workload} meanwhile")
         found = pods.read()
         away = waiting_for(live, found, gone)

@@ -4,57 +4,76 @@
 
 from __future__ import annotations
 
+import typing as t
+
 from ..kube.api import KubeApi
 from ..kube.errors import ConflictError, KubeError
 from ..kube.events import workload_event
-from ..kube.resources import WORKLOADS
 from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
 from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import encode_json, replace
+from ..model.wire import replace
 from ..spread.remembered import is_eviction, made_current_revision
-from ..spread.restart_plan import outcome_patch
+from .live import Live, annotate_live
 from .restart_result import FAILED_ACTION, RestartResult
-from .restart_write import CONFLICT_RETRIES, StaleJudgementError, new_time
+from .restart_write import StaleJudgementError, new_time
 
 
 class _NotRememberedError(Exception):
     """The outcome could not be written; it stays pending, and the next run settles it."""
 
 
-def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> tuple[Workload, Outcome]:
-    """Write, before a pod is evicted, that this is about to happen; returns the workload and what was written.
+class Remembered(t.NamedTuple):
+    """What was written before an eviction, and the workload's whole template as it was then."""
+
+    outcome: Outcome
+    template: bytes
+
+
+def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remembered:
+    """Write, before a pod is evicted, that this is about to happen.
 
     Raises StaleJudgementError where the workload, or what is remembered on it, is no longer as it was judged: then another run may have
     evicted a pod since.
     """
-    metadata, resource = judged.metadata, WORKLOADS[judged.kind]
-    for _attempt in range(CONFLICT_RETRIES):
-        live: Workload = api.get(resource, metadata.namespace, metadata.name)
-        if live.metadata.uid != metadata.uid or live.metadata.deletion_timestamp is not None:
+    metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
+    written = outcome
+
+    def annotations_for(live: Live) -> dict[str, str]:
+        nonlocal written
+        now = live.workload.metadata
+        if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
             raise StaleJudgementError
-        if encode_json(live.spec) != encode_json(judged.spec) or read_outcome(live.metadata.annotations) != read_outcome(
-            metadata.annotations
-        ):
+        if read_outcome(now.annotations) != known:
             raise StaleJudgementError
-        written = replace(outcome, time=format_time(new_time(api.now_s(), live)))
-        try:
-            patched = api.merge_patch(resource, metadata.namespace, metadata.name, outcome_patch(live, written, OUTCOME_ANNOTATION))
-            return patched, written
-        except ConflictError:
-            continue
-    raise StaleJudgementError
+        written = replace(outcome, time=format_time(new_time(api.now_s(), live.workload)))
+        return {OUTCOME_ANNOTATION: written.to_annotation()}
+
+    try:
+        live = annotate_live(api, judged, annotations_for)
+    except ConflictError as error:
+        raise StaleJudgementError from error
+    return Remembered(written, live.template)
 
 
-def settle(api: KubeApi, result: RestartResult, workload: Workload, snapshot: ClusterSnapshot, *, settled: bool, event: str) -> None:
-    """Replace the pending outcome by the result's verdict, and tell of it in an Event with the reason ``event``.
+def settle(
+    api: KubeApi,
+    result: RestartResult,
+    workload: Workload,
+    pending: t.Optional[Outcome],
+    snapshot: ClusterSnapshot,
+    *,
+    settled: bool,
+    event: str,
+) -> None:
+    """Replace the ``pending`` outcome, if it still is the one, by the result's verdict; and tell of it in an Event with reason ``event``.
 
     ``settled``: the workload is well spread now. Only that sets the attempts back: a skew that gets better and worse in turn would
     otherwise be restarted for ever. What cannot be written is in the result's warnings.
     """
     try:
-        live = _remember(api, workload, result.verdict, snapshot, settled=settled)
+        live = _remember(api, workload, pending, result.verdict, snapshot, settled=settled)
     except _NotRememberedError as error:
         result.warnings.append(str(error))
         return
@@ -62,29 +81,29 @@ def settle(api: KubeApi, result: RestartResult, workload: Workload, snapshot: Cl
     tell(api, result, live, reason=event, message=f"{result.verdict}: {result.in_words}")
 
 
-def _remember(api: KubeApi, workload: Workload, verdict: str, snapshot: ClusterSnapshot, *, settled: bool) -> Workload:
+def _remember(
+    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool
+) -> Workload:
     """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
-    metadata, resource = workload.metadata, WORKLOADS[workload.kind]
+
+    def annotations_for(live: Live) -> dict[str, str]:
+        found = read_outcome(live.workload.metadata.annotations)
+        if found is None or found != pending or not _is_about(live.workload, found, snapshot):
+            raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
+        attempts = 0 if verdict == IMPROVED and settled else found.attempts
+        outcome = replace(found, attempts=attempts, verdict=verdict, revision=snapshot.revision(live.workload))
+        return {OUTCOME_ANNOTATION: outcome.to_annotation()}
+
     try:
-        for _attempt in range(CONFLICT_RETRIES):
-            live: Workload = api.get(resource, metadata.namespace, metadata.name)
-            pending = read_outcome(live.metadata.annotations)
-            if pending is None or not (made_current_revision(live, pending, snapshot) or is_eviction(live, pending, snapshot)):
-                raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
-            outcome = replace(
-                pending,
-                attempts=0 if verdict == IMPROVED and settled else pending.attempts,
-                verdict=verdict,
-                revision=snapshot.revision(live),
-            )
-            try:
-                api.merge_patch(resource, metadata.namespace, metadata.name, outcome_patch(live, outcome, OUTCOME_ANNOTATION))
-                return live
-            except ConflictError:
-                continue
+        return annotate_live(api, workload, annotations_for).workload
+    except ConflictError as error:
+        raise _NotRememberedError(f"{workload} kept changing: the outcome stays pending until the next run") from error
     except KubeError as error:
         raise _NotRememberedError(f"the outcome of {workload} stays pending until the next run: {error}") from error
-    raise _NotRememberedError(f"{workload} kept changing: the outcome stays pending until the next run")
+
+
+def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    return made_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
 
 
 def tell(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:

@@ -70,11 +70,19 @@ class RestartResult:
         """Nothing more happens to the target."""
         self.action, self.reason = action, reason
 
+    def stop(self, action: str, reason: Reason) -> None:
+        """As ``end``, unless pods have been evicted: that stays what was done, and this is why no more were."""
+        if not self.evicted:
+            self.end(action, reason)
+            return
+        first = self.reason or reason
+        self.reason = Reason(first.code, f"{first.text}; then {reason}")
+
     def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int) -> None:
         """What was waited for has failed, or has not come within ``timeout_s``."""
         waited = f" after {timeout_s} s" if progress.state == WAITING else ""
         self.verdict = FAILED
-        self.end(FAILED_ACTION, Reason(f"{code}{waited}", progress.text))
+        self.end(FAILED_ACTION, Reason(code, f"{progress.text}{waited}"))
 
     def vanish(self, action: str, reason: Reason) -> None:
         """The target does not exist."""

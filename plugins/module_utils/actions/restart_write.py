@@ -9,27 +9,17 @@ import typing as t
 from ..kube.api import KubeApi
 from ..kube.errors import ConflictError
 from ..kube.resources import WORKLOADS
-from ..memory.outcome import OUTCOME_ANNOTATION, PENDING, make_outcome, read_outcome
+from ..memory.outcome import PENDING, make_outcome, read_outcome
 from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import Raw, Struct, decode_json
 from ..spread.remembered import RESTARTED_AT
 from ..spread.restart_plan import Decision, RestartOptions, holds_for, restart_patch
-
-CONFLICT_RETRIES = 5
+from .live import CONFLICT_RETRIES, read_live
 
 
 class StaleJudgementError(Exception):
     """The workload has moved on since the snapshot it was judged on was read: judge it again."""
-
-
-class _TemplateSpec(Struct, frozen=True):
-    template: Raw
-
-
-class _WholeTemplate(Struct, frozen=True):
-    spec: _TemplateSpec
 
 
 def write_restart(
@@ -42,7 +32,7 @@ def write_restart(
     that of the snapshot: an annotation raises it as well as an edit, and a snapshot does not hold enough to tell them apart.
     """
     metadata, resource = judged.metadata, WORKLOADS[judged.kind]
-    live, template = _read(api, judged)
+    live, template = read_live(api, judged)
     if live.metadata.generation != metadata.generation or not holds_for(live, judged, snapshot, options):
         raise StaleJudgementError
     outcome = make_outcome(
@@ -53,26 +43,19 @@ def write_restart(
         eligible=decision.eligible,
     )
     for _attempt in range(CONFLICT_RETRIES):
-        patch = restart_patch(live, outcome, OUTCOME_ANNOTATION)
+        patch = restart_patch(live, outcome)
         try:
             patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
             return patched
         except ConflictError as error:
             repeated = error.repeated
-            live, template_now = _read(api, judged)
+            live, template_now = read_live(api, judged)
         # Without the first condition it might be another run's, of the same second.
         if repeated and read_outcome(live.metadata.annotations) == outcome:
             return live  # the patch had got through, only its answer was lost
         if template_now != template or not holds_for(live, judged, snapshot, options):
             return None
     return None
-
-
-def _read(api: KubeApi, workload: Workload) -> tuple[Workload, bytes]:
-    """The workload as it is now, and its whole template as the server writes it (the struct holds only a part)."""
-    resource, metadata = WORKLOADS[workload.kind], workload.metadata
-    data = api.get_bytes(resource, metadata.namespace, metadata.name)
-    return resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template)
 
 
 def new_time(now_s: float, live: Workload) -> float:

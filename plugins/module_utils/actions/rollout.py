@@ -8,7 +8,7 @@ import typing as t
 
 from ..kube.api import KubeApi
 from ..kube.errors import KubeError
-from ..memory.outcome import PENDING
+from ..memory.outcome import PENDING, read_outcome
 from ..model.objects import Workload
 from ..model.reasons import Reason
 from ..spread.check import WorkloadReport
@@ -42,7 +42,7 @@ class RolloutWay:
             result.end(decision.action, decision.reason)
             return None
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(line.workload, look.snapshot)
-        conflict = self._budgets.conflict(result, at_stake)
+        conflict = self._budgets.conflict(result.target, at_stake)
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None
@@ -52,9 +52,10 @@ class RolloutWay:
             result.end(SKIPPED, Reason("changed_meanwhile", text))
             return None
         result.action, result.reason, result.verdict, result.changed = RESTARTED, decision.reason, PENDING, True
+        look.assume_restarted(line)
         if self._options.dry_run:
             return None
-        self._budgets.add(at_stake)
+        self._budgets.begin(result.target, at_stake)
         tell(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason}")
         return _Rollout(self._api, self._options, result, patched, before=line)
 
@@ -88,6 +89,7 @@ class _Rollout:
         self._api = api
         self._options = options
         self._workload = workload
+        self._outcome = read_outcome(workload.metadata.annotations)
         self._before = before
         self._progress = progress
 
@@ -96,8 +98,17 @@ class _Rollout:
         return self._progress is None
 
     @property
+    def has_ended(self) -> bool:
+        return self._progress is not None and self._progress.state == DONE
+
+    @property
     def to_look_at(self) -> bool:
         return self._progress is not None and (self._progress.state != DONE or self._options.verify_spread)
+
+    def assume(self, look: Look) -> None:
+        line = look.line(self.result.target)
+        if line is not None:
+            look.assume_restarted(line)
 
     def wait(self) -> None:
         if not self._options.wait or not self.under_way:
@@ -127,5 +138,5 @@ class _Rollout:
                 result.verdict = compare(before, look.seen_as(self._before, line), max_skew=self._options.max_skew)
         if result.verdict != PENDING:
             settled = well_spread(line.distributions, max_skew=self._options.max_skew)
-            settle(self._api, result, self._workload, look.snapshot, settled=settled, event="SpreadRestartOutcome")
+            settle(self._api, result, self._workload, self._outcome, look.snapshot, settled=settled, event="SpreadRestartOutcome")
         return False

@@ -30,6 +30,14 @@ LOOKS = 3
 """How often a workload is judged anew when it has moved on before anything could be written."""
 
 
+FOR_WANT_OF_ROOM = ("no_gain", "no_room", "unknown")
+"""Reasons that may be gone when what was begun before has found its places."""
+
+
+class RoomTakenError(Exception):
+    """The target finds no room beside what was just begun: a look at where that has gone decides."""
+
+
 def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
 
@@ -45,21 +53,23 @@ class _Batches:
         self._options = options
         self._targets = targets
         self._results = {target: RestartResult(target) for target in targets}
-        self._budgets = BudgetsAtStake(may_wait=options.wait)
+        self._budgets = BudgetsAtStake()
         self._ways: dict[str, Way] = {
             ROLLOUT: RolloutWay(api, options, self._budgets),
             EVICT_SURPLUS: EvictionWay(api, options, self._budgets),
         }
         self._way_of: dict[Target, Way] = {}
+        self._unfinished: list[Run] = []
         self._now: Look
 
     def run(self) -> list[RestartResult]:
-        self._now = Look.at(self._api, self._targets, self._options)
+        self._now = self._look()
         check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
         waiting = list(self._targets)
         while waiting:
             batch, waiting = self._begin_batch(waiting)
             self._wait(batch)
+            self._note_ends(batch)
             try:
                 # What was begun is finished before anything else is begun.
                 waiting = [*self._look_again(batch, last=not waiting), *waiting]
@@ -69,16 +79,15 @@ class _Batches:
         return list(self._results.values())
 
     def _begin_batch(self, waiting: Sequence[Target]) -> tuple[list[Run], list[Target]]:
-        """Begin up to ``max_parallel`` steps; what shares a budget with one of them waits for the next batch."""
+        """Begin up to ``max_parallel`` steps; what has to know how one of them ends waits for the next batch."""
         batch: list[Run] = []
         put_off: list[Target] = []
-        self._budgets.ended()
         for number, target in enumerate(waiting):
             if sum(run.under_way for run in batch) == self._options.max_parallel:
                 return batch, [*put_off, *waiting[number:]]
             try:
-                run = self._begin(target)
-            except SharedBudgetError:
+                run = self._begin(target, alone=not batch)
+            except (SharedBudgetError, StaleJudgementError, RoomTakenError):
                 put_off.append(target)
             else:
                 batch += [run] if run is not None else []
@@ -92,13 +101,28 @@ class _Batches:
             for _done in pool.map(lambda run: run.wait(), under_way):
                 pass
 
+    def _note_ends(self, batch: Sequence[Run]) -> None:
+        """What has not ended is not waited for any longer, but still takes from its budgets and will take up room."""
+        for run in batch:
+            if run.has_ended:
+                self._budgets.ended(run.result.target)
+            else:
+                self._budgets.left_unfinished(run.result.target)
+                self._unfinished.append(run)
+
+    def _look(self, *, pods_everywhere: bool = True) -> Look:
+        look = Look.at(self._api, self._targets, self._options, pods_everywhere=pods_everywhere)
+        for run in self._unfinished:
+            run.assume(look)
+        return look
+
     def _look_again(self, batch: Sequence[Run], *, last: bool) -> list[Target]:
         """See what came of the batch; the next one is decided on what is seen now. Returns the targets that want another step."""
         if not batch or (last and not any(run.to_look_at for run in batch)):
             return []
         # After the last step no room on nodes is needed any more, only where the replicas of these namespaces are.
         everywhere = not last or any(run.may_go_on for run in batch)
-        self._now = Look.at(self._api, self._targets, self._options, pods_everywhere=everywhere)
+        self._now = self._look(pods_everywhere=everywhere)
         return [run.result.target for run in batch if run.finish(self._now)]
 
     def _break_off(self, batch: Sequence[Run], waiting: Sequence[Target], error: KubeError) -> None:
@@ -109,12 +133,12 @@ class _Batches:
             result = self._results[target]
             result.end(FAILED_ACTION, Reason("lost" if result.changed else "not_begun", str(error)))
 
-    def _begin(self, target: Target) -> t.Optional[Run]:
-        """Decide and act; None where there is nothing to wait for."""
+    def _begin(self, target: Target, *, alone: bool) -> t.Optional[Run]:
+        """Decide and act; None where there is nothing to wait for. ``alone``: nothing else has been begun since the last look."""
         result = self._results[target]
         result.start()
         try:
-            return self._begin_on_fresh_judgement(target, result)
+            return self._begin_on_fresh_judgement(target, result, alone=alone)
         except NotFoundError as error:
             result.vanish(SKIPPED, Reason("vanished", str(error)))
             return None
@@ -124,7 +148,7 @@ class _Batches:
         finally:
             result.take_time()
 
-    def _begin_on_fresh_judgement(self, target: Target, result: RestartResult) -> t.Optional[Run]:
+    def _begin_on_fresh_judgement(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Run]:
         for _attempt in range(LOOKS):
             line = self._now.line(target)
             if line is None:
@@ -133,10 +157,15 @@ class _Batches:
             if target not in self._way_of:
                 self._way_of[target] = self._ways[strategy_for(line, self._now.snapshot, self._options)]
             try:
-                return self._way_of[target].begin(line, self._now, result)
+                run = self._way_of[target].begin(line, self._now, result)
+                if run is None and not alone and result.reason is not None and result.reason.code in FOR_WANT_OF_ROOM:
+                    raise RoomTakenError
+                return run
             except StaleJudgementError:
-                self._now = Look.at(self._api, self._targets, self._options)
-        result.end(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
+                if not alone:
+                    raise
+                self._now = self._look()
+        result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
         return None
 
     def _absent(self, target: Target, result: RestartResult) -> None:

@@ -9,7 +9,7 @@ import typing as t
 from ..model.reasons import Reason
 from ..spread.check import WorkloadReport
 from .look import Look
-from .restart_result import RestartResult
+from .restart_result import RestartResult, Target
 
 BudgetNames = t.AbstractSet[tuple[str, str]]
 
@@ -24,12 +24,19 @@ class Run(t.Protocol):
         """There is something to wait for."""
 
     @property
+    def has_ended(self) -> bool:
+        """All that it took away is back."""
+
+    @property
     def to_look_at(self) -> bool:
         """It has ended, and another look is needed to say what came of it."""
 
     @property
     def may_go_on(self) -> bool:
         """Another step may follow, which needs a look at all that takes up room."""
+
+    def assume(self, look: Look) -> None:
+        """Count on a later look with what was begun and cannot be seen there yet."""
 
     def wait(self) -> None:
         """Wait for its end, if the options say so; what goes wrong is in the result."""
@@ -55,24 +62,29 @@ class SharedBudgetError(Exception):
 class BudgetsAtStake:
     """The budgets from which something that is under way may take healthy pods: two losses at a time were never asked of them."""
 
-    def __init__(self, *, may_wait: bool) -> None:
-        self._names: set[tuple[str, str]] = set()
-        self._may_wait = may_wait
+    def __init__(self) -> None:
+        self._held: dict[Target, BudgetNames] = {}
+        self._unfinished: set[Target] = set()
 
-    def conflict(self, result: RestartResult, names: BudgetNames) -> t.Optional[Reason]:
-        """Why nothing that takes from ``names`` may be begun; raises SharedBudgetError where waiting helps."""
-        if not names & self._names:
-            return None
-        if self._may_wait:
+    def conflict(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
+        """Why nothing that takes from ``names`` may be begun for the target; raises SharedBudgetError where waiting helps."""
+        others = [(other, sorted(held & names)[0]) for other, held in self._held.items() if other != target and held & names]
+        for other, (_namespace, budget) in others:
+            if other in self._unfinished:
+                text = f"{other}, which shares PodDisruptionBudget {budget}, was begun before and has not ended; run again"
+                return Reason("budget", text)
+        if others:
             raise SharedBudgetError
-        text = f"a restart that shares a PodDisruptionBudget with {result.target} was just begun; run again"
-        return Reason("budget", text)
+        return None
 
-    def add(self, names: BudgetNames) -> None:
-        """Something was begun that takes from these."""
-        self._names |= names
+    def begin(self, target: Target, names: BudgetNames) -> None:
+        """Something was begun for the target that takes from these."""
+        self._held[target] = names
 
-    def ended(self) -> None:
-        """All that was waited for has ended."""
-        if self._may_wait:
-            self._names.clear()
+    def ended(self, target: Target) -> None:
+        """What was begun for the target has come to its end."""
+        self._held.pop(target, None)
+
+    def left_unfinished(self, target: Target) -> None:
+        """It is not waited for any longer, and still takes from its budgets."""
+        self._unfinished.add(target)

@@ -13,6 +13,7 @@ from ..model.labels import HOSTNAME
 from ..model.objects import Namespace, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..scheduling.placement import Placement
 from .advice import advise, outweighed_preference
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
@@ -155,6 +156,15 @@ class WorkloadChecker:
         self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
         self._topology = Topology(snapshot.nodes)
         self._predictor = RestartPredictor(snapshot, self._topology, topology_keys=options.topology_keys, max_skew=options.max_skew)
+
+    @property
+    def placement(self) -> Placement:
+        """What runs where, with the restarts that are assumed to have been made."""
+        return self._predictor.placement
+
+    def assume_restarted(self, line: WorkloadReport) -> None:
+        """What is checked from now on counts with the workload's replicas where a restart would bring them."""
+        self._predictor.assume_restarted(line.workload, line.eligible)
 
     def check(self, workload: Workload) -> WorkloadReport:
         """The workload's line: skipped and rolling ones are not judged, and only uneven ones are predicted."""

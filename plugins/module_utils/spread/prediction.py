@@ -42,12 +42,15 @@ class Prediction:
 
 
 class RestartPredictor:
-    """Predicts restarts on one snapshot; the load of the nodes is worked out once."""
+    """Predicts restarts on one snapshot; the load of the nodes is worked out once.
+
+    ``placement``: what runs where, with the restarts that are assumed to have been made.
+    """
 
     def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
         self._snapshot = snapshot
         self._topology = topology
-        self._placement = Placement.of(snapshot)
+        self.placement = Placement.of(snapshot)
         self._keys = list(topology_keys)
         self._max_skew = max_skew
 
@@ -75,6 +78,11 @@ class RestartPredictor:
                 return Prediction(True, domains)
         return Prediction(HELPS_UNKNOWN, domains, doubts)
 
+    def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
+        """From now on the workload's replicas are where a restart would bring them."""
+        surge = surge_room(workload, self._snapshot)
+        self.placement = self._simulate(workload, eligible, surge.pods, accept_unknown=True).placement
+
     def _obstacle(self, workload: Workload) -> t.Optional[Reason]:
         claim = shared_single_writer_claim(workload, self._snapshot)
         if claim:
@@ -90,7 +98,7 @@ class RestartPredictor:
         return RestartSimulation(
             workload,
             self._snapshot,
-            self._placement,
+            self.placement,
             eligible,
             self._topology,
             self._keys,
@@ -117,7 +125,7 @@ class RestartPredictor:
         counted = restart.stuck or restart.first
         pod = pod_of_workload(workload)
         closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in counted.feasible]
-        static = find_feasible(pod, self._placement, node_names=closed)
+        static = find_feasible(pod, self.placement, node_names=closed)
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
 

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..memory.outcome import IMPROVED, UNCHANGED, WORSE, Outcome, Permission
+from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, UNCHANGED, WORSE, Outcome, Permission
 from ..model.labels import HOSTNAME
 from ..model.objects import Workload
 from ..model.reasons import Reason
@@ -134,17 +134,12 @@ def holds_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, optio
     return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(judged, snapshot)
 
 
-def restart_patch(workload: Workload, outcome: Outcome, annotation: str) -> dict[str, t.Any]:
+def restart_patch(workload: Workload, outcome: Outcome) -> dict[str, t.Any]:
     """The merge patch that starts the rollout and remembers it, valid only for the workload's present resource version."""
     return {
-        "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {annotation: outcome.to_annotation()}},
+        "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
         "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}},
     }
-
-
-def outcome_patch(workload: Workload, outcome: Outcome, annotation: str) -> dict[str, t.Any]:
-    """The merge patch that only replaces what is remembered."""
-    return {"metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {annotation: outcome.to_annotation()}}}
 
 
 def compare(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribution], *, max_skew: t.Optional[int]) -> str:

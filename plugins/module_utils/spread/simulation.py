@@ -28,11 +28,12 @@ from .distribution import Domains, Topology
 @dataclass(frozen=True)
 class SimulatedRestart:
     """``nodes``: the node of every replica afterwards; ``stuck``: why it would not end, by node, or None; ``first``: where the
-    first new pod could go."""
+    first new pod could go; ``placement``: all pods afterwards."""
 
     nodes: tuple[str, ...]
     stuck: t.Optional[Feasibility]
     first: Feasibility
+    placement: Placement
 
 
 class _NoRoom(Exception):
@@ -88,7 +89,7 @@ class RestartSimulation:
                 self._roll()
         except _NoRoom as error:
             stuck = error.feasibility
-        return SimulatedRestart(tuple(self._new), stuck, self._first or Feasibility((), {}, (), {}))
+        return SimulatedRestart(tuple(self._new), stuck, self._first or Feasibility((), {}, (), {}), self._placement)
 
     def _old_pods(self) -> list[Pod]:
         return [pod for pod in self._snapshot.owned_pods(self._workload) if not pod.terminal and not pod.terminating]

@@ -44,6 +44,14 @@ class Move(t.NamedTuple):
     node: str
     reason: Reason
 
+    def play(self, placement: Placement) -> Pod:
+        """Put the replacement on its node in the placement; returns it."""
+        pod = self.pod
+        moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=self.node))
+        placement.remove(pod)
+        placement.assign(moved, self.node)
+        return moved
+
 
 def excess(distributions: Iterable[Distribution]) -> Gain:
     """How far from even the replicas lie, by topology key: the sum of squared counts, above the least one over the eligible domains.
@@ -109,11 +117,8 @@ class SurplusPlanner:
 
     def assume(self, move: Move) -> None:
         """Go on as if the replacement had come to the move's node."""
-        pod = move.pod
-        moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=move.node))
-        self._placement.remove(pod)
-        self._placement.assign(moved, move.node)
-        self._pods = [moved if other is pod else other for other in self._pods]
+        moved = move.play(self._placement)
+        self._pods = [moved if other is move.pod else other for other in self._pods]
 
     def _place(self, node: str) -> Place:
         found = self._nodes.get(node)

@@ -28,7 +28,7 @@ def crowded(lab_cluster: Cluster) -> Iterator[Cluster]:
     """The shared cluster, with a crowd."""
     namespace = load_crowd(lab_cluster)
     yield lab_cluster
-    lab_cluster.api.delete(f"/api/v1/namespaces/{namespace}/pods")
+    lab_cluster.bulk_unload("Pod", namespace)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An API server is killed and started again while seven modules are in the middle of something, each of something else.
+"""An API server is killed and started again while eight modules are in the middle of something, each of something else.
 
 All of them wait where they are for the same kill. What it meant for each is seen afterwards.
 """

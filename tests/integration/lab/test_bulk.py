@@ -51,6 +51,8 @@ def test_bulk_pods_run_and_can_be_deleted(lab_cluster: Cluster, namespaces: Call
     wait_for(lambda: pods.gone("bulk-0"))
     with pytest.raises(LabError, match="on exist already"):
         lab_cluster.bulk_load(bulk.pods_running(template, bindings[-1:]))
+    lab_cluster.bulk_unload("Pod", namespace)
+    wait_for(lambda: not lab_cluster.get(pods.path)["items"])
 
 
 def test_unknown_kinds_are_refused(lab_cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -81,13 +82,13 @@ def fewest_ready(cluster: Cluster, manifest: dict[str, Any]) -> Iterator[list[in
             seen[:] = [min([*seen, len(ready)])]
             over.wait(0.05)
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        over.set()
-        thread.join()
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        looking = pool.submit(look)
+        try:
+            yield seen
+        finally:
+            over.set()
+        looking.result()
 
 
 def test_a_skewed_deployment_is_evened_out_one_pod_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -265,6 +266,32 @@ def test_without_room_elsewhere_nothing_is_evicted(cluster: Cluster, modules: Mo
     line = evict(modules, web)
     assert (line["action"], code(line)) == ("skipped", "no_room") and "Insufficient cpu (5 nodes)" in line["reason"], line
     assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
+
+
+def test_of_two_workloads_only_one_is_evicted_from_into_the_last_place(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    home, last, *others = workers(cluster)
+    webs = [deployment(namespace, name, 2, cpu="1500m") for name in ("web-a", "web-b")]
+    pile_up(cluster, *webs, node=home)
+    cluster.apply([filler(namespace, last, cpu="6"), *(filler(namespace, node) for node in others)])
+    mark = cluster.audit().mark()
+    targets = [identity(web) for web in webs]
+    first, second = modules.restart(workloads=targets, strategy="evict_surplus", max_parallel=2)["workloads"]
+    assert (first["action"], first["verdict"]) == ("evicted", "improved"), first
+    assert (second["action"], code(second)) == ("skipped", "no_room"), second
+    assert len(evictions(cluster, mark, namespace)) == 1
+    assert outcome(cluster, webs[1]) is None, "no attempt is counted where none was made"
+
+
+def test_another_image_in_the_meantime_ends_the_wait(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow(deployment(namespace, "web", 2), seconds=3)
+    pile_up(cluster, web)
+    mark = cluster.audit().mark()
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus", wait_timeout=60)
+    wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the eviction")
+    cluster.kubectl("set", "image", "deployment/web", "*=elsewhere:2", "-n", namespace)
+    done = result_of(process)
+    (line,) = done["workloads"]
+    assert done["failed"] and code(line) == "replacement_not_ready" and "somebody changed" in line["reason"], line
 
 
 def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, modules: Modules, namespace: str) -> None:

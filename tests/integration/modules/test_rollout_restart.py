@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import Modules
 from tests.integration.workloads import (
@@ -237,6 +239,18 @@ def test_workloads_of_one_budget_are_never_restarted_at_the_same_time(cluster: C
         ("web-1", "restarted", "improved"),
         ("web-2", "restarted", "improved"),
     ]
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_of_two_workloads_only_one_is_restarted_into_the_last_place(cluster: Cluster, modules: Modules, namespace: str, wait: bool) -> None:
+    home, last, *others = workers(cluster)
+    webs = [deployment(namespace, name, 2, cpu="1500m") for name in ("web-a", "web-b")]
+    pile_up(cluster, *webs, node=home)
+    full = cluster.apply([filler(namespace, home, cpu="500m"), filler(namespace, last, cpu="6"), *(filler(namespace, n) for n in others)])
+    first, second = modules.restart(workloads=[identity(web) for web in webs], max_parallel=2, wait=wait)["workloads"]
+    assert (first["action"], first["verdict"]) == ("restarted", "improved" if wait else "pending"), first
+    assert (second["action"], second["reason"].partition(":")[0]) == ("skipped", "no_gain"), (second, full)
+    assert outcome(cluster, webs[1]) is None
 
 
 def test_several_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -> None:

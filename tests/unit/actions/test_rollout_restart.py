@@ -78,3 +78,19 @@ def test_a_dry_run_takes_no_second_look():
     api = FakeApi(cluster, now=NOW)
     (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))
     assert (result.verdict, api.patches, api.listed.count("nodes")) == ("pending", [], 1)
+
+
+@pytest.mark.parametrize("answers_lost", [True, False])
+def test_an_outcome_whose_answer_was_lost_is_kept(answers_lost: bool) -> None:
+    def got_through(workload: Json) -> None:
+        workload["metadata"]["annotations"][OUTCOME_ANNOTATION] = written["metadata"]["annotations"][OUTCOME_ANNOTATION]
+
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2")
+    first = FakeApi(cluster, now=NOW)
+    restart_workloads(first, [target], RestartOptions())
+    (written,) = first.patches
+    api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
+    (result,) = restart_workloads(api, [target], RestartOptions())
+    assert (result.verdict, api.patches) == ("improved", [])
+    assert [("changed by someone else" in warning) for warning in result.warnings] == [True] * (not answers_lost)

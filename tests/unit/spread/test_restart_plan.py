@@ -17,7 +17,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     RestartOptions,
     compare,
     decide,
-    outcome_patch,
     restart_patch,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout_status import rollout_progress
@@ -179,12 +178,9 @@ def test_the_eligible_hash_does_not_move_with_the_pods():
 def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else():
     workload = workers(2).deployment("web", ["worker-1"] * 2, metadata={"resourceVersion": "77"})
     outcome = make_outcome(now_s=NOW, attempts=2, verdict="pending", revision="hash1", eligible="abc")
-    assert restart_patch(workload, outcome, OUTCOME_ANNOTATION) == {
+    assert restart_patch(workload, outcome) == {
         "metadata": {"resourceVersion": "77", "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
         "spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}},
-    }
-    assert outcome_patch(workload, outcome, OUTCOME_ANNOTATION) == {
-        "metadata": {"resourceVersion": "77", "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
     }
 
 

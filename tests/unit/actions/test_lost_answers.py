@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""An eviction without an answer: whether it was made is seen in the pods."""
+"""Writes of the eviction way without an answer: whether they were made is seen in the cluster."""
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_memory import remember_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_result import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_write import StaleJudgementError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, OverloadedError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 from tests.unit.support.fake_api import FakeApi
 
 NOW = 1_767_225_600.0
@@ -52,3 +57,18 @@ def test_an_eviction_without_an_answer_is_seen_in_the_pods(error: Exception, mad
     options = RestartOptions(strategy=EVICT_SURPLUS, wait=False)
     (result,) = restart_workloads(api, [Target("Deployment", "app", "web")], options)
     assert (result.action, api.asked, len(result.evicted)) == (action, 1, int(action == "evicted"))
+
+
+@pytest.mark.parametrize("answers_lost", [True, False])
+def test_what_is_remembered_is_ours_only_if_an_answer_was_lost(answers_lost: bool) -> None:
+    def got_through(workload: Json) -> None:
+        workload["metadata"].setdefault("annotations", {})[OUTCOME_ANNOTATION] = outcome.to_annotation()
+
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 3)
+    (judged,) = cluster.snapshot().workloads()
+    outcome = make_outcome(now_s=NOW, attempts=1, verdict="pending", revision="hash1", eligible="x")
+    api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
+    with contextlib.nullcontext() if answers_lost else pytest.raises(StaleJudgementError):
+        assert remember_eviction(api, judged, outcome).outcome == outcome
+    assert (api.tried, api.patches) == (1, [])

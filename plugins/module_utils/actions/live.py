@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The workload as it is at this moment, and changes to it that hold only for what was read."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..kube.api import KubeApi
+from ..kube.errors import ConflictError
+from ..kube.resources import WORKLOADS
+from ..model.objects import Workload
+from ..model.wire import Raw, Struct, decode_json
+
+CONFLICT_RETRIES = 5
+
+
+class Live(t.NamedTuple):
+    """A workload as it was just read, and its whole template as the server writes it: the struct holds only a part of that."""
+
+    workload: Workload
+    template: bytes
+
+
+class _TemplateSpec(Struct, frozen=True):
+    template: Raw
+
+
+class _WholeTemplate(Struct, frozen=True):
+    spec: _TemplateSpec
+
+
+def read_live(api: KubeApi, workload: Workload) -> Live:
+    """The workload of this kind, namespace and name. Raises NotFoundError, ForbiddenError, ApiError, UnreachableError."""
+    resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    data = api.get_bytes(resource, metadata.namespace, metadata.name)
+    return Live(resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template))
+
+
+def annotate_live(api: KubeApi, workload: Workload, annotations_for: t.Callable[[Live], dict[str, str]]) -> Live:
+    """Read the workload and give it the annotations that ``annotations_for`` wants after what was read; both again after a conflict.
+
+    ``annotations_for`` raises where nothing may be written any more. Returns what was read last. Raises ConflictError where the workload
+    keeps changing, and what ``KubeApi.merge_patch`` raises.
+    """
+    resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    unanswered: t.Optional[dict[str, str]] = None
+    for left in reversed(range(CONFLICT_RETRIES)):
+        live = read_live(api, workload)
+        now = live.workload.metadata
+        if unanswered is not None and unanswered.items() <= (now.annotations or {}).items():
+            return live  # it had got through, only the answer was lost
+        wanted = annotations_for(live)
+        patch = {"metadata": {"resourceVersion": now.resource_version, "annotations": wanted}}
+        try:
+            api.merge_patch(resource, metadata.namespace, metadata.name, patch)
+            return live
+        except ConflictError as error:
+            unanswered = wanted if error.repeated else None
+            if not left:
+                raise
+    raise AssertionError("unreachable")
