@@ -127,6 +127,9 @@ def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict
         _patch("kube-apiserver", ("audit-log-maxsize", str(AUDIT_LOG_MEGABYTES)), *flavour.api_server_args),
         # The node TTL controller annotates every node anew whenever a cluster grows past 100, 500, 1,000 nodes.
         _patch("kube-controller-manager", ("controllers", "*,-ttl-controller")),
+        # There is one of each, which shall outlive an API server that is away for longer than a Lease.
+        _patch("kube-controller-manager", ("leader-elect", "false")),
+        _patch("kube-scheduler", ("leader-elect", "false")),
         # Only nodes that carry the annotation are simulated; others stay as their creator leaves them.
         _patch("kwok-controller", ("manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake")),
     ]

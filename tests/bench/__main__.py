@@ -74,6 +74,7 @@ def _measure_on(cluster: Cluster, size: Size, runs: int, program: Path, folder: 
             "ansible": spread_check.ansible_start(),
         },
         runs=runs,
+        before_each=lambda: big_cluster.stir(cluster),
     )
     others = {
         "descheduler": run_once("descheduler", descheduler.dry_run(program, cluster, log)),

@@ -41,6 +41,16 @@ def start(folder: Path, *, pods: int) -> Cluster:
     return cluster
 
 
+def stir(cluster: Cluster) -> None:
+    """Change one pod and one node, as in any living cluster: where nothing happens for minutes, pages of lists come from etcd."""
+    for resource in ("nodes", "pods"):
+        (item,) = cluster.get(f"/api/v1/{resource}?limit=1")["items"]
+        metadata = item["metadata"]
+        place = f"namespaces/{metadata['namespace']}/" if "namespace" in metadata else ""
+        patch = {"metadata": {"annotations": {"bench/stirred": str(time.time_ns())}}}
+        cluster.api.merge_patch(f"/api/v1/{place}{resource}/{metadata['name']}", patch)
+
+
 def _wait_until_listed(cluster: Cluster, pods: int) -> None:
     """The API server needs a while to take so many objects into its cache; until then its lists time out."""
     deadline = time.monotonic() + START_TIMEOUT_S

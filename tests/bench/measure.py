@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,11 +59,12 @@ def python(module: str, *arguments: str, output: Path, input: str = "") -> Comma
     return Command([sys.executable, "-m", module, *arguments], input=input, env={"PYTHONPATH": str(COLLECTIONS)}, output=output)
 
 
-def run_in_turn(commands: Mapping[str, Command], *, runs: int) -> dict[str, Figures]:
+def run_in_turn(commands: Mapping[str, Command], *, runs: int, before_each: Callable[[], None]) -> dict[str, Figures]:
     """Each command once as a warm-up and then ``runs`` times, one after the other in turn."""
     figures = {name: Figures() for name in commands}
     for number in range(runs + 1):
         for name, command in commands.items():
+            before_each()
             run(command, Figures() if number == 0 else figures[name])
         _say(f"run {number} of {runs}")
     return figures

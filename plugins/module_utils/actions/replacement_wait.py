@@ -14,7 +14,7 @@ from ..model.selectors import as_query
 from ..spread.eviction_plan import all_available, waiting_for
 from ..spread.rollout_status import FAILED, WAITING, Progress
 from .live import read_live
-from .workload_wait import wait_for_workload, watch_if_allowed
+from .workload_wait import ERROR, wait_for_workload, watch_if_allowed
 
 _WATCH_S = 60.0
 
@@ -77,23 +77,25 @@ class _Pods:
             return watch_if_allowed(lambda: self._see_end(ending, timeout_s))
         return watch_if_allowed(lambda: self._see_replicas(workload, timeout_s))
 
-    def _see_end(self, pod: Pod, timeout_s: float) -> None:
+    def _see_end(self, pod: Pod, timeout_s: float) -> bool:
         version = pod.metadata.resource_version
         for event in self._api.watch(PODS, self._namespace, pod.metadata.name, resource_version=version, timeout_s=timeout_s):
             if event.type != "MODIFIED":
-                return
+                return event.type != ERROR
+        return False
 
-    def _see_replicas(self, workload: Workload, timeout_s: float) -> None:
+    def _see_replicas(self, workload: Workload, timeout_s: float) -> bool:
         known: dict[str, Pod] = {}
         for event in self._api.watch_selected(PODS, self._namespace, label_selector=self._selector, timeout_s=timeout_s):
             if event.type not in ("ADDED", "MODIFIED", "DELETED"):
-                return
+                return False
             pod: Pod = PODS.decode(bytes(event.object))
             known.pop(pod.metadata.uid, None)
             if event.type != "DELETED" and self._counts(pod):
                 known[pod.metadata.uid] = pod
             if not waiting_for(workload, known.values()):
-                return
+                return True
+        return False
 
     def _counts(self, pod: Pod) -> bool:
         controller = pod.metadata.controller

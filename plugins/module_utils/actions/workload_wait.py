@@ -13,9 +13,15 @@ from ..kube.resources import WORKLOADS, Resource
 from ..model.objects import Workload
 from ..spread.rollout_status import WAITING, Progress
 
+ERROR = "ERROR"
+"""The type of a watch's last event, where the API server ends it with a Status."""
+
 ProgressOf = t.Callable[[Workload], Progress]
 
 _WATCH_S = 60.0
+WATCH_AT_MOST_EVERY_S = 1.0
+"""A watch may end as soon as it has begun, again and again: a version that stays too old for an API server that was just started, or a
+proxy that closes watches."""
 
 
 def wait_for_workload(
@@ -52,25 +58,34 @@ def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_o
     metadata = workload.metadata
     events = api.watch(resource, metadata.namespace, metadata.name, resource_version=metadata.resource_version, timeout_s=timeout_s)
 
-    def see() -> None:
+    def see() -> bool:
         for event in events:
-            # Deleted, or an error such as an expired version: the next read tells.
+            if event.type == ERROR:  # such as an expired version: the next read tells
+                return False
             if event.type != "MODIFIED" or progress_of(resource.decode(bytes(event.object))).state != WAITING:
-                return
+                return True
+        return False
 
     return watch_if_allowed(see)
 
 
-def watch_if_allowed(see: t.Callable[[], None]) -> bool:
-    """Watch with ``see``; False where that is forbidden. A watch that breaks off or expires has just ended."""
+def watch_if_allowed(see: t.Callable[[], bool]) -> bool:
+    """Watch with ``see``, which says whether it saw what it waits for; False where watching is forbidden.
+
+    A watch that breaks off or expires has just ended. If nothing was seen, the next one is not due before
+    ``WATCH_AT_MOST_EVERY_S``, or before what an overloaded server asks for.
+    """
+    due_s = time.monotonic() + WATCH_AT_MOST_EVERY_S
     try:
-        see()
+        if see():
+            return True
     except ForbiddenError:
         return False
     except (ExpiredError, UnreachableError):
-        return True
+        pass
     except ApiError as error:
         if error.status < 500 and error.status != 429:
             raise
-        time.sleep(error.retry_after_s or 1.0)
+        due_s = max(due_s, time.monotonic() + (error.retry_after_s or 0.0))
+    time.sleep(max(0.0, due_s - time.monotonic()))
     return True

@@ -24,7 +24,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import OverloadedError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES as NODES_RESOURCE
 
-from lab.audit import COMPLETE, AuditEvent
+from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster
 from tests.integration.faults.crowd import IN_FIRST_PAGE
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction, is_restart
@@ -36,6 +36,7 @@ from tests.integration.workloads import deployment, identity, known_outcome, pil
 ROLLED, EVENED = "rolled", "evened"
 STRATEGY = {ROLLED: "rollout", EVENED: "evict_surplus"}
 NODES = "/api/v1/nodes"
+UNCHANGED_S = 2
 
 _NUMBERS = itertools.count(1)
 
@@ -282,5 +283,10 @@ def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cl
         closed = [event.code for event in moves.requests(verb="watch", stages=(COMPLETE,))]
         assert closed == [200, 200], "the watches were not closed in good order"
         cluster.start("kube-apiserver")
+        # To an API server that has just started, the versions of objects that have not changed since are too old for a watch.
+        mark = cluster.audit().mark()
+        time.sleep(UNCHANGED_S)
+        asked = requests_seen(cluster, mark, stages=(STARTED, COMPLETE))
+        assert len(asked) < 10 * len(STRATEGY) * UNCHANGED_S, "the modules ask without a pause"
         cluster.resume("kwok-controller")
         moves.assert_made_once()
