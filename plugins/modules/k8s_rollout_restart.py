@@ -109,7 +109,10 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Seconds to wait for one rollout, or for one eviction and its replacement, before it counts as failed. At least 1.
+    description:
+      - Seconds to wait for one rollout before it counts as failed; at least 1.
+      - With O(strategy=evict_surplus), seconds for which an eviction that a budget turns down is asked for again, and then seconds to wait
+        for its replacement.
     type: int
     default: 600
   wait_sleep:
@@ -117,7 +120,9 @@ options:
     type: int
     default: 5
   verify_spread:
-    description: Whether to take the second look after the rollout. Without it the outcome stays V(pending).
+    description:
+      - Whether to take the second look after the rollout. Without it the outcome stays V(pending), and the restart counts among the
+        O(max_attempts) as one that did not help, because nobody has seen that it did.
     type: bool
     default: true
 requirements:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ..model.wire import WatchEvent, decode_json
-from .errors import ApiError, ConflictError, ExpiredError, OverloadedError, SeveralBudgetsError, Target, UnreachableError, UntrustedError
+from .errors import ApiError, ConflictError, ExpiredError, OverloadedError, SeveralBudgetsError, Subject, UnreachableError, UntrustedError
 from .resources import EVENTS, PODS, Resource
 from .transport import Query, Transport
 
@@ -79,9 +79,9 @@ class KubeApi:
         raise AssertionError("unreachable")
 
     def _pages(self, resource: Resource, namespace: str, label_selector: str) -> Iterator[list[t.Any]]:
-        target = _collection(resource, namespace)
+        subject = _collection(resource, namespace)
         if label_selector:
-            target = target._replace(text=f"{target.text} with label selector {label_selector!r}")
+            subject = subject._replace(text=f"{subject.text} with label selector {label_selector!r}")
 
         def read(token: str) -> bytes:
             query = [("limit", str(self._page_size))]
@@ -89,7 +89,7 @@ class KubeApi:
                 query.append(("labelSelector", label_selector))
             if token:
                 query.append(("continue", token))
-            return self._read(resource.path(namespace), query, verb="list", target=target)
+            return self._read(resource.path(namespace), query, verb="list", subject=subject)
 
         # While one page is decoded here, the server already works on the next.
         with ThreadPoolExecutor(max_workers=1) as ahead:
@@ -106,7 +106,7 @@ class KubeApi:
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """One object as the server wrote it."""
-        return self._read(resource.path(namespace, name), (), verb="get", target=_object(resource, namespace, name))
+        return self._read(resource.path(namespace, name), (), verb="get", subject=_object(resource, namespace, name))
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the object as it is then.
@@ -120,7 +120,7 @@ class KubeApi:
                 "patch",
                 resource.path(namespace, name),
                 verb="patch",
-                target=_object(resource, namespace, name),
+                subject=_object(resource, namespace, name),
                 query=query,
                 body=patch,
                 content_type=MERGE_PATCH,
@@ -130,7 +130,7 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
-        self._transport.request("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event)
+        self._transport.request("post", EVENTS.path(namespace), verb="create", subject=_events(namespace), body=event)
 
     def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
         """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
@@ -145,9 +145,9 @@ class KubeApi:
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
         path = f"{PODS.path(namespace, name)}/eviction"
-        target = Target(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
+        subject = Subject(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
         try:
-            self._transport.request("post", path, verb="create", target=target, query=[("dryRun", "All")] if dry_run else (), body=body)
+            self._transport.request("post", path, verb="create", subject=subject, query=[("dryRun", "All")] if dry_run else (), body=body)
         except ApiError as error:
             # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
             if error.status == 500 and error.reason == "":
@@ -160,7 +160,7 @@ class KubeApi:
         Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
         """
         query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
-        return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
+        return self._watch(resource, namespace, query, subject=_object(resource, namespace, name), timeout_s=timeout_s)
 
     def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
         """The selected objects that there are, as ADDED, and then their changes, until the server or ``timeout_s`` ends the watch.
@@ -168,22 +168,22 @@ class KubeApi:
         Raises ForbiddenError where watching is not allowed.
         """
         return self._watch(
-            resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
+            resource, namespace, [("labelSelector", label_selector)], subject=_collection(resource, namespace), timeout_s=timeout_s
         )
 
-    def _watch(self, resource: Resource, namespace: str, query: Query, *, target: Target, timeout_s: float) -> Iterator[WatchEvent]:
+    def _watch(self, resource: Resource, namespace: str, query: Query, *, subject: Subject, timeout_s: float) -> Iterator[WatchEvent]:
         lines = self._transport.lines(
             resource.path(namespace),
             verb="watch",
-            target=target,
+            subject=subject,
             query=[("watch", "true"), *query, ("timeoutSeconds", str(max(1, int(timeout_s))))],
             timeout_s=timeout_s + 5,
         )
         for line in lines:
             yield decode_json(WatchEvent, line)
 
-    def _read(self, path: str, query: Query, *, verb: str, target: Target) -> bytes:
-        return self._repeat(lambda: self._transport.request("get", path, verb=verb, target=target, query=query))
+    def _read(self, path: str, query: Query, *, verb: str, subject: Subject) -> bytes:
+        return self._repeat(lambda: self._transport.request("get", path, verb=verb, subject=subject, query=query))
 
     def _repeat(self, call: t.Callable[[], T]) -> T:
         deadline = self._clock() + self._retry_for_s
@@ -213,18 +213,18 @@ def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.
     return None
 
 
-def _collection(resource: Resource, namespace: str) -> Target:
+def _collection(resource: Resource, namespace: str) -> Subject:
     scope = _scope(resource, namespace)
-    return Target(scope, scope, "leave the namespace out" if namespace else "")
+    return Subject(scope, scope, "leave the namespace out" if namespace else "")
 
 
-def _object(resource: Resource, namespace: str, name: str) -> Target:
+def _object(resource: Resource, namespace: str, name: str) -> Subject:
     path = f"{namespace}/{name}" if resource.namespaced else name
-    return Target(f"{resource.plural} {path}", _scope(resource, namespace))
+    return Subject(f"{resource.plural} {path}", _scope(resource, namespace))
 
 
-def _events(namespace: str) -> Target:
-    return Target(_scope(EVENTS, namespace))
+def _events(namespace: str) -> Subject:
+    return Subject(_scope(EVENTS, namespace))
 
 
 def _scope(resource: Resource, namespace: str) -> str:

@@ -113,7 +113,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 }
 
 
-class Target(t.NamedTuple):
+class Subject(t.NamedTuple):
     """What a request is about, in the words of its error.
 
     ``text`` names it (``deployments shop/web``), ``scope`` is where a role has to grant the verb (``deployments in namespace shop``).
@@ -128,30 +128,30 @@ class Target(t.NamedTuple):
 def api_error(
     *,
     verb: str,
-    target: Target,
+    subject: Subject,
     status: int,
     message: str,
     retry_after_s: t.Optional[float] = None,
     reason: t.Optional[str] = None,
     causes: tuple[Cause, ...] = (),
 ) -> ApiError:
-    """The error for one answer; ``verb`` (such as ``list``) and ``target`` go into its text."""
+    """The error for one answer; ``verb`` (such as ``list``) and ``subject`` go into its text."""
     kind = _BY_STATUS.get(status, ApiError)
     blamed = [cause.message for cause in causes if cause.reason == DISRUPTION_BUDGET]
     if status == 429 and blamed:
         kind, advice = BudgetError, " ".join([message, *blamed])
     else:
-        advice = _advice(status, verb, target, message)
-    return kind(f"cannot {verb} {target.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)
+        advice = _advice(status, verb, subject, message)
+    return kind(f"cannot {verb} {subject.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)
 
 
-def _advice(status: int, verb: str, target: Target, message: str) -> str:
+def _advice(status: int, verb: str, subject: Subject, message: str) -> str:
     said = message or f"HTTP status {status}"
     if status == 401:
         return f"{said} (HTTP 401). The credentials are missing, wrong or expired: renew the token or client certificate in use."
     if status == 403:
-        way_out = f", or {target.way_out}" if target.way_out else ""
-        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target.scope or target.text} to this user{way_out}."
+        way_out = f", or {subject.way_out}" if subject.way_out else ""
+        return f"{said} (HTTP 403). Grant the verb '{verb}' on {subject.scope or subject.text} to this user{way_out}."
     if status == 404:
         return f"{said} (HTTP 404). Check its name, namespace and kind."
     if status == 429:

@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, Cause, ConfigurationError, KubeError, Target, UnreachableError, UntrustedError, api_error
+from .errors import ApiError, Cause, ConfigurationError, KubeError, Subject, UnreachableError, UntrustedError, api_error
 from .kubeconfig import NO_CLUSTER, Source
 
 if t.TYPE_CHECKING:
@@ -98,14 +98,14 @@ class Transport:
         path: str,
         *,
         verb: str,
-        target: Target,
+        subject: Subject,
         query: Query = (),
         body: t.Any = None,
         content_type: str = "application/json",
     ) -> bytes:
-        """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``target`` are for the error's text."""
+        """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``subject`` are for the error's text."""
         response = self._call(
-            method, path, verb=verb, target=target, query=query, body=body, content_type=content_type, read_timeout_s=READ_TIMEOUT_S
+            method, path, verb=verb, subject=subject, query=query, body=body, content_type=content_type, read_timeout_s=READ_TIMEOUT_S
         )
         try:
             data: bytes = response.data
@@ -113,9 +113,9 @@ class Transport:
             raise self._unreachable(error) from error
         return data
 
-    def lines(self, path: str, *, verb: str, target: Target, query: Query, timeout_s: float) -> Iterator[bytes]:
+    def lines(self, path: str, *, verb: str, subject: Subject, query: Query, timeout_s: float) -> Iterator[bytes]:
         """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off."""
-        response = self._call("get", path, verb=verb, target=target, query=query, read_timeout_s=timeout_s)
+        response = self._call("get", path, verb=verb, subject=subject, query=query, read_timeout_s=timeout_s)
         rest = b""
         try:
             for chunk in response.stream(amt=None, decode_content=True):
@@ -132,7 +132,7 @@ class Transport:
         path: str,
         *,
         verb: str,
-        target: Target,
+        subject: Subject,
         query: Query,
         read_timeout_s: float,
         body: t.Any = None,
@@ -152,7 +152,7 @@ class Transport:
         except ApiException as error:
             if not error.status:  # the client makes an error without a status out of a TLS failure
                 raise self._unreachable(error) from error
-            raise _answer(verb, target, error) from error
+            raise _answer(verb, subject, error) from error
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
         except ValueError as error:
@@ -196,13 +196,13 @@ def _root_cause(error: BaseException) -> str:
     return str(getattr(cause, "reason", None) or cause).strip()
 
 
-def _answer(verb: str, target: Target, error: t.Any) -> ApiError:
+def _answer(verb: str, subject: Subject, error: t.Any) -> ApiError:
     status = _status_of(error.body)
     details = status.get("details") or {}
     retry_after = (error.headers or {}).get("Retry-After") or details.get("retryAfterSeconds")
     return api_error(
         verb=verb,
-        target=target,
+        subject=subject,
         status=int(error.status or 0),
         message=str(status.get("message") or ""),
         retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
@@ -222,7 +222,7 @@ def _status_of(body: t.Any) -> dict[str, t.Any]:
 def explain_connection_failure(error: BaseException, *, server: str, source: Source) -> KubeError:
     """What to tell a person when the client could not even be made (configuration, discovery)."""
     if isinstance(error, ApiException) and error.status:
-        return _answer("reach", Target(f"the Kubernetes API server {server}".rstrip()), error)
+        return _answer("reach", Subject(f"the Kubernetes API server {server}".rstrip()), error)
     if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
         return _no_answer(error, server or f"of {source}")
     of_file = isinstance(error, (ConfigException, OSError))

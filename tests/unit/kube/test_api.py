@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     ForbiddenError,
     OverloadedError,
     SeveralBudgetsError,
-    Target,
+    Subject,
     UnauthorizedError,
     UnreachableError,
     api_error,
@@ -31,7 +31,7 @@ Answer = bytes | Exception
 
 
 def status(code: int, retry_after_s: float | None = None) -> ApiError:
-    return api_error(verb="list", target=Target("pods"), status=code, message="said so", retry_after_s=retry_after_s)
+    return api_error(verb="list", subject=Subject("pods"), status=code, message="said so", retry_after_s=retry_after_s)
 
 
 def page(*names: str, token: str = "") -> bytes:
@@ -182,7 +182,7 @@ BUDGET = Cause("DisruptionBudget", "The disruption budget keep needs 3 healthy p
     ],
 )
 def test_an_eviction_is_asked_once_and_its_answers_are_told_apart(answer: dict[str, t.Any], kind: type[ApiError]) -> None:
-    error = api_error(verb="create", target=Target("pods/eviction app/web"), message="said so", **answer)
+    error = api_error(verb="create", subject=Subject("pods/eviction app/web"), message="said so", **answer)
     api, transport, clock = api_with(error)
     with pytest.raises(ApiError) as caught:
         api.evict("app", "web", uid="u")

@@ -13,7 +13,7 @@ import typing as t
 import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import transport
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import Target, UnreachableError, UntrustedError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import Subject, UnreachableError, UntrustedError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
 from kubernetes import client, dynamic
 
@@ -46,7 +46,7 @@ def transport_to(address: str, authority: str | None = None) -> Transport:
 
 
 def read(address: str, authority: str | None = None) -> bytes:
-    return transport_to(address, authority).request("get", "/api", verb="get", target=Target("it"))
+    return transport_to(address, authority).request("get", "/api", verb="get", subject=Subject("it"))
 
 
 def hear(connection: socket.socket) -> None:

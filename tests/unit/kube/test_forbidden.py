@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, Target, api_error
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, Subject, api_error
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
 
 
-def refuse(_method: str, _path: str, *, verb: str, target: Target, **_rest: t.Any) -> bytes:
-    raise api_error(verb=verb, target=target, status=403, message="no")
+def refuse(_method: str, _path: str, *, verb: str, subject: Subject, **_rest: t.Any) -> bytes:
+    raise api_error(verb=verb, subject=subject, status=403, message="no")
 
 
 API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
