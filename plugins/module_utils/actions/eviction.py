@@ -24,7 +24,7 @@ from .eviction_step import Replacement, TurnedDown, Vanished
 from .look import Look
 from .restart_memory import remember_eviction, tell
 from .restart_result import EVICTED, REFUSED, SKIPPED, EvictedPod, RestartResult, Target
-from .way import BudgetsAtStake, Run
+from .way import BudgetsAtStake, Run, unless_room_was_taken
 
 
 class EvictionWay:
@@ -36,7 +36,7 @@ class EvictionWay:
         self._budgets = budgets
         self._attempts: dict[Target, Attempt] = {}
 
-    def begin(self, line: WorkloadReport, look: Look, result: RestartResult) -> t.Optional[Run]:
+    def begin(self, line: WorkloadReport, look: Look, result: RestartResult, *, alone: bool) -> t.Optional[Run]:
         """Decide on the next step of the workload and, if it is an eviction, ask for it at once."""
         attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, None)
         if attempt.outcome is None:
@@ -53,6 +53,7 @@ class EvictionWay:
         if decision.action == WAIT:
             return self._wait_for_earlier(line, look, decision, attempt)
         if decision.move is None or decision.outcome is None:
+            unless_room_was_taken(decision.reason, alone=alone)
             self._none_left(line, look, decision, attempt)
             return None
         budgets = _budgets_of(line, look)

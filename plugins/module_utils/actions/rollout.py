@@ -20,7 +20,7 @@ from .look import Look
 from .restart_memory import settle, tell
 from .restart_result import FAILED_ACTION, REFUSED, RESTARTED, SKIPPED, RestartResult
 from .restart_write import write_restart
-from .way import BudgetsAtStake, Run
+from .way import BudgetsAtStake, Run, unless_room_was_taken
 from .workload_wait import wait_for_workload
 
 
@@ -32,13 +32,14 @@ class RolloutWay:
         self._options = options
         self._budgets = budgets
 
-    def begin(self, line: WorkloadReport, look: Look, result: RestartResult) -> t.Optional[Run]:
+    def begin(self, line: WorkloadReport, look: Look, result: RestartResult, *, alone: bool) -> t.Optional[Run]:
         """Decide and, if so decided, write the restart."""
         result.before = listed_by_key(line.distributions)
         decision = decide(line, look.snapshot, self._options, now_s=self._api.now_s())
         if decision.action == RESUME:
             return self._resume(line, decision, result)
         if decision.action != RESTART:
+            unless_room_was_taken(decision.reason, alone=alone)
             result.end(decision.action, decision.reason)
             return None
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(line.workload, look.snapshot)

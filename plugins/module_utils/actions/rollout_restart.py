@@ -24,18 +24,10 @@ from .look import Look
 from .restart_result import FAILED_ACTION, SKIPPED, RestartResult, Target
 from .restart_write import StaleJudgementError
 from .rollout import RolloutWay
-from .way import BudgetsAtStake, Run, SharedBudgetError, Way
+from .way import BudgetsAtStake, RoomTakenError, Run, SharedBudgetError, Way
 
 LOOKS = 3
 """How often a workload is judged anew when it has moved on before anything could be written."""
-
-
-FOR_WANT_OF_ROOM = ("no_gain", "no_room", "unknown")
-"""Reasons that may be gone when what was begun before has found its places."""
-
-
-class RoomTakenError(Exception):
-    """The target finds no room beside what was just begun: a look at where that has gone decides."""
 
 
 def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> list[RestartResult]:
@@ -142,6 +134,7 @@ class _Batches:
             return None
         except KubeError as error:
             result.end(FAILED_ACTION, Reason("error", str(error)))
+            self._budgets.left_unfinished(target)  # it may have got as far as taking from them
             return None
         finally:
             result.take_time()
@@ -155,10 +148,7 @@ class _Batches:
             if target not in self._way_of:
                 self._way_of[target] = self._ways[strategy_for(line, self._now.snapshot, self._options)]
             try:
-                run = self._way_of[target].begin(line, self._now, result)
-                if run is None and not alone and result.reason is not None and result.reason.code in FOR_WANT_OF_ROOM:
-                    raise RoomTakenError
-                return run
+                return self._way_of[target].begin(line, self._now, result, alone=alone)
             except StaleJudgementError:
                 if not alone:
                     raise

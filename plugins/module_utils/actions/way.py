@@ -48,15 +48,29 @@ class Run(t.Protocol):
 class Way(t.Protocol):
     """A way of moving the replicas of workloads."""
 
-    def begin(self, line: WorkloadReport, look: Look, result: RestartResult) -> t.Optional[Run]:
-        """Decide and, if so decided, act; None where there is nothing to wait for.
+    def begin(self, line: WorkloadReport, look: Look, result: RestartResult, *, alone: bool) -> t.Optional[Run]:
+        """Decide and, if so decided, act; None where there is nothing to wait for. ``alone``: nothing else was begun on this look.
 
-        Raises StaleJudgementError, SharedBudgetError, KubeError.
+        Raises StaleJudgementError, SharedBudgetError, RoomTakenError, KubeError.
         """
 
 
 class SharedBudgetError(Exception):
     """The target has to wait until what was begun on the same budget has ended."""
+
+
+class RoomTakenError(Exception):
+    """The target gains nothing beside what is assumed of what was begun: a look at where that has gone decides."""
+
+
+_FOR_WANT_OF_ROOM = ("no_gain", "no_room", "unknown")
+"""Reasons that may be gone when what was begun before has found its places."""
+
+
+def unless_room_was_taken(reason: Reason, *, alone: bool) -> None:
+    """Raises RoomTakenError where the reason to do nothing may lie in what was begun on the same look."""
+    if not alone and reason.code in _FOR_WANT_OF_ROOM:
+        raise RoomTakenError
 
 
 class BudgetsAtStake:
