@@ -5,26 +5,16 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..model.labels import POD_TEMPLATE_HASH
-from ..model.objects import Node, NodeAffinity, PodAffinity, PodAffinityTerm, PodTemplate, Workload
+from ..model.objects import PodAffinity, PodAffinityTerm, PodTemplate, Workload
 from ..model.reasons import Reason
 from ..model.selectors import matches
-from ..scheduling.rules.node_affinity import term_matches
-
-OUTWEIGHED_BY_NODES = Reason(
-    "preference_outweighs",
-    "a preferred node affinity favours the nodes where the replicas are now; lower it, or add a spread constraint with DoNotSchedule",
-)
-OUTWEIGHED_BY_PODS = Reason(
-    "preference_outweighs",
-    "a preferred pod affinity draws the workload's own pods together; remove it, or narrow its selector",
-)
 
 
 def advise(workload: Workload, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason]) -> list[Reason]:
-    """All advice; ``preferred_home`` is what ``outweighed_preference`` found."""
+    """All advice; ``preferred_home`` is what ``preference.outweighed_preference`` found."""
     template = workload.spec.template
     advice = [*_missing_rules(template, topology_keys), *_constraints_without_match_label_keys(workload), *_foreign_selectors(template)]
     if preferred_home is not None:
@@ -69,33 +59,3 @@ def _terms(pod_affinity: t.Optional[PodAffinity]) -> list[PodAffinityTerm]:
         return []
     soft = pod_affinity.preferred_during_scheduling_ignored_during_execution or ()
     return [*(pod_affinity.required_during_scheduling_ignored_during_execution or ()), *(term.pod_affinity_term for term in soft)]
-
-
-def outweighed_preference(
-    workload: Workload, homes: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
-) -> t.Optional[Reason]:
-    """Soft rules that draw new pods to where the replicas are now; None where there are none.
-
-    The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100, both with weight
-    2), so a preference that only the present nodes meet may win, whatever its own weight. A soft affinity to the workload's own
-    pods draws them together in the same way.
-    """
-    affinity = workload.spec.template.spec.affinity
-    if affinity is None:
-        return None
-    if affinity.node_affinity is not None:
-        present = {name for name in homes if name in nodes}
-        best = max((_preference(affinity.node_affinity, nodes[name]) for name in present), default=0)
-        others = [name for name in candidates if name not in present]
-        if best > max((_preference(affinity.node_affinity, nodes[name]) for name in others), default=best):
-            return OUTWEIGHED_BY_NODES
-    soft = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution if affinity.pod_affinity is not None else None
-    labels = workload.spec.template.metadata.labels
-    if any(matches(term.pod_affinity_term.label_selector, labels) for term in soft or ()):
-        return OUTWEIGHED_BY_PODS
-    return None
-
-
-def _preference(affinity: NodeAffinity, node: Node) -> int:
-    terms = affinity.preferred_during_scheduling_ignored_during_execution or ()
-    return sum(term.weight for term in terms if term_matches(term.preference, node))

@@ -14,11 +14,12 @@ from ..model.objects import Namespace, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.placement import Placement
-from .advice import advise, outweighed_preference
+from .advice import advise
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .guard import refusal
 from .prediction import Prediction, RestartPredictor
+from .preference import outweighed_preference
 from .remembered import interrupted_restart, remembered_permission
 from .rollout_status import is_rolling
 

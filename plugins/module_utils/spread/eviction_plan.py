@@ -17,12 +17,13 @@ from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.placement import Placement
-from .advice import outweighed_preference
+from .autoscaling import autoscaling
 from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution
 from .guard import ending, shared_volume, unreadable
-from .quota import autoscaling, overdrawn
+from .preference import outweighed_preference
+from .quota import overdrawn
 from .remembered import interrupted_eviction, interrupted_restart, remembered_permission
 from .restart_plan import AUTO, EVICT_SURPLUS, REFUSED, ROLLOUT, SKIPPED, RestartOptions
 from .rollout_status import DONE, WAITING, Progress, is_rolling

@@ -14,10 +14,11 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
+from .autoscaling import autoscaling
 from .bounds import rollout_bounds, update_strategy_type
 from .distribution import Topology, badness
 from .guard import shared_single_writer_claim
-from .quota import autoscaling, surge_room
+from .quota import surge_room
 from .simulation import RestartSimulation, SimulatedRestart
 
 HELPS_UNKNOWN = "unknown"
@@ -55,7 +56,7 @@ class RestartPredictor:
         self._max_skew = max_skew
 
     def predict(self, workload: Workload, eligible: tuple[str, ...], *, preference: t.Optional[Reason] = None) -> Prediction:
-        """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``advice.outweighed_preference``."""
+        """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``preference.outweighed_preference``."""
         obstacle = self._obstacle(workload)
         if obstacle is not None:
             return Prediction(False, blockers=[Blocker(obstacle)])

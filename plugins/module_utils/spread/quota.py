@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What ResourceQuotas and autoscalers leave of a rollout's surge (kubernetes ``pkg/quota/v1/evaluator/core/pods.go``)."""
+"""What ResourceQuotas leave of a rollout's surge, or of what an evicted pod had (kubernetes ``pkg/quota/v1/evaluator/core/pods.go``)."""
 
 from __future__ import annotations
 
@@ -49,22 +49,6 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
             if _counts(quota, pod) and _usage(name, pod) > 0 and parse_quantity(used.get(name, "0")) > parse_quantity(hard):
                 text = f"ResourceQuota {quota.metadata.name} is overdrawn ({name}): no pod would come in place of one that goes"
                 return Reason("quota", text)
-    return None
-
-
-def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why an autoscaler is about to change the number of replicas; None where none is."""
-    for autoscaler in snapshot.autoscalers_by_namespace.get(workload.metadata.namespace, ()):
-        target = autoscaler.spec.scale_target_ref
-        if (target.kind, target.name) != (workload.kind, workload.metadata.name):
-            continue
-        replicas, name = workload.spec.replicas, autoscaler.metadata.name
-        low, high = autoscaler.spec.min_replicas or 1, autoscaler.spec.max_replicas
-        if not low <= replicas <= high:
-            return Reason("autoscaling", f"{replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}")
-        wanted = autoscaler.status.desired_replicas
-        if wanted and wanted != replicas:
-            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {wanted} replicas")
     return None
 
 

@@ -8,9 +8,10 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.autoscaling import autoscaling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_available, refusal
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import autoscaling, surge_room
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import surge_room
 
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
