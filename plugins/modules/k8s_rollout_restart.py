@@ -39,7 +39,8 @@ options:
     type: str
   workloads:
     description:
-      - The workloads to restart, such as RV(onprem.kube_scheduling.k8s_spread_check#module:restartable).
+      - The workloads to restart, such as RV(onprem.kube_scheduling.k8s_spread_check#module:restartable); with O(strategy=evict_surplus) or
+        V(auto), such as RV(onprem.kube_scheduling.k8s_spread_check#module:uneven).
       - Give the same O(topology_keys) and O(max_skew) as to the check. They are judged once more before they are restarted.
       - Entries that are refused or that have vanished do not fail the task.
     type: list
@@ -169,7 +170,7 @@ EXAMPLES = r"""
 
 - name: Restart what is piled up, even out the rest by single evictions
   onprem.kube_scheduling.k8s_rollout_restart:
-    workloads: "{{ spread.restartable }}"
+    workloads: "{{ spread.uneven }}"
     strategy: auto
     max_skew: 1
 

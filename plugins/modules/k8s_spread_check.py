@@ -120,7 +120,7 @@ summary:
   description: Counts of namespaces looked at and of workloads by verdict.
   returned: success
   type: dict
-  sample: {namespaces: 3, checked: 12, healthy: 9, collapsed: 2, skewed: 0, skipped: 1, restartable: 2}
+  sample: {namespaces: 3, checked: 12, healthy: 9, collapsed: 2, skewed: 0, rolling: 0, skipped: 1, unknown: 0, restartable: 2}
 workloads:
   description: The workloads that are not healthy, or all with O(include_healthy).
   returned: success
@@ -193,11 +193,19 @@ workloads:
       blockers: []
       advice: ["no_spreading_rule: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ..."]
 restartable:
-  description: The workloads that a restart helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
+  description: The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
   returned: success
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}]
+uneven:
+  description:
+    - All workloads with the verdict V(collapsed) or V(skewed). Evictions may help where a rollout would not, so this is what to hand over
+      with O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{kind: Deployment, namespace: shop, name: web}, {kind: StatefulSet, namespace: shop, name: queue}]
 node_list:
   description: The nodes, sorted by zone and name.
   returned: with O(include_nodes)

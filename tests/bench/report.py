@@ -115,7 +115,7 @@ def _processes(size: Measured) -> str:
         "",
         f"{size.original_process.memory:.0f}",
     ))  # fmt: skip
-    header = (f"{size.runs} runs in turn, medians", "wall s", "× floor", "cpu s", "peak MB")
+    header = (f"medians of {size.runs} runs in turn", "wall s", "× floor", "cpu s", "peak MB")
     return _table(header, rows)
 
 

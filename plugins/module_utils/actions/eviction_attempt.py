@@ -19,7 +19,7 @@ from ..spread.eviction_plan import eviction_outcome
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
 from .look import Look
-from .restart_memory import settle
+from .restart_memory import settle, take_back
 from .restart_result import EVICTED, EvictedPod, RestartResult
 
 FIRST_PAUSE_S = 1.0
@@ -85,6 +85,12 @@ class Attempt:
         """``timeout_s`` has not passed since the first refusal in a row."""
         return self._blocked_since_s is not None and time.monotonic() < self._blocked_since_s + timeout_s
 
+    def take_back(self) -> None:
+        """Nothing was done, and will not be by trying again: the attempt does not count."""
+        self.result.verdict = ""
+        if self.before is not None and self.outcome is not None:
+            take_back(self._api, self.result, self.before.workload, self.outcome)
+
     def conclude(self, line: WorkloadReport, look: Look, *, even: bool = False) -> None:
         """The last look at the workload: compare with the first one, and remember what came of it; ``even``: nothing is left to do."""
         result = self.result
@@ -101,9 +107,10 @@ class Attempt:
 
 def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> Reason:
     """Why the pod may not go, with the names of the budgets where the server does not give them."""
-    if isinstance(error, BudgetError):
-        return Reason("budget", str(error))
     pod = move.pod.metadata
+    if isinstance(error, BudgetError):
+        said = "; ".join(cause.message for cause in error.causes) or str(error)
+        return Reason("budget", f"pod {pod.namespace}/{pod.name} may not be evicted now: {said}")
     budgets = snapshot.budgets_by_namespace.get(pod.namespace, ())
     names = [budget.metadata.name for budget in budgets if matches(budget.spec.selector, pod.labels)]
     named = f"PodDisruptionBudgets {' and '.join(sorted(names))} select pod {pod.name}: " if names else ""

@@ -11,9 +11,11 @@ from ..kube.api import KubeApi
 from ..kube.errors import (
     ApiError,
     BudgetError,
+    ForbiddenError,
     KubeError,
     OverloadedError,
     SeveralBudgetsError,
+    UnauthorizedError,
     UnreachableError,
     UntrustedError,
 )
@@ -31,6 +33,7 @@ from .look import Look
 from .replacement_wait import wait_for_replacement
 from .restart_result import FAILED_ACTION, REFUSED, SKIPPED
 
+ENOUGH_TIME = "wait_timeout has to cover the end of the old pod (its grace period) and the start of the new one; the next run goes on"
 MOST_VANISHED = 5
 """Pods that may go by themselves, just before they are evicted, until the workload counts as too restless."""
 
@@ -125,7 +128,7 @@ class Replacement(_Step):
         if self._lost or progress is None:
             return False
         if progress.state != DONE:
-            self.result.fail_unfinished("replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s)
+            self.result.fail_unfinished("replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, advice=ENOUGH_TIME)
             attempt.conclude(line, look)
             return False
         evicted = attempt.evicted
@@ -170,6 +173,10 @@ class TurnedDown(_Step):
                 return self._options.wait
         if self._options.wait and attempt.may_ask_again(self._options.wait_timeout_s) and _is_temporary(error):
             return True
+        if isinstance(error, (ForbiddenError, UnauthorizedError)) and not self.result.evicted:
+            self.result.end(FAILED_ACTION, Reason("error", str(error)))
+            attempt.take_back()
+            return False
         if not isinstance(error, (BudgetError, SeveralBudgetsError)):
             self.result.verdict = FAILED
             self.result.end(FAILED_ACTION, Reason("error", str(error)))

@@ -37,18 +37,22 @@ def read_live(api: KubeApi, workload: Workload) -> Live:
     return Live(resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template))
 
 
-def annotate_live(api: KubeApi, workload: Workload, annotations_for: t.Callable[[Live], dict[str, str]]) -> Live:
+Annotations = dict[str, t.Optional[str]]
+"""None takes an annotation away."""
+
+
+def annotate_live(api: KubeApi, workload: Workload, annotations_for: t.Callable[[Live], Annotations]) -> Live:
     """Read the workload and give it the annotations that ``annotations_for`` wants after what was read; both again after a conflict.
 
     ``annotations_for`` raises where nothing may be written any more. Returns what was read last. Raises ConflictError where the workload
     keeps changing, and what ``KubeApi.merge_patch`` raises.
     """
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
-    unanswered: t.Optional[dict[str, str]] = None
+    unanswered: t.Optional[Annotations] = None
     for left in reversed(range(CONFLICT_RETRIES)):
         live = read_live(api, workload)
         now = live.workload.metadata
-        if unanswered is not None and unanswered.items() <= (now.annotations or {}).items():
+        if unanswered is not None and all((now.annotations or {}).get(name) == text for name, text in unanswered.items()):
             return live  # it had got through, only the answer was lost
         wanted = annotations_for(live)
         patch = {"metadata": {"resourceVersion": now.resource_version, "annotations": wanted}}

@@ -15,7 +15,7 @@ from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import replace
 from ..spread.remembered import is_eviction, made_current_revision
-from .live import Live, annotate_live
+from .live import Annotations, Live, annotate_live
 from .restart_result import FAILED_ACTION, RestartResult
 from .restart_write import StaleJudgementError, new_time
 
@@ -40,7 +40,7 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remem
     metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
     written = outcome
 
-    def annotations_for(live: Live) -> dict[str, str]:
+    def annotations_for(live: Live) -> Annotations:
         nonlocal written
         now = live.workload.metadata
         if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
@@ -55,6 +55,26 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remem
     except ConflictError as error:
         raise StaleJudgementError from error
     return Remembered(written, live.template)
+
+
+def take_back(api: KubeApi, result: RestartResult, judged: Workload, ours: Outcome) -> None:
+    """Put what was remembered on ``judged`` before ``ours`` back in its place: nothing has come of the announced eviction.
+
+    What cannot be written is in the result's warnings.
+    """
+    earlier = (judged.metadata.annotations or {}).get(OUTCOME_ANNOTATION)
+
+    def annotations_for(live: Live) -> Annotations:
+        if read_outcome(live.workload.metadata.annotations) != ours:
+            raise _NotRememberedError(f"{judged} was changed by someone else meanwhile: what is remembered on it stays")
+        return {OUTCOME_ANNOTATION: earlier}
+
+    try:
+        annotate_live(api, judged, annotations_for)
+    except (KubeError, _NotRememberedError) as error:
+        result.warnings.append(str(error))
+    else:
+        result.changed = False
 
 
 def settle(
@@ -86,7 +106,7 @@ def _remember(
 ) -> Workload:
     """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
 
-    def annotations_for(live: Live) -> dict[str, str]:
+    def annotations_for(live: Live) -> Annotations:
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")

@@ -78,9 +78,9 @@ class RestartResult:
         first = self.reason or reason
         self.reason = Reason(first.code, f"{first.text}; then {reason}")
 
-    def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int) -> None:
-        """What was waited for has failed, or has not come within ``timeout_s``."""
-        waited = f" after {timeout_s} s" if progress.state == WAITING else ""
+    def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, advice: str = "") -> None:
+        """What was waited for has failed, or has not come within ``timeout_s``; ``advice`` says what to do about the time."""
+        waited = f" after {timeout_s} s" + (f"; {advice}" if advice else "") if progress.state == WAITING else ""
         self.verdict = FAILED
         self.end(FAILED_ACTION, Reason(code, f"{progress.text}{waited}"))
 

@@ -94,13 +94,13 @@ def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligibl
     attempts = outcome.attempts if same_nodes else 0
     if attempts >= max_attempts:
         return Permission(
-            Reason("attempts_used_up", f"{attempts} restarts in a row did not help; a changed workload or node set allows the next"),
+            Reason("attempts_used_up", f"{attempts} attempts in a row did not help; a changed workload or node set allows the next"),
             attempts,
             used_up=True,
         )
     wait_s = cooldown_s * 2 ** min(max(0, attempts - 1), MOST_DOUBLINGS)
     left_s = parse_time(outcome.time) + wait_s - now_s
     if left_s > 0:
-        text = f"{outcome.verdict} at {outcome.time}, attempts {attempts}; next restart in {int(left_s) + 1} s at the earliest"
+        text = f"{outcome.verdict} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
         return Permission(Reason("cooldown", text), attempts)
     return Permission(None, attempts + 1)

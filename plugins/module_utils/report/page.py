@@ -68,6 +68,7 @@ def _row(row: Row, grid: Grid) -> dict[str, t.Any]:
         "outcome": row.outcome,
         "why": row.why,
         "duration": row.duration_s if row.outcome else 0,
+        "evicted": row.evicted,
         "advice": list(row.advice),
     }
 

@@ -69,7 +69,7 @@ class Row:
     """A workload before and after; ``after`` is None without a second look.
 
     ``deed`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty where nothing is the matter.
-    ``why`` explains it.
+    ``why`` explains it, ``evicted`` is how many pods of it were (in a plan: would be) evicted.
     """
 
     kind: str
@@ -82,6 +82,7 @@ class Row:
     outcome: str = ""
     why: str = ""
     duration_s: int = 0
+    evicted: int = 0
     advice: tuple[str, ...] = ()
 
     @property
@@ -238,6 +239,7 @@ class _RowReader:
             outcome=(action or {}).get("verdict") or "" if not self._plan else "",
             why=why,
             duration_s=int((action or {}).get("duration") or 0),
+            evicted=len((action or {}).get("evicted") or ()),
             advice=tuple(entry.get("advice") or ()),
         )
 
@@ -286,7 +288,9 @@ def _totals(
     summary = first.get("summary") or {}
     later = second.get("summary") or summary
     done: Sequence[Mapping[str, t.Any]] = list(actions)
-    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, EVICTED, SKIPPED, REFUSED, FAILED)}
+    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED)}
+    # Also those that failed afterwards: what was done was done.
+    by_action[EVICTED] = sum(entry["action"] == EVICTED or bool(entry.get("evicted")) for entry in done)
     return {
         "ok": not error and not by_action[FAILED],
         "plan": plan,

@@ -193,9 +193,12 @@ def _state(row: Row) -> str:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
         return verdict
+    pods = f" ({_number(row.evicted, 'pod')})" if row.evicted else ""
     if row.deed in (RESTARTED, EVICTED):
-        return f"{verdict}, {row.outcome or row.deed}"
-    return f"{verdict}, {row.deed}" if row.deed else verdict
+        return f"{verdict}, {row.outcome or row.deed}{pods}"
+    if row.deed == FAILED and pods:
+        return f"{verdict}, evicted{pods}, failed"
+    return f"{verdict}, {row.deed}{pods}" if row.deed else verdict
 
 
 def _clip(text: str, size: int) -> str:

@@ -52,7 +52,7 @@ def wrong_variables(given: Mapping[str, t.Any]) -> list[str]:
     unknown = [name for name in sorted(given) if name not in KNOWN]
     for name in unknown:
         close = get_close_matches(name[len(PREFIX) :], (known[len(PREFIX) :] for known in KNOWN), n=1)
-        found.append(f"{name}: there is no such variable" + (f"; did you mean {PREFIX}{close[0]}?" if close else ""))
+        found.append(f"{name}: there is no such variable" + (f"; perhaps {PREFIX}{close[0]} was meant" if close else ""))
     if unknown:
         found.append(f"The variables are {', '.join(KNOWN)}")
     for name, minimum in NUMBERS.items():

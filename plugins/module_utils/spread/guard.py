@@ -25,7 +25,7 @@ def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bo
     if forbidden is not None:
         return forbidden
     if is_rolling(workload, snapshot):
-        return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end")
+        return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end, or undo it if it cannot end")
     return harm_of_rollout(workload, snapshot, allow_downtime=allow_downtime)
 
 
@@ -42,7 +42,7 @@ def immovable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     if forbidden is not None:
         return forbidden
     if workload.spec.paused:
-        return Reason("paused", f"{workload} is paused; resume its rollout first")
+        return Reason("paused", f"{workload} is paused; resume its rollout first, or use strategy evict_surplus")
     if update_strategy_type(workload) == "OnDelete":
         return Reason("on_delete", f"{workload} replaces its pods only when they are deleted; use strategy evict_surplus")
     return None
@@ -109,7 +109,7 @@ def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     loss = available - lowest
     if loss <= 0:
         return None
-    advice = "set allow_downtime, or use strategy evict_surplus, which keeps budgets"
+    advice = "use strategy evict_surplus, which moves one pod at a time, or restart it by name with allow_downtime"
     if lowest < 1:
         return Reason("downtime", f"the {update_strategy_type(workload)} strategy of {workload} may leave no available pod; {advice}")
     for budget in budgets_of(workload, snapshot):
@@ -120,6 +120,10 @@ def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
         left = status.current_healthy - loss
         if left < status.desired_healthy:
             said = f"may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
+            if status.desired_healthy >= status.current_healthy:  # an eviction would be turned down as well
+                advice = (
+                    "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart by name with allow_downtime"
+                )
             return Reason("budget", f"a rollout of {workload} {said}; {advice}")
     return None
 

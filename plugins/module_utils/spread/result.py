@@ -10,12 +10,12 @@ from ..model.labels import HOSTNAME, ZONE
 from ..model.reasons import in_words
 from ..model.snapshot import ClusterSnapshot
 from .check import SpreadReport, WorkloadReport
-from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, SKEWED, SKIPPED, listed_by_key
+from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, ROLLING, SKEWED, SKIPPED, UNKNOWN, listed_by_key
 from .prediction import HELPS_UNKNOWN, Blocker
 
 
 def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
-    """``nodes``, ``summary``, ``workloads`` and ``restartable`` of k8s_spread_check."""
+    """``nodes``, ``summary``, ``workloads``, ``restartable`` and ``uneven`` of k8s_spread_check."""
     lines = [line for line in report.workloads if include_healthy or line.verdict.verdict != HEALTHY]
     restartable = [line for line in report.workloads if line.restartable]
     return {
@@ -27,11 +27,14 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
             "healthy": report.count(HEALTHY),
             "collapsed": report.count(COLLAPSED),
             "skewed": report.count(SKEWED),
+            "rolling": report.count(ROLLING),
             "skipped": report.count(SKIPPED),
+            "unknown": report.count(UNKNOWN),
             "restartable": len(restartable),
         },
         "workloads": [workload_to_result(line) for line in lines],
         "restartable": [identity(line) for line in restartable],
+        "uneven": [identity(line) for line in report.workloads if line.verdict.verdict in (COLLAPSED, SKEWED)],
         "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
     }
 

@@ -84,7 +84,7 @@ def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str
         assert -5 < seconds_ago(remembered) < 60 and remembered == restarted_at(cluster, web)
         refused = second.restart(web, cooldown=HALF_AN_HOUR_S)
         assert (refused["action"], refused["reason"].partition(":")[0]) == ("refused", "cooldown"), refused
-        left_s = int(refused["reason"].partition("next restart in ")[2].partition(" s")[0])
+        left_s = int(refused["reason"].partition("next attempt in ")[2].partition(" s")[0])
         assert left_s <= waiting_s(cluster, web) and left_s > waiting_s(cluster, web) - 60
     assert known_outcome(cluster, web)["attempts"] == 2, "the other one's attempt counts"
 

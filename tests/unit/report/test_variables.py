@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.vari
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("max_skeew", 1, "rebalance_max_skeew: there is no such variable; did you mean rebalance_max_skew?"),
+        ("max_skeew", 1, "rebalance_max_skeew: there is no such variable; perhaps rebalance_max_skew was meant"),
         ("xyzzy", 1, "rebalance_xyzzy: there is no such variable"),
         ("max_skew", 0, "rebalance_max_skew: 0 is too small; it must be at least 1"),
         ("max_skew", "-1", "rebalance_max_skew: -1 is too small; it must be at least 1"),

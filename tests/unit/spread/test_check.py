@@ -308,8 +308,10 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
     assert [workload["name"] for workload in result["workloads"]] == ["bad"]
     assert [workload["name"] for workload in report_to_result(report, include_healthy=True)["workloads"]] == ["bad", "good"]
     assert result["summary"] == {
-        "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "skipped": 0, "restartable": 1,
+        "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "rolling": 0, "skipped": 0, "unknown": 0,
+        "restartable": 1,
     }  # fmt: skip
+    assert result["uneven"] == result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]
     assert result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]
 
 
@@ -323,8 +325,8 @@ def test_reasons_are_texts_in_the_result():
         {"reason": "foreign_scheduler", "text": "the pod is for another scheduler", "nodes": 2},
         {
             "reason": "downtime",
-            "text": "the Recreate strategy of Deployment app/web may leave no available pod; set allow_downtime, "
-            "or use strategy evict_surplus, which keeps budgets",
+            "text": "the Recreate strategy of Deployment app/web may leave no available pod; use strategy "
+            "evict_surplus, which moves one pod at a time, or restart it by name with allow_downtime",
             "nodes": 0,
         },
     ]
