@@ -102,7 +102,9 @@ class Attempt:
         if result.verdict != PENDING:
             # What this run wrote last, or else what it found: anything newer is another run's, which still needs it.
             pending = self.outcome or read_outcome(line.workload.metadata.annotations)
-            settle(self._api, result, line.workload, pending, look.snapshot, settled=even, event="SpreadEvictionOutcome")
+            # Where this run began and no pod went, nothing was tried that could have helped: then the attempt does not count.
+            counted = bool(result.evicted) or self.before is None
+            settle(self._api, result, line.workload, pending, look.snapshot, settled=even, counted=counted, event="SpreadEvictionOutcome")
 
 
 def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> Reason:

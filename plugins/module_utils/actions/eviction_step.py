@@ -135,7 +135,9 @@ class Replacement(_Step):
         if evicted is None:
             return True
         attempt.note_replacement(evicted, line, look)
-        if excess(look.seen_as(evicted.before, line)) >= excess(evicted.before.distributions):
+        # With another number of replicas than before it cannot be told what the eviction made of them.
+        same = line.placed == evicted.before.placed
+        if same and excess(look.seen_as(evicted.before, line)) >= excess(evicted.before.distributions):
             home = evicted.pod.replacement_node
             self.result.stop(REFUSED, Reason("came_back", f"the replacement of {evicted.pod.pod} came to {home}"))
             attempt.conclude(line, look)

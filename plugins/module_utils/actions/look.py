@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from ..kube.api import KubeApi
 from ..kube.reading import read_snapshot
+from ..kube.resources import WORKLOADS
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.placement import Placement
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
@@ -38,14 +39,15 @@ class Look:
 
     @classmethod
     def at(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, last: bool = False) -> Look:
-        """A fresh look at the namespaces and kinds of the targets. Raises KubeError where nothing can be read.
+        """A fresh look at the namespaces of the targets. Raises KubeError where nothing can be read.
 
         ``last``: nothing will be begun on it, so that only the replicas themselves matter.
         """
         # What a restart gains depends on the room on nodes, which all pods take up. Whether it does harm does not.
         pods_everywhere = not last and (options.only_if_helps or options.strategy != ROLLOUT)
         namespaces = sorted({target.namespace for target in targets})
-        kinds = sorted({target.kind for target in targets})
+        # Workloads of the other kind may share budgets with the targets.
+        kinds = sorted({target.kind for target in targets}) if last else tuple(WORKLOADS)
         snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere, for_moves=not last)
         predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)

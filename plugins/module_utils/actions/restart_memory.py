@@ -86,14 +86,15 @@ def settle(
     *,
     settled: bool,
     event: str,
+    counted: bool = True,
 ) -> None:
     """Replace the ``pending`` outcome, if it still is the one, by the result's verdict; and tell of it in an Event with reason ``event``.
 
     ``settled``: the workload is well spread now. Only that sets the attempts back: a skew that gets better and worse in turn would
-    otherwise be restarted for ever. What cannot be written is in the result's warnings.
+    otherwise be restarted for ever. ``counted``: whether the attempt counts as one. What cannot be written is in the result's warnings.
     """
     try:
-        live = _remember(api, workload, pending, result.verdict, snapshot, settled=settled)
+        live = _remember(api, workload, pending, result.verdict, snapshot, settled=settled, counted=counted)
     except _NotRememberedError as error:
         result.warnings.append(str(error))
         return
@@ -102,7 +103,7 @@ def settle(
 
 
 def _remember(
-    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool
+    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
 ) -> Workload:
     """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
 
@@ -110,7 +111,7 @@ def _remember(
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
-        attempts = 0 if verdict == IMPROVED and settled else found.attempts
+        attempts = 0 if verdict == IMPROVED and settled else max(0, found.attempts - (not counted))
         outcome = replace(found, attempts=attempts, verdict=verdict, revision=snapshot.revision(live.workload))
         return {OUTCOME_ANNOTATION: outcome.to_annotation()}
 

@@ -518,6 +518,7 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
     desired_healthy: int = 0
     current_healthy: int = 0
     observed_generation: int = 0
+    conditions: t.Optional[tuple[Condition, ...]] = None
 
 
 class PodDisruptionBudget(ApiStruct, frozen=True):
@@ -566,11 +567,14 @@ class ResourceQuota(ApiStruct, frozen=True):
 
 
 class LimitRangeItem(ApiStruct, frozen=True):
-    """Defaults that admission gives to containers which ask for nothing."""
+    """Defaults that admission gives to containers which ask for nothing, and what it turns down."""
 
     type: str = ""
     default: t.Optional[ResourceList] = None
     default_request: t.Optional[ResourceList] = None
+    max: t.Optional[ResourceList] = None
+    min: t.Optional[ResourceList] = None
+    max_limit_request_ratio: t.Optional[ResourceList] = None
 
 
 class LimitRangeSpec(ApiStruct, frozen=True):

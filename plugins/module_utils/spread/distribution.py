@@ -131,9 +131,13 @@ def judge(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -
 
 
 def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> tuple[int, ...]:
-    """The verdict's rank, then the skew by topology key: what is lower is spread better. Predictions and outcomes compare by it."""
+    """The verdict's rank, replicas in no domain, then the skew by topology key: what is lower is spread better.
+
+    Predictions and outcomes compare by it. Replicas on nodes without the key leave the verdict unknown, which is no better than piled up.
+    """
     verdict = judge(distributions, max_skew=max_skew).verdict
-    return ({COLLAPSED: 2, SKEWED: 1}.get(verdict, 0), *(distribution.skew for distribution in distributions))
+    nowhere = sum(distribution.without_domain for distribution in distributions)
+    return ({COLLAPSED: 2, UNKNOWN: 2, SKEWED: 1}.get(verdict, 0), nowhere, *(distribution.skew for distribution in distributions))
 
 
 def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:

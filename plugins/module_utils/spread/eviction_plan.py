@@ -17,6 +17,7 @@ from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.placement import Placement
+from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
@@ -148,7 +149,9 @@ def eviction_outcome(before: t.Optional[t.Sequence[Distribution]], after: t.Sequ
     if before is None:
         return IMPROVED if even else UNCHANGED
     now, then = excess(after), excess(before)
-    if now == then:
+    # Another number of replicas lies better or worse for that reason alone, and fewer than two show nothing.
+    sizes = [[one.replicas + one.without_domain for one in look] for look in (before, after)]
+    if now == then or sizes[0] != sizes[1] or min(sizes[1], default=0) < 2:
         return UNCHANGED
     return IMPROVED if now < then else WORSE
 
@@ -187,7 +190,7 @@ def _harm(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         return Reason("pending_revision", text)
     if is_rolling(workload, snapshot):
         return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end")
-    return shared_volume(workload, snapshot) or overdrawn(workload, snapshot)
+    return shared_volume(workload, snapshot) or not_admitted(workload, snapshot) or overdrawn(workload, snapshot)
 
 
 def _revision_pends(workload: Workload, snapshot: ClusterSnapshot) -> bool:
@@ -212,6 +215,12 @@ def _useless(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOp
     return (SKIPPED, obstacle) if obstacle is not None else None
 
 
+def _not_available(workload: Workload) -> str:
+    """Pods may be ready and yet not count, for as long as minReadySeconds says."""
+    available, wanted = workload.status.available_replicas, workload.spec.replicas
+    return f"{available} of {wanted} replicas are available" if available < wanted else ""
+
+
 def _under_way(
     workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
@@ -222,10 +231,10 @@ def _under_way(
     begun = f"a pod of {workload} is being evicted since {outcome.time}"
     if is_rolling(workload, snapshot):
         return Reason("replacement_under_way", f"{begun}; its controller has yet to see all replicas")
-    away = "" if none_away else waiting_for(workload, pods_of(workload, snapshot))
+    away = "" if none_away else waiting_for(workload, pods_of(workload, snapshot)) or _not_available(workload)
     if away:
         return Reason("replacement_under_way", f"{begun}; {away}")
-    if age_s is not None and age_s < TAKE_OVER_AFTER_S:
+    if age_s is not None and abs(age_s) < TAKE_OVER_AFTER_S:  # API servers' clocks may differ a little
         return Reason("replacement_under_way", begun)
     return None
 
@@ -240,7 +249,7 @@ def _harmless_move(
     if isinstance(move, Reason):
         return EvictionDecision(SKIPPED, move)
     pods = pods_of(workload, snapshot)
-    away = waiting_for(workload, pods)
+    away = waiting_for(workload, pods) or _not_available(workload)
     if away:
         # A single pod that is not ready may itself go: it is away already.
         unready = [pod.metadata.uid for pod in pods if not pod.ready and not pod.terminating]

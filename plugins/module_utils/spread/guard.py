@@ -13,6 +13,7 @@ from ..model.objects import PodDisruptionBudget, Workload
 from ..model.reasons import Reason
 from ..model.selectors import matches
 from ..model.snapshot import ClusterSnapshot
+from .admission import not_admitted
 from .bounds import partition, rollout_bounds, update_strategy_type
 from .rollout_status import is_rolling
 
@@ -33,7 +34,9 @@ def harm_of_rollout(workload: Workload, snapshot: ClusterSnapshot, *, allow_down
     """Why a rollout with the workload's replicas and strategy would take too much away, or move nothing; None where it would not."""
     if workload.spec.replicas and partition(workload) >= workload.spec.replicas:
         return Reason("partition", f"partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are")
-    return shared_volume(workload, snapshot) or (None if allow_downtime else _downtime(workload, snapshot))
+    return (
+        shared_volume(workload, snapshot) or not_admitted(workload, snapshot) or (None if allow_downtime else _downtime(workload, snapshot))
+    )
 
 
 def immovable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -71,7 +74,7 @@ def unreadable(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) 
 
 def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
     """(namespace, name) of the budgets from which a rollout of the workload may take healthy pods away for a while."""
-    if lowest_available(workload) >= workload.status.available_replicas:
+    if lowest_ready(workload) >= workload.status.ready_replicas:
         return set()
     return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
 
@@ -103,39 +106,64 @@ def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) ->
 
 
 def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Whether the strategy may take more available pods away than one has to stay and the budgets allow."""
-    available = workload.status.available_replicas
-    lowest = lowest_available(workload)
-    loss = available - lowest
-    if loss <= 0:
+    """Whether the strategy may take more ready pods away than one has to stay and the budgets allow."""
+    ready, lowest = workload.status.ready_replicas, lowest_ready(workload)
+    loss = ready - lowest
+    strategy = update_strategy_type(workload)
+    if loss <= 0 and strategy != "Recreate":
         return None
     advice = "use strategy evict_surplus, which moves one pod at a time, or restart it by name with allow_downtime"
     if lowest < 1:
-        return Reason("downtime", f"the {update_strategy_type(workload)} strategy of {workload} may leave no available pod; {advice}")
+        return Reason("downtime", f"the {strategy} strategy of {workload} may leave no ready pod; {advice}")
     for budget in budgets_of(workload, snapshot):
+        unsure = _unsure(budget, workload, snapshot)
+        if unsure:
+            return Reason("budget", f"PodDisruptionBudget {budget.metadata.name} {unsure}")
         status = budget.status
-        if status.observed_generation < budget.metadata.generation:
-            said = f"PodDisruptionBudget {budget.metadata.name} was changed, and its controller has not worked out yet what it asks for"
-            return Reason("budget", f"{said}; try again in a moment")
         left = status.current_healthy - loss
         if left < status.desired_healthy:
             said = f"may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
             if status.desired_healthy >= status.current_healthy:  # an eviction would be turned down as well
-                advice = (
-                    "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart by name with allow_downtime"
-                )
+                advice = "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
             return Reason("budget", f"a rollout of {workload} {said}; {advice}")
     return None
 
 
-def lowest_available(workload: Workload) -> int:
-    """The lowest number of available pods that the strategy lets a rollout come down to, from what is available now."""
-    available = workload.status.available_replicas
+def _unsure(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Why what the budget's status says of healthy pods does not hold; empty where it does."""
+    status = budget.status
+    if status.observed_generation < budget.metadata.generation:
+        return "was changed, and its controller has not worked out yet what it asks for; try again in a moment"
+    failed = next((c for c in status.conditions or () if c.type == "DisruptionAllowed" and c.reason == "SyncFailed"), None)
+    if failed is not None:
+        return f"cannot be worked out by its controller: {failed.message}"
+    for other in snapshot.workloads():
+        same = other.metadata.uid == workload.metadata.uid
+        if same or other.metadata.namespace != workload.metadata.namespace or not matches_budget(budget, other):
+            continue
+        if is_rolling(other, snapshot):
+            return f"is also that of {other}, which is being rolled out; wait for its end"
+    return ""
+
+
+def matches_budget(budget: PodDisruptionBudget, workload: Workload) -> bool:
+    """The budget selects the pods that the workload's template would make."""
+    return matches(budget.spec.selector, workload.spec.template.metadata.labels)
+
+
+def lowest_ready(workload: Workload) -> int:
+    """The lowest number of ready pods that the strategy lets a rollout come down to, from what is ready now.
+
+    A controller keeps its bound on *available* pods. Those that are ready and not yet available (minReadySeconds) it takes first, though
+    for a budget they are healthy.
+    """
+    status = workload.status
     bounds = rollout_bounds(workload)
     if workload.kind == "StatefulSet":
         replaced = workload.spec.replicas - partition(workload)
-        return available - min(available, bounds.max_unavailable, max(0, replaced))
-    return min(available, max(0, workload.spec.replicas - bounds.max_unavailable))
+        return status.ready_replicas - min(status.ready_replicas, bounds.max_unavailable, max(0, replaced))
+    kept = min(status.available_replicas, max(0, workload.spec.replicas - bounds.max_unavailable))
+    return min(status.ready_replicas, kept)
 
 
 def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:

@@ -14,6 +14,7 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
+from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import rollout_bounds, update_strategy_type
 from .distribution import Topology, badness
@@ -88,6 +89,9 @@ class RestartPredictor:
         claim = shared_single_writer_claim(workload, self._snapshot)
         if claim:
             return Reason("shared_rwo_volume", f"the replicas share the claim {claim}, which only one node can mount")
+        turned_down = not_admitted(workload, self._snapshot)
+        if turned_down is not None:
+            return turned_down
         scaling = autoscaling(workload, self._snapshot)
         if scaling is not None:
             return scaling

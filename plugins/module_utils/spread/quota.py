@@ -29,7 +29,7 @@ def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     pod = pod_of_workload(workload)
     bounded_by = ""
     for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
-        if not _counts(quota, pod):
+        if not counts(quota, pod):
             continue
         left = _pods_left(quota, pod)
         if left < room:
@@ -46,7 +46,7 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
         used = quota.status.used or {}
         for name, hard in (quota.status.hard or quota.spec.hard or {}).items():
-            if _counts(quota, pod) and _usage(name, pod) > 0 and parse_quantity(used.get(name, "0")) > parse_quantity(hard):
+            if counts(quota, pod) and _usage(name, pod) > 0 and parse_quantity(used.get(name, "0")) > parse_quantity(hard):
                 text = f"ResourceQuota {quota.metadata.name} is overdrawn ({name}): no pod would come in place of one that goes"
                 return Reason("quota", text)
     return None
@@ -75,7 +75,7 @@ def _usage(name: str, pod: Pod) -> int:
     return quota_amount(pod, name[len("requests.") :] if name.startswith("requests.") else name, limits=False)
 
 
-def _counts(quota: ResourceQuota, pod: Pod) -> bool:
+def counts(quota: ResourceQuota, pod: Pod) -> bool:
     """Whether the quota's scopes take in the pod; a scope that is not known here is taken to (the careful answer)."""
     if not all(_in_scope(scope, pod) for scope in quota.spec.scopes or ()):
         return False

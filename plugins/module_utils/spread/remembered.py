@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..memory.outcome import PENDING, Outcome, Permission, may_restart, read_outcome
+from ..memory.outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, Permission, may_restart, read_outcome
+from ..memory.timestamps import parse_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import replace
@@ -37,9 +38,11 @@ def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot)
 
 
 def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
-    """The outcome of evictions that were begun and whose end is still to be seen, if there is one."""
+    """The outcome of evictions that were begun and whose end is still to be seen, if there is one; one of the far future is none."""
     outcome = read_outcome(workload.metadata.annotations)
-    return outcome if outcome is not None and is_eviction(workload, outcome, snapshot) else None
+    if outcome is None or not is_eviction(workload, outcome, snapshot):
+        return None
+    return outcome if parse_time(outcome.time) <= snapshot.read_at_s + FUTURE_TOLERANCE_S else None
 
 
 def remembered_permission(

@@ -24,6 +24,9 @@ from ..scheduling.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
 from .distribution import Domains, Topology
 
+NOWHERE = 2**31
+"""The fullness of nodes without the topology key: a replica there is in no domain, so they come last."""
+
 
 @dataclass(frozen=True)
 class SimulatedRestart:
@@ -73,7 +76,7 @@ class RestartSimulation:
         self._become(pod_of_workload(workload))
         self._new: list[str] = []
         self._per_node: Counter[str] = Counter()
-        self._per_domain: list[Counter[t.Optional[str]]] = [Counter() for _key in topology_keys]
+        self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
         self._domains = [topology.over(key, candidates) for key in topology_keys]
         self._first: t.Optional[Feasibility] = None
 
@@ -195,17 +198,18 @@ class RestartSimulation:
     def _fullness(self, node: str) -> tuple[int, ...]:
         """Fewest new replicas in the node's domains, in the order of the topology keys, then fewest pods of the workload."""
         by_key = zip(self._domains, self._per_domain)
-        return (*(counter.get(over.by_node.get(node), 0) for over, counter in by_key), self._per_node[node])
+        domains = ((over.by_node.get(node), counter) for over, counter in by_key)
+        return (*(NOWHERE if domain is None else counter.get(domain, 0) for domain, counter in domains), self._per_node[node])
 
     def _least_fullness(self) -> tuple[int, ...]:
         """What no candidate can be below."""
         return (*map(self._least, self._domains, self._per_domain), 0)
 
-    def _least(self, over: Domains, counter: Counter[t.Optional[str]]) -> int:
-        some_without = len(over.by_node) < len(self._candidates)
-        if some_without or len(over.domains) > len(counter):
-            return 0
-        return min(counter[domain] for domain in over.domains)
+    @staticmethod
+    def _least(over: Domains, counter: Counter[str]) -> int:
+        if not over.domains:
+            return NOWHERE
+        return 0 if len(over.domains) > len(counter) else min(counter[domain] for domain in over.domains)
 
     def _domain(self, node: str, key: str) -> t.Optional[str]:
         return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None

@@ -57,16 +57,17 @@ def excess(distributions: Iterable[Distribution]) -> Gain:
     """How far from even the replicas lie, by topology key: the sum of squared counts, above the least one over the eligible domains.
 
     It is lower where they are spread better. Replicas in domains that are not eligible (any more) count as well: on a cordoned node
-    they are as piled up as anywhere.
+    they are as piled up as anywhere. One in no domain at all is worse than all in one.
     """
     return tuple(_excess(distribution) for distribution in distributions)
 
 
 def _excess(distribution: Distribution) -> int:
-    counts, domains = distribution.placed.values(), len(distribution.domains)
-    each, more = divmod(sum(counts), domains) if domains else (0, 0)
+    counts, domains, nowhere = distribution.placed.values(), len(distribution.domains), distribution.without_domain
+    total = sum(counts) + nowhere
+    each, more = divmod(total, domains) if domains else (0, 0)
     least = more * (each + 1) ** 2 + (domains - more) * each**2
-    return sum(count**2 for count in counts) - least
+    return sum(count**2 for count in counts) + nowhere * total**2 - least
 
 
 class _Aim(t.NamedTuple):
@@ -93,7 +94,9 @@ class SurplusPlanner:
         self._pods = snapshot.placed_pods(line.workload)
         self._nodes_at: dict[Place, list[str]] = {}
         for name in line.eligible:
-            self._nodes_at.setdefault(self._place(name), []).append(name)
+            place = self._place(name)
+            if None not in place:  # where a key is missing nothing is even
+                self._nodes_at.setdefault(place, []).append(name)
 
     def next_move(self, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
         """The next eviction, or the reason why there is none; ``among``: only pods with these uids."""
@@ -185,7 +188,7 @@ class SurplusPlanner:
 def _gain(source: Place, target: Place, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
     """The change of the sums of squares if one replica goes from ``source`` to ``target``; less than nothing is better."""
     return tuple(
-        0 if old == new else (2 * count[new] + 1 if new is not None else 0) - (2 * count[old] - 1 if old is not None else 0)
+        0 if old == new else 2 * count[new] + 1 - (2 * count[old] - 1 if old is not None else sum(count.values()) ** 2)
         for old, new, count in zip(source, target, counts)
     )
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import signal
 import threading
 import time
@@ -266,6 +267,33 @@ def test_without_room_elsewhere_nothing_is_evicted(cluster: Cluster, modules: Mo
     line = evict(modules, web)
     assert (line["action"], code(line)) == ("skipped", "no_room") and "Insufficient cpu (5 nodes)" in line["reason"], line
     assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"kind": "ResourceQuota", "spec": {"hard": {"limits.cpu": "100"}}},
+        {"kind": "LimitRange", "spec": {"limits": [{"type": "Container", "max": {"cpu": "50m"}, "default": {"cpu": "50m"}}]}},
+    ],
+    ids=lambda bound: bound["kind"],
+)
+@pytest.mark.parametrize("strategy", ["evict_surplus", "rollout"])
+def test_a_namespace_that_admits_no_new_pod_loses_none(
+    cluster: Cluster, modules: Modules, namespace: str, bound: dict[str, Any], strategy: str
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    cluster.apply({"apiVersion": "v1", "metadata": {"name": "bound", "namespace": namespace}, **bound})
+    pod = {**web["spec"]["template"], "metadata": {"name": "probe", "labels": {}}}
+    wait_until(lambda: _is_refused(cluster, namespace, pod), what="admission to turn such pods down")
+    before = pod_uids(cluster, web)
+    line = evict(modules, web, strategy=strategy, only_if_helps=False)
+    assert (line["action"], "no pod of Deployment" in line["reason"]) == ("refused", True), line
+    assert pod_uids(cluster, web) == before
+
+
+def _is_refused(cluster: Cluster, namespace: str, pod: dict[str, Any]) -> bool:
+    return cluster.api.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod).status == http.client.FORBIDDEN
 
 
 def test_of_two_workloads_only_one_is_evicted_from_into_the_last_place(cluster: Cluster, modules: Modules, namespace: str) -> None:

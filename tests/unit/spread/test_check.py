@@ -325,7 +325,7 @@ def test_reasons_are_texts_in_the_result():
         {"reason": "foreign_scheduler", "text": "the pod is for another scheduler", "nodes": 2},
         {
             "reason": "downtime",
-            "text": "the Recreate strategy of Deployment app/web may leave no available pod; use strategy "
+            "text": "the Recreate strategy of Deployment app/web may leave no ready pod; use strategy "
             "evict_surplus, which moves one pod at a time, or restart it by name with allow_downtime",
             "nodes": 0,
         },

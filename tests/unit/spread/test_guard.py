@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.autoscaling import autoscaling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_available, refusal
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_ready, refusal
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import surge_room
 
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
@@ -86,6 +86,49 @@ def test_a_rollout_must_leave_what_the_budget_asks_for(replicas, desired, curren
     assert refused(cluster, allow_downtime=True) == ""
 
 
+@pytest.mark.parametrize(
+    ("strategy", "ready", "available", "expected"),
+    [
+        ({"type": "Recreate"}, 4, 0, "downtime"),
+        ({"type": "Recreate"}, 0, 0, "downtime"),
+        (rolling(1, 1), 4, 0, "downtime"),
+        (rolling(1, 1), 4, 2, "budget"),
+        (rolling(1, 1), 4, 3, ""),
+        (rolling(0, 1), 4, 4, ""),
+    ],
+)
+def test_ready_pods_that_are_not_available_yet_are_lost_first(strategy, ready, available, expected):
+    cluster = workers(2)
+    status = {"readyReplicas": ready, "availableReplicas": available}
+    cluster.deployment("web", ["worker-1"] * 4, strategy=strategy, status=status)
+    cluster.budget("keep", "web", desired=3, current=ready)
+    assert refused(cluster) == expected
+
+
+def test_a_budget_that_its_controller_cannot_work_out_lets_nothing_go():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 4, strategy=rolling(1, 0))
+    failed = {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "found no controller"}
+    cluster.budget("keep", "web", desired=1, current=4, conditions=[failed])
+    snapshot = cluster.snapshot()
+    reason = refusal(snapshot.workloads()[0], snapshot, allow_downtime=False)
+    assert str(reason) == "budget: PodDisruptionBudget keep cannot be worked out by its controller: found no controller"
+
+
+@pytest.mark.parametrize(("label", "expected"), [("shop", "budget"), ("other", "")])
+def test_a_budget_from_which_another_rollout_takes_lets_nothing_more_go(label, expected):
+    cluster = workers(2)
+    mine = {"metadata": {"labels": {"app": "web", "tier": "shop"}}}
+    cluster.deployment("web", ["worker-1"] * 4, strategy=rolling(1, 0), template=mine)
+    theirs = {"metadata": {"labels": {"app": "db", "tier": label}}}
+    cluster.stateful_set("db", ["worker-1"] * 2, template=theirs, status={"updatedReplicas": 1})
+    cluster.budget("keep", "none", desired=1, current=6, labels={"tier": "shop"})
+    snapshot = cluster.snapshot()
+    web = next(workload for workload in snapshot.workloads() if workload.metadata.name == "web")
+    reason = refusal(web, snapshot, allow_downtime=False)
+    assert (reason.code if reason is not None else "") == expected
+
+
 @pytest.mark.parametrize(("observed", "expected"), [(1, "budget"), (2, "")])
 def test_a_budget_that_its_controller_has_not_seen_yet_says_nothing(observed, expected):
     cluster = workers(2)
@@ -127,10 +170,10 @@ def test_stateful_sets(replicas, spec, expected):
     assert refused(cluster) == expected
 
 
-def test_lowest_available_of_a_stateful_set_counts_the_partition():
+def test_lowest_ready_of_a_stateful_set_counts_the_partition():
     cluster = workers(2)
     update = {"type": "RollingUpdate", "rollingUpdate": {"partition": 4, "maxUnavailable": 3}}
-    assert lowest_available(cluster.stateful_set("db", ["worker-1"] * 5, updateStrategy=update)) == 4
+    assert lowest_ready(cluster.stateful_set("db", ["worker-1"] * 5, updateStrategy=update)) == 4
 
 
 @pytest.mark.parametrize(("wanted", "expected"), [(None, 1), ("25%", 1), ("40%", 2), ("10%", 1), (3, 3)])

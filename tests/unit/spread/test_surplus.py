@@ -25,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
     WAIT,
     EvictionDecision,
     decide_eviction,
+    eviction_outcome,
     planned_moves,
     strategy_for,
 )
@@ -343,9 +344,69 @@ def test_the_only_pod_that_is_not_ready_may_itself_be_evicted() -> None:
 @pytest.mark.parametrize(("allow_downtime", "action"), [(False, REFUSED), (True, EVICT)])
 def test_another_available_pod_must_remain(allow_downtime: bool, action: str) -> None:
     cluster = workers(3)
-    cluster.deployment("web", homes(2), status={"availableReplicas": 1})
+    cluster.deployment("web", homes(1), replicas=2, status={"availableReplicas": 0})
+    cluster.pod("sick", "worker-1", owner=("ReplicaSet", "rs-web-hash1"), phase="Pending")
     decision = decide(cluster, allow_downtime=allow_downtime)
     assert decision.action == action and (allow_downtime or decision.reason.code == "downtime")
+
+
+def test_a_pod_that_is_ready_but_does_not_count_yet_is_away_too() -> None:
+    cluster = workers(3)
+    cluster.deployment("web", homes(3), status={"availableReplicas": 2})
+    decision = decide(cluster)
+    assert (decision.action, str(decision.reason)) == (
+        REFUSED,
+        "not_ready: 2 of 3 replicas are available; at most one pod of Deployment app/web is away at a time",
+    )
+    cluster = workers(3)
+    cluster.deployment("web", homes(2, 1), status={"availableReplicas": 2}, metadata=pending())
+    assert decide(cluster).action == WAIT
+
+
+@pytest.mark.parametrize(("ahead_s", "action"), [(3, WAIT), (60, REFUSED), (3600, EVICT)])
+def test_what_was_written_in_the_future_is_not_waited_for(ahead_s: float, action: str) -> None:
+    cluster = workers(3)
+    cluster.deployment("web", homes(3), metadata=pending(age_s=-ahead_s))
+    decision = decide(cluster)
+    assert (decision.action, decision.begun) == (action, ahead_s < 300)
+
+
+@pytest.mark.parametrize(("counts", "bare", "planned"), [((1, 1), 0, ()), ((3, 0), 0, (("worker-1", "worker-2"),)), ((0, 0), 2, ())])
+def test_a_node_without_the_key_is_no_better_place(counts: tuple[int, ...], bare: int, planned: tuple[tuple[str, str], ...]) -> None:
+    cluster = ClusterBuilder()
+    for number in (1, 2):
+        cluster.node(f"worker-{number}", labels={"room": f"r{number}"})
+    cluster.node("bare")
+    cluster.deployment("web", [*homes(*counts), *["bare"] * bare])
+    line, snapshot = line_of(cluster, ("room",))
+    placement = Placement.of(snapshot)
+    first = SurplusPlanner(line, snapshot, placement, ("room",)).next_move()
+    if bare:
+        assert isinstance(first, Move) and first.node in ("worker-1", "worker-2"), "in a room they are better off"
+        return
+    options = RestartOptions(topology_keys=("room",))
+    moves = [] if isinstance(first, Reason) else planned_moves(line, snapshot, placement, options, first)
+    assert [(move.pod.spec.node_name, move.node) for move in moves] == list(planned)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (("worker-1",) * 4, ("worker-1", "worker-1", "worker-1", "worker-2"), "improved"),
+        (("worker-1",) * 4, (), "unchanged"),
+        (("worker-1",) * 4, ("worker-1", "worker-2"), "unchanged"),
+        (("worker-1", "worker-1"), ("worker-1", "worker-1", "worker-2", "worker-3"), "unchanged"),
+        (("worker-1", "worker-1", "worker-2"), ("worker-1", "worker-2", "bare"), "worse"),
+    ],
+)
+def test_the_outcome_of_evictions_is_about_the_same_replicas(before: tuple[str, ...], after: tuple[str, ...], expected: str) -> None:
+    cluster = workers(3)
+    cluster.node("bare", labels={HOSTNAME: ""})
+    nodes = {node.name: node for node in cluster.nodes}
+    nodes["bare"] = replace(nodes["bare"], metadata=replace(nodes["bare"].metadata, labels={}))
+    topology = Topology(nodes)
+    looks = [[topology.distribute(HOSTNAME, look, ("worker-1", "worker-2", "worker-3"))] for look in (before, after)]
+    assert eviction_outcome(*looks, even=False) == expected
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire 
 
 Json = dict[str, t.Any]
 
+NOW = 1_767_225_600.0
+"""2026-01-01T00:00:00Z: when snapshots are read."""
+
 
 def struct(kind: type[t.Any], value: Json) -> t.Any:
     """A struct from what the API would send."""
@@ -176,13 +179,14 @@ class ClusterBuilder:
         labels: dict[str, str] | None = None,
         generation: int = 1,
         observed: int | None = None,
+        conditions: list[Json] | None = None,
     ) -> None:
         """A PodDisruptionBudget over the pods with label app, or ``labels``, with the status its controller would write."""
         status = {"desiredHealthy": desired, "currentHealthy": current, "disruptionsAllowed": max(0, current - desired)}
         value = {
             "metadata": {"name": name, "namespace": "app", "generation": generation},
             "spec": {"selector": {"matchLabels": labels or {"app": app}}},
-            "status": {**status, "observedGeneration": generation if observed is None else observed},
+            "status": {**status, "observedGeneration": generation if observed is None else observed, "conditions": conditions or []},
         }
         self.budgets.append(struct(PodDisruptionBudget, value))
 
@@ -224,7 +228,7 @@ class ClusterBuilder:
             autoscalers=self.autoscalers,
             claims=self.claims,
             limit_ranges=self.limit_ranges,
-            **options,
+            **{"read_at_s": NOW, **options},
         )
 
 
