@@ -207,7 +207,7 @@ def test_a_budget_that_allows_nothing_is_asked_until_the_deadline(cluster: Clust
     codes = [event.code for event in evictions(cluster, mark, namespace)]
     assert len(codes) >= 2 and set(codes) == {429}
     assert pod_uids(cluster, web) == before
-    assert (outcome(cluster, web) or {})["attempts"] == 1
+    assert (outcome(cluster, web) or {})["attempts"] == 0, "no pod went, so nothing was tried that could have helped"
     assert code(evict(modules, web)) == "cooldown"
 
 
@@ -273,7 +273,7 @@ def test_without_room_elsewhere_nothing_is_evicted(cluster: Cluster, modules: Mo
     "bound",
     [
         {"kind": "ResourceQuota", "spec": {"hard": {"limits.cpu": "100"}}},
-        {"kind": "LimitRange", "spec": {"limits": [{"type": "Container", "max": {"cpu": "50m"}, "default": {"cpu": "50m"}}]}},
+        {"kind": "LimitRange", "spec": {"limits": [{"type": "Container", "max": {"cpu": "50m"}}]}},
     ],
     ids=lambda bound: bound["kind"],
 )
@@ -293,7 +293,8 @@ def test_a_namespace_that_admits_no_new_pod_loses_none(
 
 
 def _is_refused(cluster: Cluster, namespace: str, pod: dict[str, Any]) -> bool:
-    return cluster.api.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod).status == http.client.FORBIDDEN
+    status = cluster.api.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", pod).status
+    return status in (http.client.FORBIDDEN, http.client.UNPROCESSABLE_ENTITY)
 
 
 def test_of_two_workloads_only_one_is_evicted_from_into_the_last_place(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -13,7 +13,8 @@ from tests.integration.restart_requests import EVICTED, NOT_NEEDED, PLANNED, RES
 # Everything that decides whether and where replicas may move: nodes, what takes up room on them, the workloads of this kind in the
 # namespace with their revisions, and what bounds them.
 REPLICAS = ("nodes", "namespaces", "pods", "deployments", "replicasets", "poddisruptionbudgets")
-ROOM = ("resourcequotas", "horizontalpodautoscalers", "limitranges")
+# StatefulSets may share budgets with the Deployment.
+ROOM = ("resourcequotas", "horizontalpodautoscalers", "limitranges", "statefulsets")
 LOOK = Counter(f"list {resource}" for resource in (*REPLICAS, *ROOM))
 LAST_LOOK = Counter(f"list {resource}" for resource in REPLICAS)
 # Read again right before it is written, because others write to it as well.
