@@ -140,6 +140,19 @@ def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int])
     return ({COLLAPSED: 2, UNKNOWN: 2, SKEWED: 1}.get(verdict, 0), nowhere, *(distribution.skew for distribution in distributions))
 
 
+def outside_all_domains(names: Iterable[str], topology_keys: Iterable[str], nodes: Mapping[str, Node]) -> t.Optional[Reason]:
+    """Why a new pod may come to lie in no domain: some of the nodes have no label for a key. None where all have all."""
+    found = [nodes[name] for name in names if name in nodes]
+    for key in topology_keys:
+        lacking = sum(domain_of(node, key) is None for node in found)
+        if lacking:
+            text = (
+                f"{lacking} of {len(found)} nodes that are open to it have no label {key}; a new pod there would count nowhere: label them"
+            )
+            return Reason("no_domain", text)
+    return None
+
+
 def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:
     """Replicas by topology key and domain, as results list them."""
     return {distribution.topology_key: distribution.listed for distribution in distributions}

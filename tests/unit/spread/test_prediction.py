@@ -386,6 +386,23 @@ def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
     ).run()
 
 
+def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
+    cluster = ClusterBuilder()
+    for number in (1, 2):
+        cluster.node(f"worker-{number}", labels={"room": f"r{number}"})
+    cluster.node("bare")
+    workload = cluster.deployment("web", ["worker-1"] * 2)
+    snapshot = cluster.snapshot()
+    topology = Topology(snapshot.nodes)
+    restart = RestartSimulation(
+        workload, snapshot, Placement.of(snapshot), tuple(snapshot.nodes), topology, ["room"], max_surge=1, accept_unknown=False
+    ).run()
+    assert sorted(restart.nodes) == ["worker-1", "worker-2"]
+    (line,) = check_spread(snapshot, CheckOptions(topology_keys=["room"])).workloads
+    assert line.prediction is not None and line.prediction.restart_helps == "unknown"
+    assert [blocker.reason.code for blocker in line.prediction.blockers] == ["no_domain"]
+
+
 class TestAdvice:
     """What the template should say."""
 
