@@ -12,12 +12,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api im
 
 from lab.cluster import Cluster
 
+SMALL_BYTES = 1_000
 LARGE = 250
 LARGE_BYTES = 12_000
 
 IN_FIRST_PAGE = 200_000
 """Bytes after which an answer is in its first page of pods: all that is read before is far less, the page far more."""
-IN_SECOND_PAGE = 2_000_000
+IN_SECOND_PAGE = 1_200_000
 """Bytes after which an answer is in its second page of pods."""
 
 
@@ -31,7 +32,8 @@ def load_crowd(cluster: Cluster) -> str:
 
 def _pods(namespace: str) -> Iterator[dict[str, Any]]:
     for number in range(PAGE_SIZE + LARGE):
-        filling = "x" * LARGE_BYTES if number >= PAGE_SIZE else ""
+        # Random, because answers are compressed: of such digits a good half remains.
+        filling = secrets.token_hex((LARGE_BYTES if number >= PAGE_SIZE else SMALL_BYTES) // 2)
         yield {
             "apiVersion": "v1",
             "kind": "Pod",

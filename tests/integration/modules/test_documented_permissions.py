@@ -57,6 +57,8 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
         workload["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": "2"}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     mounting = deployment(namespace, "mounting", 0, template={"volumes": volumes})
+    # Device classes are asked for where a workload asks for an extended resource.
+    mounting["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": "1"}
     cluster.apply([mounting, LIMITED_NODE])
     pile_up(cluster, web, queue, shop)
     modules = Modules(cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None))
