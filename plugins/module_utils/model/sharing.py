@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .objects import Node, Pod
+from .objects import Node, Pod, Volume
 from .wire import Struct, encode_json, force_setattr
 
 T = t.TypeVar("T")
@@ -76,6 +76,6 @@ class Sharer:
         self._share(pod.spec, ("volumes",))
 
 
-def binds_to_nodes(volume: Struct) -> bool:
+def binds_to_nodes(volume: Volume) -> bool:
     """The volume has a source that may decide which nodes the pod can run on."""
-    return any(getattr(volume, name) is not None for name in volume.__struct_fields__ if name != "name")
+    return volume != Volume(name=volume.name)
