@@ -16,7 +16,7 @@ from ..memory.outcome import PENDING
 from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
 from ..spread.eviction_plan import WAIT, EvictionDecision, decide_eviction, planned_moves
-from ..spread.guard import budgets_of
+from ..spread.guard import names_of_budgets
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
 from .eviction_attempt import Attempt, budget_refusal
@@ -56,7 +56,7 @@ class EvictionWay:
             unless_room_was_taken(decision.reason, alone=alone)
             self._none_left(line, look, decision, attempt)
             return None
-        budgets = _budgets_of(line, look)
+        budgets = names_of_budgets(line.workload, look.snapshot)
         conflict = self._budgets.conflict(result.target, budgets)
         if conflict is not None:
             result.stop(REFUSED, conflict)
@@ -94,7 +94,7 @@ class EvictionWay:
         if self._options.dry_run or not self._options.wait:
             return None
         self._attempts[result.target] = attempt
-        self._budgets.begin(result.target, _budgets_of(line, look))
+        self._budgets.begin(result.target, names_of_budgets(line.workload, look.snapshot))
         return Replacement(self._api, self._options, attempt, line.workload, look)
 
     def _none_left(self, line: WorkloadReport, look: Look, decision: EvictionDecision, attempt: Attempt) -> None:
@@ -125,7 +125,3 @@ class EvictionWay:
         result.end(EVICTED, decision.reason)
         result.verdict, result.changed = PENDING, True
         result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]
-
-
-def _budgets_of(line: WorkloadReport, look: Look) -> set[tuple[str, str]]:
-    return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(line.workload, look.snapshot)}

@@ -327,6 +327,11 @@ class PodSpec(ApiStruct, frozen=True):
     scheduling_group: t.Optional[dict[str, t.Any]] = None
     os: t.Optional[PodOS] = None
 
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """The containers, and then the init containers."""
+        return (*self.containers, *(self.init_containers or ()))
+
 
 class ContainerStatus(ApiStruct, frozen=True):
     """What the kubelet says a container really has, which counts while a pod is being resized."""
@@ -650,8 +655,7 @@ def is_extended(resource: str) -> bool:
 
 def extended_resources(pod: Pod) -> set[str]:
     """The extended resources that some container of the pod asks for."""
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    asked = (container.resources for container in containers if container.resources is not None)
+    asked = (container.resources for container in pod.spec.all_containers if container.resources is not None)
     return {name for resources in asked for name in (*(resources.requests or ()), *(resources.limits or ())) if is_extended(name)}
 
 

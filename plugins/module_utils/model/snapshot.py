@@ -80,6 +80,7 @@ class ClusterSnapshot:
         self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)
         self.pods_by_owner = _group(self.pods, _controller_uid)
         self.replica_sets_by_owner = _group(replica_sets, _controller_uid)
+        self.workloads_by_namespace = _group((*self.deployments, *self.stateful_sets), lambda workload: workload.metadata.namespace)
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)

@@ -31,9 +31,9 @@ def resources(pod: Pod, placement: Placement) -> Collection[str]:
     return asked if classes is None else asked.intersection(known.spec.extended_resource_name for known in classes)
 
 
-def prepare(pod: Pod, placement: Placement, profile: Profile) -> t.Callable[[NodeInfo], Reasons] | None:
-    """The doubt about nodes that would need such a device; None where none would."""
-    needs = needs_devices(pod, profile, resources(pod, placement))
+def prepare(pod: Pod, placement: Placement, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], Reasons] | None:
+    """The doubt about nodes that would need one of ``devices`` (``resources``); None where none would."""
+    needs = needs_devices(pod, profile, devices)
     if needs is None:
         return None
     doubt = NOT_READABLE if placement.snapshot.device_classes is None else DEVICES

@@ -41,8 +41,7 @@ def pod_doubts(pod: Pod, placement: Placement, profiles: Profiles) -> Reasons:
 
 
 def _claims_devices(pod: Pod) -> bool:
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    requests = (container.resources.requests for container in containers if container.resources is not None)
+    requests = (container.resources.requests for container in pod.spec.all_containers if container.resources is not None)
     return bool(pod.spec.resource_claims) or any(name.startswith(DEVICE_CLASS_PREFIX) for names in requests for name in names or ())
 
 
@@ -60,8 +59,7 @@ def _awaits_defaults(pod: Pod, placement: Placement) -> bool:
         for item in limit_range.spec.limits or ():
             if item.type == "Container":
                 defaults.update(item.default_request or (), item.default or ())
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    return any(defaults - _asked_for(container) for container in containers)
+    return any(defaults - _asked_for(container) for container in pod.spec.all_containers)
 
 
 def _asked_for(container: Container) -> set[str]:

@@ -91,9 +91,10 @@ class Judge:
         self._closed = _closed_to_all(pod, placement)
         self._on_node = static_checks(pod, profile)
         self._restrictions = volume_restrictions.prepare(pod, placement)
+        devices = device_doubts.resources(pod, placement)
         on_info = (
             node_ports.prepare(pod),
-            node_resources.prepare(pod, profile, device_doubts.resources(pod, placement)),
+            node_resources.prepare(pod, profile, devices),
             self._restrictions,
             node_volume_limits.prepare(pod, placement),
             volume_binding.prepare(pod, placement),
@@ -103,7 +104,7 @@ class Judge:
         across = (pod_topology_spread.prepare(pod, placement), inter_pod_affinity.prepare(pod, placement))
         self._across: list[AcrossNodes] = [rule for rule in across if rule is not None]
         self._features = node_declared_features.prepare(pod)
-        doubts = (device_doubts.prepare(pod, placement, profile), volume_doubts.prepare(pod, placement))
+        doubts = (device_doubts.prepare(pod, placement, profile, devices), volume_doubts.prepare(pod, placement))
         self._doubts = [doubt for doubt in doubts if doubt is not None]
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.

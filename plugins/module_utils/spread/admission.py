@@ -8,10 +8,9 @@ Sources: kubernetes ``pkg/quota/v1/evaluator/core/pods.go`` (Constraints), ``plu
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
 
 from ..model.objects import Container, LimitRangeItem, Pod, ResourceList, Workload, pod_of_workload
-from ..model.quantity import parse_quantity
+from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.resources import quota_amount
@@ -36,7 +35,8 @@ def not_admitted(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Re
             continue
         for hard in quota.status.hard or quota.spec.hard or ():
             part, resource = _NAMED.get(hard, ("", ""))
-            lacking = next((c for c in _containers(pod) if part and resource not in filled and resource not in _given(c, part)), None)
+            asked = part and resource not in filled
+            lacking = next((c for c in pod.spec.all_containers if asked and resource not in _given(c, part)), None)
             if lacking is not None:
                 said = f"wants {hard} of every container, and container {lacking.name} has none"
                 return Reason("quota", f"ResourceQuota {quota.metadata.name} {said}: no pod of {workload} would be admitted")
@@ -45,10 +45,6 @@ def not_admitted(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Re
         if beyond:
             return Reason("limit_range", f"LimitRange {name} {beyond}: no pod of {workload} would be admitted")
     return None
-
-
-def _containers(pod: Pod) -> Iterable[Container]:
-    return (*pod.spec.containers, *(pod.spec.init_containers or ()))
 
 
 def _given(container: Container, part: str) -> ResourceList:
@@ -61,7 +57,7 @@ def _given(container: Container, part: str) -> ResourceList:
 
 
 def _beyond_of_containers(pod: Pod, item: LimitRangeItem) -> str:
-    for container in _containers(pod):
+    for container in pod.spec.all_containers:
         for part in ("requests", "limits"):
             amounts = {name: parse_quantity(text) for name, text in _given(container, part).items()}
             beyond = _beyond(item, amounts, f"container {container.name} has {part}")
@@ -96,6 +92,6 @@ def _beyond_ratio(item: LimitRangeItem, limits: ResourceList, requests: Resource
     for name, ratio in (item.max_limit_request_ratio or {}).items():
         if name in limits and name in requests:
             request = parse_quantity(requests[name])
-            if request and parse_quantity(limits[name]) * parse_quantity("1") > parse_quantity(ratio) * request:
+            if request and parse_quantity(limits[name]) * NANO > parse_quantity(ratio) * request:
                 return f"allows a limit of {name} of at most {ratio} times the request, which is exceeded"
     return ""

@@ -76,6 +76,11 @@ def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple
     """(namespace, name) of the budgets from which a rollout of the workload may take healthy pods away for a while."""
     if lowest_ready(workload) >= workload.status.ready_replicas:
         return set()
+    return names_of_budgets(workload, snapshot)
+
+
+def names_of_budgets(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
+    """(namespace, name) of the workload's budgets."""
     return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
 
 
@@ -137,18 +142,10 @@ def _unsure(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSn
     failed = next((c for c in status.conditions or () if c.type == "DisruptionAllowed" and c.reason == "SyncFailed"), None)
     if failed is not None:
         return f"cannot be worked out by its controller: {failed.message}"
-    for other in snapshot.workloads():
-        same = other.metadata.uid == workload.metadata.uid
-        if same or other.metadata.namespace != workload.metadata.namespace or not matches_budget(budget, other):
-            continue
-        if is_rolling(other, snapshot):
+    for other in snapshot.workloads_by_namespace[workload.metadata.namespace]:
+        if other.metadata.uid != workload.metadata.uid and _selects(budget, other, snapshot) and is_rolling(other, snapshot):
             return f"is also that of {other}, which is being rolled out; wait for its end"
     return ""
-
-
-def matches_budget(budget: PodDisruptionBudget, workload: Workload) -> bool:
-    """The budget selects the pods that the workload's template would make."""
-    return matches(budget.spec.selector, workload.spec.template.metadata.labels)
 
 
 def lowest_ready(workload: Workload) -> int:
@@ -169,9 +166,12 @@ def lowest_ready(workload: Workload) -> int:
 def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:
     """The budgets whose selector takes in a pod of the workload, or those that its template would make."""
     budgets = snapshot.budgets_by_namespace.get(workload.metadata.namespace, ())
-    if not budgets:
-        return []
+    return [budget for budget in budgets if _selects(budget, workload, snapshot)]
+
+
+def _selects(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> bool:
+    if matches(budget.spec.selector, workload.spec.template.metadata.labels):
+        return True
     # Pods have labels that the template lacks, such as their name or revision; most share one mapping of labels.
     of_pods = {id(pod.metadata.labels): pod.metadata.labels for pod in snapshot.owned_pods(workload)}
-    labels = [workload.spec.template.metadata.labels, *of_pods.values()]
-    return [budget for budget in budgets if any(matches(budget.spec.selector, one) for one in labels)]
+    return any(matches(budget.spec.selector, labels) for labels in of_pods.values())

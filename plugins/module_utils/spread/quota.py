@@ -98,6 +98,5 @@ def _in_scope(scope: str, pod: Pod) -> bool:
 
 
 def _best_effort(pod: Pod) -> bool:
-    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    parts = [container.resources for container in containers] + [pod.spec.resources]
+    parts = [container.resources for container in pod.spec.all_containers] + [pod.spec.resources]
     return not any(part is not None and (part.requests or part.limits) for part in parts)

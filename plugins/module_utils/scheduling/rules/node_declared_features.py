@@ -28,7 +28,7 @@ def required_features(pod: Pod) -> frozenset[str]:
     needed = set()
     if pod.spec.host_network and pod.spec.host_users is False:
         needed.add(HOST_NETWORK_USER_NAMESPACES)
-    for container in (*pod.spec.containers, *(pod.spec.init_containers or ())):
+    for container in pod.spec.all_containers:
         if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules or ()):
             needed.add(RESTART_ALL)
     return frozenset(needed)

@@ -43,7 +43,7 @@ def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -
 
 def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
     """On which nodes dynamic resource allocation would have to find one of ``devices`` for the pod; None where on none."""
-    wanted = [name for name, _amount in _asked_for(pod, profile) if name in devices]
+    wanted = [name for name, _amount in _asked_for(pod, profile) if name in devices] if devices else []
     if not wanted:
         return None
     return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in wanted)
