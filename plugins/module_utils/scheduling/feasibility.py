@@ -112,15 +112,18 @@ class Judge:
         # The verdicts; what a rule across nodes has counted anew can make any of them another.
         self._verdicts: dict[str, Verdict] = {}
         self._seen = 0
-        self._catch_up()
+        self._count_changes()
 
     def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
         """The verdicts on every node, or those of ``node_names`` that the snapshot has."""
+        self._catch_up()
         feasible: list[str] = []
         rejected: dict[str, Reasons] = {}
         unknown_nodes: dict[str, Reasons] = {}
+        known = self._verdicts
         for name in self._placement.in_order(node_names):
-            reasons, doubts = self.verdict(name)
+            # A verdict is never empty. Nothing changes in here, so none goes out of date.
+            reasons, doubts = known.get(name) or self.verdict(name)
             if reasons:
                 rejected[name] = reasons
             elif doubts:
@@ -133,14 +136,17 @@ class Judge:
         """The verdict on a node that the snapshot has."""
         if self._closed:
             return self._closed, PASSED
-        if self._seen != len(self._placement.changes):
-            self._catch_up()
+        self._catch_up()
         verdict = self._verdicts.get(name)
         if verdict is None:
             verdict = self._verdicts[name] = self._judge(name)
         return verdict
 
     def _catch_up(self) -> None:
+        if self._seen != len(self._placement.changes):
+            self._count_changes()
+
+    def _count_changes(self) -> None:
         changes = self._placement.changes[self._seen :]
         self._seen += len(changes)
         for change in changes:
@@ -154,6 +160,7 @@ class Judge:
         if True in counted or (changes and self._doubts):
             self._verdicts.clear()
         self._speaking = [rule for rule in self._across if rule.speaks]
+        self._nothing_across = not (self._speaking or self._features or self._doubts)
         self._promised = ahead_of(self._pod, self._placement, self._profiles)
 
     def _judge(self, name: str) -> Verdict:
@@ -163,7 +170,9 @@ class Judge:
         reasons = self._alone.get(name)
         if reasons is None:
             reasons = self._alone[name] = self._look_at(node, ())
-        return (reasons, PASSED) if reasons else self._look_across(node, self._speaking, ())
+        if reasons:
+            return reasons, PASSED
+        return UNCONTESTED if self._nothing_across else self._look_across(node, self._speaking, ())
 
     def _verdict_beside(self, ahead: Ahead, node: Node) -> Verdict:
         """About the node that is promised to other pods: it must do with them and without, because they may never come."""
@@ -189,7 +198,7 @@ class Judge:
             reasons = on_node(node)
             if reasons:
                 return reasons
-        info = self._info(node, nominated)
+        info = self._info(node, nominated) if nominated else self._placement.info(node.metadata.name)
         for on_info in self._on_info:
             reasons = on_info(info)
             if reasons:

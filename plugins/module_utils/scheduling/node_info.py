@@ -63,7 +63,7 @@ class NodeInfo:
         for _pod, load in pods.values():
             for name, amount in load.requests.items():
                 requested[name] = requested.get(name, 0) + amount
-        return cls(node, allocatable, requested, _used_ports(load for _pod, load in pods.values()), pods)
+        return cls(node, allocatable, requested, _used_ports(load for _pod, load in pods.values() if load.ports), pods)
 
     def with_pod(self, key: str, pod: Pod, load: PodLoad) -> NodeInfo:
         """As it would be with one more pod."""

@@ -70,7 +70,7 @@ class Placement:
 
     def info(self, node_name: str) -> NodeInfo:
         """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
-        return self._changed.get(node_name) or self._read.info(node_name)
+        return self._changed.get(node_name) or self._read.infos.get(node_name) or self._read.info(node_name)
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """The pods that use the node now; none for a node that the snapshot does not have."""
@@ -158,7 +158,7 @@ class _SnapshotPlacement:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
-        self._infos: dict[str, NodeInfo] = {}
+        self.infos: dict[str, NodeInfo] = {}
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
@@ -169,12 +169,12 @@ class _SnapshotPlacement:
         self.counted_nodes = CountedNodes(snapshot.nodes)
 
     def info(self, node_name: str) -> NodeInfo:
-        info = self._infos.get(node_name)
+        info = self.infos.get(node_name)
         if info is None:
             node = self.snapshot.nodes[node_name]
             pods = (pod for pod in self.snapshot.pods_by_node.get(node_name, ()) if not pod.terminal)
             info = NodeInfo.build(node, self._offer(node), {pod_key(pod): (pod, self._load(pod)) for pod in pods})
-            self._infos[node_name] = info
+            self.infos[node_name] = info
         return info
 
     def nominated(self) -> list[Pod]:

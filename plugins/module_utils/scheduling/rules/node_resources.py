@@ -29,14 +29,12 @@ def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -
 
     def check(info: NodeInfo) -> Reasons:
         allocatable, requested = info.allocatable, info.requested
-        missing = [
-            reason
-            for name, amount, reason, by_device in wanted
-            if amount > allocatable.get(name, 0) - requested.get(name, 0) and not (by_device and allocatable.get(name, 0) <= 0)
-        ]
-        if len(info.pods) >= info.allowed_pods:
-            return (TOO_MANY_PODS, *missing)
-        return tuple(missing) if missing else PASSED
+        missing = PASSED
+        for name, amount, reason, by_device in wanted:
+            offered = allocatable.get(name, 0)
+            if amount > offered - requested.get(name, 0) and not (by_device and offered <= 0):
+                missing = (*missing, reason)
+        return (TOO_MANY_PODS, *missing) if len(info.pods) >= info.allowed_pods else missing
 
     return check
 
