@@ -49,6 +49,7 @@ class ObjectMeta(ApiStruct, frozen=True):
     annotations: t.Optional[Labels] = None
     owner_references: t.Optional[tuple[OwnerReference, ...]] = None
     deletion_timestamp: t.Optional[str] = None
+    deletion_grace_period_seconds: t.Optional[int] = None
     finalizers: t.Optional[tuple[str, ...]] = None
 
     @property
@@ -289,6 +290,13 @@ class Volume(ApiStruct, frozen=True):
     portworx_volume: t.Optional[dict[str, t.Any]] = None
     rbd: t.Optional[RBD] = None
     iscsi: t.Optional[ISCSI] = None
+    empty_dir: t.Optional[dict[str, t.Any]] = None
+    host_path: t.Optional[dict[str, t.Any]] = None
+
+    @property
+    def local(self) -> bool:
+        """Its content is on the node and stays there, or goes, when the pod leaves."""
+        return self.empty_dir is not None or self.host_path is not None
 
 
 class Named(ApiStruct, frozen=True):
@@ -326,6 +334,7 @@ class PodSpec(ApiStruct, frozen=True):
     resource_claims: t.Optional[tuple[Named, ...]] = None
     scheduling_group: t.Optional[dict[str, t.Any]] = None
     os: t.Optional[PodOS] = None
+    termination_grace_period_seconds: t.Optional[int] = None
 
     @property
     def all_containers(self) -> tuple[Container, ...]:
@@ -515,6 +524,7 @@ class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
     """Which pods a budget is for."""
 
     selector: t.Optional[LabelSelector] = None
+    unhealthy_pod_eviction_policy: t.Optional[str] = None
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
@@ -522,6 +532,7 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
 
     desired_healthy: int = 0
     current_healthy: int = 0
+    disruptions_allowed: int = 0
     observed_generation: int = 0
     conditions: t.Optional[tuple[Condition, ...]] = None
 

@@ -70,12 +70,12 @@ class Sharer:
 
     def _drop_placeless_volumes(self, pod: Pod) -> None:
         # The token volume of the service account has a random name in each pod; like every volume without one of the
-        # named sources it does not bind the pod to a node.
-        kept = tuple(volume for volume in pod.spec.volumes or () if binds_to_nodes(volume))
+        # named sources it neither binds the pod to a node nor is lost with it.
+        kept = tuple(volume for volume in pod.spec.volumes or () if volume.local or binds_to_nodes(volume))
         force_setattr(pod.spec, "volumes", kept or None)
         self._share(pod.spec, ("volumes",))
 
 
 def binds_to_nodes(volume: Volume) -> bool:
     """The volume has a source that may decide which nodes the pod can run on."""
-    return volume != Volume(name=volume.name)
+    return not volume.local and volume != Volume(name=volume.name)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Which pods are critical, how important they are, and which of them the scheduler has found no node for."""
+
+from __future__ import annotations
+
+from ..model.objects import Condition, Pod
+from .options import RescueOptions
+
+CRITICAL_ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"
+ANNOTATED_PRIORITY = 2_000_000_000
+SYSTEM_CLASS_PREFIX = "system-"
+
+
+def effective_priority(pod: Pod, options: RescueOptions) -> int:
+    """The pod's priority, or 2,000,000,000 where the annotation makes it critical: the API server gives such pods 0."""
+    priority = pod.spec.priority or 0
+    return max(priority, ANNOTATED_PRIORITY) if _is_annotated(pod, options) else priority
+
+
+def is_critical(pod: Pod, options: RescueOptions) -> bool:
+    """It is one of the pods that are rescued when they find no node, and that make room for no other."""
+    return effective_priority(pod, options) >= options.priority_threshold
+
+
+def is_protected(pod: Pod, options: RescueOptions) -> bool:
+    """It is critical, in whatever namespace, or of a class of Kubernetes' own."""
+    return is_critical(pod, options) or pod.spec.priority_class_name.startswith(SYSTEM_CLASS_PREFIX)
+
+
+def is_unschedulable(pod: Pod) -> bool:
+    """The scheduler has looked at it and found no node."""
+    if pod.spec.node_name or pod.terminating or pod.terminal or pod.spec.scheduling_gates:
+        return False
+    condition = scheduled_condition(pod)
+    return condition is not None and condition.status == "False" and condition.reason == "Unschedulable"
+
+
+def scheduled_condition(pod: Pod) -> Condition | None:
+    """What the scheduler says of the pod, if it has said anything."""
+    return next((condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None)
+
+
+def _is_annotated(pod: Pod, options: RescueOptions) -> bool:
+    if not options.honor_critical_annotation or pod.metadata.namespace not in options.namespaces:
+        return False
+    return (pod.metadata.annotations or {}).get(CRITICAL_ANNOTATION) == ""

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a rescue may do; the options of k8s_critical_rescue and of the rescuer, by the names that both use."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+AUTO, TAINT, NONE = "auto", "taint", "none"
+HOLDS = (AUTO, TAINT, NONE)
+DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
+
+
+@dataclass(frozen=True)
+class RescueOptions:
+    """Which pods are rescued, by what means. Times are whole seconds.
+
+    ``grace_period`` caps the grace of victims: at least 1, and 0 only with ``force``. ``max_victims`` bounds the victims for one pod, None
+    sets no bound. ``settle_time`` is what the scheduler gets for its own preemption before anything is done.
+    """
+
+    namespaces: tuple[str, ...] = ("kube-system",)
+    priority_threshold: int = 2_000_000_000
+    honor_critical_annotation: bool = True
+    name: str = ""
+    label_selector: str = ""
+    grace_period: int = 10
+    force: bool = False
+    max_victims: t.Optional[int] = None
+    allow_equal_priority: bool = False
+    allow_short_grace: bool = False
+    allow_bare_pods: bool = False
+    allow_local_storage: bool = False
+    settle_time: int = 2
+    hold: str = AUTO
+    hold_taint_key: str = DEFAULT_TAINT_KEY
+    scheduled_timeout: int = 600
+    evict_timeout: int = 120
+    max_attempts: int = 3
