@@ -45,9 +45,14 @@ class Hold(Struct, frozen=True):
         """The taint that belongs to it."""
         return Taint(key=self.key, value=self.value, effect=NO_SCHEDULE)
 
+    @property
+    def deadline_s(self) -> float:
+        """The deadline in seconds since the epoch."""
+        return parse_time(self.deadline)
+
     def has_expired(self, now_s: float) -> bool:
         """Its deadline has passed, by the API server's clock."""
-        return parse_time(self.deadline) < now_s
+        return self.deadline_s < now_s
 
 
 def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:

@@ -23,8 +23,6 @@ class RescueOptions:
     namespaces: tuple[str, ...] = ("kube-system",)
     priority_threshold: int = 2_000_000_000
     honor_critical_annotation: bool = True
-    name: str = ""
-    label_selector: str = ""
     grace_period: int = 10
     force: bool = False
     max_victims: t.Optional[int] = None

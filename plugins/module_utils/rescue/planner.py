@@ -72,7 +72,7 @@ class RescuePlanner:
         self._not_ready = frozenset(name for name, node in snapshot.nodes.items() if not node.ready)
         self._clear_out()
 
-    def judge(self, pod: Pod, facts: Facts = Facts()) -> Judgement:
+    def judge(self, pod: Pod, facts: Facts) -> Judgement:
         """What is to be done for the pod now, on whatever node."""
         if not facts.settled:
             return _waiting(pod, "settling", f"the scheduler has {self._options.settle_time} s to place it by itself")
@@ -83,7 +83,7 @@ class RescuePlanner:
             return Judgement(pod, IMPOSSIBLE, facts.scheduler)
         return self._judge_on(pod, facts, None)
 
-    def judge_on(self, pod: Pod, node_name: str, facts: Facts = Facts()) -> Judgement:
+    def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod."""
         return self._judge_on(pod, facts, (node_name,))
 
