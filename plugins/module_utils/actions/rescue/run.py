@@ -9,7 +9,7 @@ import socket
 import time
 import typing as t
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ...kube.api import KubeApi
 from ...kube.errors import InvalidError, KubeError
@@ -114,10 +114,8 @@ def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
         yield
     finally:
         if lease.held:
-            try:
+            with suppress(LeaseLostError):  # whoever has it now gives them back
                 rescuer.let_go_of_nodes()
-            except LeaseLostError:
-                pass  # whoever has it now gives them back
             lease.release()
 
 
