@@ -26,6 +26,7 @@ from .holds import Released
 from .lease import LeaseLostError, RescueLease
 from .request import RELEASED, RescueOptionError, RescueRequest
 from .rescuer import Rescuer
+from .witness import Witness
 
 LEASE_TIMEOUT_S = 20.0
 LEASE_ASKED_EVERY_S = 2.0
@@ -34,10 +35,21 @@ STEADY_S = 0.02
 
 
 class Outcome(t.NamedTuple):
-    """What came of a run: its cases, and the nodes that were given back."""
+    """What came of a run: its cases, the nodes that were given back, and what went wrong without stopping it."""
 
     cases: list[Case]
     released: list[Released]
+    warnings: tuple[str, ...] = ()
+
+
+class _Warnings(Witness):
+    """Keeps what somebody should know of, each text once."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, None] = {}
+
+    def troubled(self, what: str) -> None:
+        self.texts[what] = None
 
 
 class RescueError(KubeError):
@@ -49,6 +61,7 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     cache = WatchCache(api)
     lease = RescueLease(api, identity())
     selected = _selected(api, request)
+    warnings = _Warnings()
     cache.start()
     try:
         rescuer = Rescuer(
@@ -57,12 +70,12 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
             request.options,
             lease=lease,
             attempts=Attempts(api),
+            witness=warnings,
             selected=lambda pod: selected is None or pod.metadata.uid in selected,
             dry_run=request.dry_run,
         )
-        if request.state == RELEASED:
-            return _release_all(rescuer, cache, lease, request)
-        return _rescue(rescuer, cache, lease, request)
+        work = _release_all if request.state == RELEASED else _rescue
+        return work(rescuer, cache, lease, request)._replace(warnings=tuple(warnings.texts))
     finally:
         cache.stop()
 
