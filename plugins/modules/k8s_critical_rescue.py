@@ -117,7 +117,7 @@ options:
     description:
       - Rescues in a row for one owner that came to nothing, after which no more are made. Between them the time doubles, from 30 seconds to
         an hour. A rescue that helped starts the count anew, as does a week without one.
-      - The count is kept by the owner's UID in the ConfigMap C(kube-scheduling-rescue) in C(kube-system); removing the entry starts it anew.
+      - The count is kept by the owner's UID in the ConfigMap C(kube-scheduling-rescue) in C(kube-system). Without the entry it starts anew.
     type: int
     default: 3
 requirements:
@@ -203,7 +203,7 @@ pods:
           description: "Why it and no other, as C(code: text)."
           type: str
     blockers:
-      description: What stands in the way; C(reason) is a code, C(text) says it in words, and C(nodes) is the number of nodes that it closes.
+      description: What stands in the way; C(reason) is a code, C(text) says it in words, and C(nodes) is how many nodes it closes.
       type: list
       elements: dict
   sample:
