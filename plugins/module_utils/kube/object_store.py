@@ -34,7 +34,7 @@ class ObjectStore:
 
     def read_page(self, data: bytes) -> list[t.Any]:
         """The objects of one page of a list; those that are known and the same are the known ones, so that no second copy is made."""
-        return [self._known(item) or self._shared(item) for item in self.resource.decode_items(data)]
+        return [self._known(self._shared(item)) for item in self.resource.decode_items(data)]
 
     def prepare(self, data: bytes) -> t.Any:
         """The object of one watch event."""
@@ -81,7 +81,7 @@ class ObjectStore:
 
     def _known(self, item: t.Any) -> t.Any:
         before = self._items.get(item.metadata.uid)
-        return before if before is not None and _unchanged(before, item) else None
+        return before if before is not None and _unchanged(before, item) else item
 
     def _shared(self, item: t.Any) -> t.Any:
         return item
