@@ -13,8 +13,8 @@ import typing as t
 from collections.abc import Sequence
 
 from ..model.objects import Node, Pod, Taint
+from ..model.timestamps import format_time, parse_time
 from ..model.wire import Struct, WireError, decode_json, encode_json
-from .timestamps import format_time, parse_time
 
 HOLD_ANNOTATION = "kube-scheduling.onprem/hold"
 NO_SCHEDULE = "NoSchedule"

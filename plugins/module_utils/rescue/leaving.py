@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ..memory.timestamps import parse_time
 from ..model.objects import Pod
 from ..model.snapshot import ClusterSnapshot
+from ..model.timestamps import parse_time
 
 HANGS_AFTER_S = 15
 """Seconds beyond its grace period, which ``deletionTimestamp`` contains, after which a pod counts as hanging: kubelets take a moment."""

@@ -10,6 +10,16 @@ from dataclasses import dataclass
 AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
+MINIMA: dict[str, int] = {
+    "evict_timeout": 0,
+    "grace_period": 0,
+    "max_attempts": 1,
+    "max_victims": 1,
+    "priority_threshold": -(2**31),
+    "scheduled_timeout": 1,
+    "settle_time": 0,
+}
+"""The least value of each option that is a whole number."""
 
 
 @dataclass(frozen=True)

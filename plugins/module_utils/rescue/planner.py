@@ -25,6 +25,7 @@ from .plan import IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
 from .search import VictimSearch
 
 NOT_READY = Reason("node_not_ready", "node(s) were not ready, so that nothing ends or starts there")
+BUDGETS = "poddisruptionbudgets"
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
 
@@ -115,6 +116,9 @@ class RescuePlanner:
         return facts, None
 
     def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
+        unreadable = next((entry for entry in self._snapshot.skipped if entry.resource == BUDGETS), None)
+        if unreadable is not None:
+            return Judgement(pod, IMPOSSIBLE, Reason("unreadable", f"which budgets would be broken is not known: {unreadable.reason}"))
         judge = self._judge(pod)
         if judge.unknown:
             return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import KNOWN, NUMBERS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import REBALANCE
 
 ROOT = Path(__file__).parents[3]
 PLAYBOOK = (ROOT / "playbooks" / "rebalance.yml").read_text()
@@ -29,11 +29,11 @@ def test_the_guide_has_a_row_for_each_variable() -> None:
 
 
 def test_the_playbook_accepts_the_variables_that_it_uses() -> None:
-    assert set(KNOWN) == USED
+    assert set(REBALANCE.names) == USED
 
 
 def test_the_guide_says_the_least_value_of_each_number() -> None:
-    for name, minimum in NUMBERS.items():
+    for name, minimum in REBALANCE.numbers.items():
         assert re.search(rf"^\| `rebalance_{name}` \|.*At least {minimum}[ ,.]", GUIDE, re.MULTILINE), name
 
 

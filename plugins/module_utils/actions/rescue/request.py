@@ -9,20 +9,10 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...rescue.options import HOLDS, RescueOptions
+from ...rescue.options import HOLDS, MINIMA, RescueOptions
 
 RESCUED, RELEASED = "rescued", "released"
 
-# An option that has to be at least so much.
-_LEAST = {
-    "priority_threshold": -(2**31),
-    "grace_period": 0,
-    "max_victims": 1,
-    "settle_time": 0,
-    "scheduled_timeout": 1,
-    "evict_timeout": 0,
-    "max_attempts": 1,
-}
 _TAINT_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
@@ -55,7 +45,7 @@ def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
 
 
 def _check(options: RescueOptions) -> None:
-    for name, least in _LEAST.items():
+    for name, least in MINIMA.items():
         value = getattr(options, name)
         if value is not None and value < least:
             raise RescueOptionError(f"{name} is {value}: it has to be at least {least}")

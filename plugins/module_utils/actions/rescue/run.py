@@ -95,7 +95,7 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
         while True:
             version = cache.version
             rest_s = rescuer.tick()
-            if _is_done(rescuer, end_at_s):
+            if _is_done(rescuer, request, end_at_s):
                 break
             now_at_s = time.monotonic()
             if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer, cache):
@@ -114,10 +114,13 @@ def _has_work(rescuer: Rescuer, cache: WatchCache) -> bool:
     )
 
 
-def _is_done(rescuer: Rescuer, end_at_s: float) -> bool:
+def _is_done(rescuer: Rescuer, request: RescueRequest, end_at_s: float) -> bool:
     """Every case has ended, cannot be helped, or has waited for long enough for something else to end."""
+    now_at_s = time.monotonic()
     waiting = [case for case in rescuer.cases.values() if not case.has_ended and case.status != IMPOSSIBLE]
-    return not waiting or (time.monotonic() > end_at_s and not rescuer.at_work)
+    if request.dry_run:  # a plan waits for nothing but the scheduler's own turn
+        return all(case.settles_at_s < now_at_s for case in waiting)
+    return not waiting or (now_at_s > end_at_s and not rescuer.at_work)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from __future__ import annotations
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ForbiddenError, KubeError, NotFoundError
+from ...kube.errors import ForbiddenError, NotFoundError
 from ...kube.resources import LEASES
-from ...memory.timestamps import parse_time
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...model.snapshot import ClusterSnapshot
+from ...model.timestamps import parse_time
 
 DEFAULT_SCHEDULER = "default-scheduler"
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-scheduler"
@@ -65,9 +65,10 @@ class SchedulerLife:
         if any(parse_time(other.metadata.creation_timestamp) > earliest_s for other in bound if other.metadata.creation_timestamp):
             return True
         try:
-            return (self._api.last_scheduling_failure_s(pod) or 0.0) > earliest_s
-        except KubeError:
+            events = self._api.events_on(pod.metadata.namespace, pod.metadata.uid, reason="FailedScheduling")
+        except ForbiddenError:
             return False
+        return any(parse_time(event.last_seen) > earliest_s for event in events if event.last_seen)
 
 
 def _silent(name: str) -> Reason:

@@ -6,13 +6,10 @@ from __future__ import annotations
 
 from ...kube.api import KubeApi
 from ...kube.errors import KubeError
-from ...kube.events import node_event, pod_event
-from ...memory.timestamps import format_time
+from ...kube.events import CLUSTER_NAMESPACE, Involved, event_on, node_involved, pod_involved
 from ...model.objects import Node, Pod
+from ...model.timestamps import format_time
 from .witness import Witness
-
-NODE_EVENTS_NAMESPACE = "default"
-"""Where the API server wants Events about what has no namespace."""
 
 
 class Teller:
@@ -23,15 +20,14 @@ class Teller:
 
     def of_pod(self, pod: Pod, reason: str, message: str, *, warning: bool = False) -> None:
         """An Event on a pod; ``reason`` is CamelCase."""
-        event = pod_event(pod, reason=reason, message=message, time=format_time(self._api.now_s()), warning=warning)
-        self._write(pod.metadata.namespace, event)
+        self._write(pod.metadata.namespace, pod_involved(pod), reason, message, warning=warning)
 
     def of_node(self, node: Node, reason: str, message: str) -> None:
         """An Event on a node."""
-        event = node_event(node, reason=reason, message=message, time=format_time(self._api.now_s()))
-        self._write(NODE_EVENTS_NAMESPACE, event)
+        self._write(CLUSTER_NAMESPACE, node_involved(node), reason, message)
 
-    def _write(self, namespace: str, event: dict[str, object]) -> None:
+    def _write(self, namespace: str, involved: Involved, reason: str, message: str, *, warning: bool = False) -> None:
+        event = event_on(involved, reason=reason, message=message, time=format_time(self._api.now_s()), warning=warning)
         try:
             self._api.create_event(namespace, event)
         except KubeError as error:
