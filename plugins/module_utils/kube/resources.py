@@ -83,6 +83,6 @@ DEVICE_CLASSES = Resource("/apis/resource.k8s.io/v1", "deviceclasses", "DeviceCl
 EVENTS = Resource("/api/v1", "events", "Event", records.Event)
 CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap", records.ConfigMap)
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "Lease", records.Lease)
-JOBS = Resource("/apis/batch/v1", "jobs", "Job", records.Identified)
+JOBS = Resource("/apis/batch/v1", "jobs", "Job", objects.Job)
 
 WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

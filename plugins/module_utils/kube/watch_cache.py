@@ -161,6 +161,7 @@ class WatchCache:
                 pods=self._pods.items(),
                 namespaces=self._items(resources.NAMESPACES),
                 budgets=self._items(resources.BUDGETS),
+                jobs=self._items(resources.JOBS),
                 storage=self._known_storage(),
                 device_classes=None if self._is_skipped(resources.DEVICE_CLASSES) else self._items(resources.DEVICE_CLASSES),
                 skipped=self._skipped(),

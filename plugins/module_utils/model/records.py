@@ -10,12 +10,6 @@ from .objects import ApiStruct, ObjectMeta
 from .wire import field
 
 
-class Identified(ApiStruct, frozen=True):
-    """Any object of which only the metadata count."""
-
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
-
-
 class LeaseSpec(ApiStruct, frozen=True):
     """Who holds a Lease, and until when: times are RFC 3339 with microseconds, the duration is whole seconds."""
 

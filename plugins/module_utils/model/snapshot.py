@@ -14,6 +14,7 @@ from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from .objects import (
     DeviceClass,
     HorizontalPodAutoscaler,
+    Job,
     LimitRange,
     Namespace,
     Node,
@@ -65,7 +66,7 @@ class ClusterSnapshot:
 
     ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
     ``skipped`` says what is missing. ``storage`` is None where it was not read, because nothing mounts a claim.
-    ``device_classes`` are None where they could not be read.
+    ``device_classes`` are None where they could not be read. ``jobs`` are by uid.
     ``indexes``: of just these nodes, pods and claims, where the caller has them.
     ``read_at_s``: seconds since the epoch by the API server's clock.
     """
@@ -82,6 +83,7 @@ class ClusterSnapshot:
         budgets: Iterable[PodDisruptionBudget] = (),
         quotas: Iterable[ResourceQuota] = (),
         autoscalers: Iterable[HorizontalPodAutoscaler] = (),
+        jobs: Iterable[Job] = (),
         claims: Iterable[PersistentVolumeClaim] = (),
         storage: Storage | None = None,
         limit_ranges: Iterable[LimitRange] = (),
@@ -98,6 +100,7 @@ class ClusterSnapshot:
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.complete_pods = complete_pods
         self.storage = storage
+        self.jobs: dict[str, Job] = {job.metadata.uid: job for job in jobs}
         self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
@@ -46,3 +46,7 @@ class RescueOptions:
     scheduled_timeout: int = 600
     evict_timeout: int = 120
     max_attempts: int = 3
+
+    def after(self, evicted: int) -> RescueOptions:
+        """What is left to do with when so many pods have been evicted for a pod already."""
+        return self if self.max_victims is None or not evicted else replace(self, max_victims=max(0, self.max_victims - evicted))

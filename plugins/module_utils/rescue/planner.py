@@ -129,11 +129,10 @@ class RescuePlanner:
         search = VictimSearch(
             pod,
             self.placement,
-            self._options,
+            self._options.after(facts.evicted),
             budgets=self._budgets,
             profiles=profiles_for(pod),
             banned=facts.banned,
-            evicted=facts.evicted,
         )
         choice = search.best(candidates)
         if choice is None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import typing as t
 
 from ...kube.api import KubeApi
 from ...kube.errors import (
@@ -19,11 +20,12 @@ from ...kube.errors import (
     UntrustedError,
 )
 from ...kube.watch_cache import WatchCache
+from ...memory.attempts import Attempt, begun, failed, may_try
 from ...memory.hold import Hold, make_hold
 from ...model.reasons import Reason
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
-from .attempts import Attempts
+from .attempts import RescueAttempts
 from .case import FAILED, Case
 from .hold_write import NodeTakenError, put_hold
 from .holds import Holds
@@ -50,7 +52,8 @@ class Clearing:
         options: RescueOptions,
         *,
         lease: RescueLease,
-        attempts: Attempts,
+        attempts: RescueAttempts,
+        writer: str,
         holds: Holds,
         teller: Teller,
         witness: Witness,
@@ -59,13 +62,14 @@ class Clearing:
         self._api, self._cache, self._options = api, cache, options
         self._lease, self._attempts, self._holds = lease, attempts, holds
         self._teller, self._witness = teller, witness
-        self._dry_run = dry_run
+        self._writer, self._dry_run = writer, dry_run
 
     def begin(self, case: Case, judgement: Judgement, view: View) -> bool:
         """Ask for everything by dry runs; then count the attempt and hold the node."""
         choice = judgement.choice
         assert choice is not None
-        refusal = self._attempts.refusal(case.owner_uid, case.uid, max_attempts=self._options.max_attempts)
+        attempt = self._attempts.read().get(case.owner_uid)
+        refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
             return self._not_now(case, refusal, view)
         for victim in choice.victims:
@@ -75,7 +79,7 @@ class Clearing:
         if self._dry_run:
             return self._plan_only(case, judgement, hold, view)
         self._lease.check()
-        self._attempts.begin(case.owner_uid, case.pod)
+        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
         if hold is not None and not self._put(case, choice, hold, view):
             return False
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
@@ -104,11 +108,19 @@ class Clearing:
             self._holds.give_back(node, case.hold)
             case.hold = None
 
+    def settle(self, case: Case, *, helped: bool, now_s: float) -> None:
+        """Count the attempt as one that came to nothing, or start the count anew."""
+
+        def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
+            return None if helped else failed(entry, now_s=now_s, pod_uid=case.uid, name=case.name)
+
+        self._attempts.update(case.owner_uid, change)
+
     # --- steps ---
 
     def _hold_for(self, case: Case, view: View) -> Hold:
         deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
-        return make_hold(case.pod, key=self._options.hold_taint_key, deadline_s=deadline_s, writer=self._lease.identity)
+        return make_hold(case.pod, key=self._options.hold_taint_key, deadline_s=deadline_s, writer=self._writer)
 
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:
@@ -131,7 +143,7 @@ class Clearing:
     def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
         used_up = refusal.code == "attempts_used_up"
         if case.reason is None or case.reason.code != refusal.code:
-            self._teller.of_pod(case.pod, "RescueAttemptsUsedUp" if used_up else "RescueBackOff", refusal.text, warning=used_up)
+            self._teller.of_pod(case.pod, "RescueAttemptsUsedUp" if used_up else "RescueBackoff", refusal.text, warning=used_up)
         case.take(Judgement(case.pod, IMPOSSIBLE if used_up else WAITING, refusal))
         case.judge_at_s = view.now_at_s + REFUSED_FOR_S
         return False

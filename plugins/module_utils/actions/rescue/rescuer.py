@@ -20,7 +20,7 @@ from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 from ...rescue.planner import RescuePlanner
-from .attempts import Attempts
+from .attempts import RescueAttempts
 from .case import CLEARING, FAILED, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
 from .holds import Holds
@@ -53,7 +53,8 @@ class Rescuer:
         options: RescueOptions,
         *,
         lease: RescueLease,
-        attempts: Attempts,
+        attempts: RescueAttempts,
+        writer: str,
         witness: t.Optional[Witness] = None,
         selected: t.Callable[[Pod], bool] = lambda _pod: True,
         dry_run: bool = False,
@@ -62,7 +63,7 @@ class Rescuer:
         self.cases: dict[str, Case] = {}
         self.accepting = True
         self._api, self._cache, self._options = api, cache, options
-        self._lease, self._attempts, self._selected = lease, attempts, selected
+        self._lease, self._selected = lease, selected
         self._witness = witness or Witness()
         self._dry_run, self._once = dry_run, once
         self._life = SchedulerLife(api)
@@ -77,6 +78,7 @@ class Rescuer:
             holds=self.holds,
             teller=self._teller,
             witness=self._witness,
+            writer=writer,
             dry_run=dry_run,
         )
         self._planner: t.Optional[RescuePlanner] = None
@@ -223,7 +225,7 @@ class Rescuer:
             return False
         self._clearing.release(case, view)
         if case.changed:
-            self._attempts.settle(case.owner_uid, case.pod, helped=case.status == RESCUED)
+            self._clearing.settle(case, helped=case.status == RESCUED, now_s=view.now_s)
             if case.status != POD_GONE:
                 warning = case.status == FAILED
                 self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)

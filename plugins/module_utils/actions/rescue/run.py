@@ -20,7 +20,7 @@ from ...model.reasons import Reason
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
-from .attempts import Attempts
+from .attempts import RescueAttempts
 from .case import RESCUED, Case
 from .holds import Released
 from .lease import LeaseLostError, RescueLease
@@ -30,6 +30,8 @@ from .witness import Witness
 
 LEASE_TIMEOUT_S = 20.0
 LEASE_ASKED_EVERY_S = 2.0
+RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, 10.0
+"""What is not answered by then is tried again on a newer state of the cluster."""
 STEADY_S = 0.02
 """Changes come in bursts: so long a moment lets the rest of one arrive before the next look."""
 
@@ -59,17 +61,20 @@ class RescueError(KubeError):
 def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     """Rescue the pods that need it, or give all nodes back. Raises RescueOptionError, RescueError and KubeError."""
     cache = WatchCache(api)
-    lease = RescueLease(api, identity())
+    writer = identity()
+    lease = RescueLease(api, writer)
+    quick = api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
     selected = _selected(api, request)
     warnings = _Warnings()
     cache.start()
     try:
         rescuer = Rescuer(
-            api,
+            quick,
             cache,
             request.options,
             lease=lease,
-            attempts=Attempts(api),
+            attempts=RescueAttempts(quick),
+            writer=writer,
             witness=warnings,
             selected=lambda pod: selected is None or pod.metadata.uid in selected,
             dry_run=request.dry_run,
