@@ -8,7 +8,7 @@ import re
 from decimal import Decimal
 
 _UNIT_S = {"h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 

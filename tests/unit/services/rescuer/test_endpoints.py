@@ -9,12 +9,11 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-
 from ansible_collections.onprem.kube_scheduling.services.rescuer.address import Address, parse_address
 from ansible_collections.onprem.kube_scheduling.services.rescuer.endpoints import Endpoints
 from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.rescuer.watchdog import STANDS_STILL_AFTER_S, Watchdog
+from prometheus_client.parser import text_string_to_metric_families
 
 
 class Clock:
@@ -110,7 +109,8 @@ def test_all_addresses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "host", "port"), [("127.0.0.1:9235", "127.0.0.1", 9235), (":1", "", 1), ("[::1]:80", "::1", 80), ("localhost:0", "localhost", 0)]
+    ("text", "host", "port"),
+    [("127.0.0.1:9235", "127.0.0.1", 9235), (":1", "", 1), ("[::1]:80", "::1", 80), ("localhost:0", "localhost", 0)],
 )
 def test_addresses(text: str, host: str, port: int) -> None:
     assert parse_address(text) == Address(host, port)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 
 import pytest
-
 from ansible_collections.onprem.kube_scheduling.services.rescuer.log import Log, set_up_log
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -80,5 +79,5 @@ def test_libraries_write_the_same_lines() -> None:
 
 
 def test_a_field_cannot_take_the_place_of_the_message() -> None:
-    (line,) = lines("json", "info", lambda log: log.info("text", **{"level": "mine"}))
+    (line,) = lines("json", "info", lambda log: log.info("text", level="mine"))
     assert json.loads(line)["level"] == "info" and json.loads(line)["level_"] == "mine"

@@ -8,8 +8,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import _LEAST
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import MINIMA
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.services.rescuer.address import Address
 from ansible_collections.onprem.kube_scheduling.services.rescuer.durations import parse_duration
@@ -123,13 +122,13 @@ def test_what_is_wrong_is_named_with_its_origin(
     assert complaint in str(caught.value)
 
 
-@pytest.mark.parametrize("name", _LEAST)
+@pytest.mark.parametrize("name", MINIMA)
 def test_a_value_that_is_too_small_is_named_with_its_origin(name: str) -> None:
     option = next(option for option in OPTIONS if option.name == name)
-    if option.kind is DURATION and _LEAST[name] == 0:
+    if option.kind is DURATION and MINIMA[name] == 0:
         pytest.skip("a duration cannot be less")
     with pytest.raises(SettingsError, match=f"flag {option.flag}: {name} is "):
-        read(f"{option.flag}={_LEAST[name] - 1}")
+        read(f"{option.flag}={MINIMA[name] - 1}")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
