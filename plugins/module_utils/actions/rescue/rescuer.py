@@ -37,6 +37,8 @@ TROUBLED_FOR_S = 2.0
 SEEN_LIVE_S = 2.0
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
+REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
+"""The Events about them, by the reason's code."""
 
 
 class Rescuer:
@@ -216,8 +218,12 @@ class Rescuer:
 
     def _say(self, case: Case) -> None:
         self._witness.judged(case)
-        if case.status == IMPOSSIBLE and case.reason is not None and not self._dry_run:
-            self._teller.of_pod(case.pod, "RescueImpossible", str(case.reason), warning=True)
+        # Of several copies of a daemon the one that leads writes the Events.
+        if case.reason is None or self._dry_run or not (self._once or self._lease.held):
+            return
+        if case.status == IMPOSSIBLE or case.reason.code in REFUSALS:
+            event = REFUSALS.get(case.reason.code, "RescueImpossible")
+            self._teller.of_pod(case.pod, event, str(case.reason), warning=case.status == IMPOSSIBLE)
 
     def _conclude(self, case: Case, view: View) -> bool:
         """The node is given back, the attempt is settled, and everybody is told."""
