@@ -44,7 +44,8 @@ class Daemon:
         self._watchdog, self._orders = watchdog, orders
         hasty = api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
         self._cache = WatchCache(api)
-        self._lease = RescueLease(api, identity())
+        writer = identity()
+        self._lease = RescueLease(api, writer)
         self._observer = Observer(log, metrics, watchdog, now_s=api.now_s, leading=lambda: self._leading)
         self._rescuer = Rescuer(
             hasty,
@@ -52,6 +53,7 @@ class Daemon:
             settings.rescue,
             lease=self._lease,
             attempts=RescueAttempts(hasty),
+            writer=writer,
             witness=self._observer,
             dry_run=settings.dry_run,
             once=False,

@@ -42,6 +42,7 @@ class Holds:
             case = cases.get(hold.uid)
             if case is not None and case.stage == WATCHED and not hold.has_expired(now_s):
                 case.begin(node.name, hold, give_up_at_s=now_at_s + _seconds_left(hold, now_s))
+                case.changed = True  # its attempt is under way, and has to be settled
             elif now_at_s < self._retry_at_s or not self._is_over(node, hold, case, snapshot, now_s):
                 continue
             elif not self.give_back(node, hold):

@@ -8,11 +8,10 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import MINIMA
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA, RescueOptions
 from ansible_collections.onprem.kube_scheduling.services.rescuer.address import Address
 from ansible_collections.onprem.kube_scheduling.services.rescuer.durations import parse_duration
-from ansible_collections.onprem.kube_scheduling.services.rescuer.options import DURATION, OPTIONS
+from ansible_collections.onprem.kube_scheduling.services.rescuer.options import DURATION, OPTIONS, Option
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings, SettingsError, read_settings
 
 
@@ -122,13 +121,14 @@ def test_what_is_wrong_is_named_with_its_origin(
     assert complaint in str(caught.value)
 
 
-@pytest.mark.parametrize("name", MINIMA)
-def test_a_value_that_is_too_small_is_named_with_its_origin(name: str) -> None:
-    option = next(option for option in OPTIONS if option.name == name)
-    if option.kind is DURATION and MINIMA[name] == 0:
-        pytest.skip("a duration cannot be less")
-    with pytest.raises(SettingsError, match=f"flag {option.flag}: {name} is "):
-        read(f"{option.flag}={MINIMA[name] - 1}")
+# No duration is below 0.
+BOUNDED = [option for option in OPTIONS if option.name in MINIMA and (MINIMA[option.name] > 0 or option.kind is not DURATION)]
+
+
+@pytest.mark.parametrize("option", BOUNDED, ids=lambda option: option.name)
+def test_a_value_that_is_too_small_is_named_with_its_origin(option: Option) -> None:
+    with pytest.raises(SettingsError, match=f"flag {option.flag}: {option.name} is "):
+        read(f"{option.flag}={MINIMA[option.name] - 1}")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
