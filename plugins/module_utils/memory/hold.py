@@ -99,9 +99,9 @@ def operations_to_hold(node: Json, hold: Hold) -> Operations:
     """The patch that puts the hold on the node as it was read (its whole JSON), beside every taint that it has."""
     annotations = node["metadata"].get("annotations")
     taints = node["spec"].get("taints")
-    mark = {"op": "add", "path": _MARK, "value": encode_json(hold).decode()}
+    mark: Json = {"op": "add", "path": _MARK, "value": encode_json(hold).decode()}
     if annotations is None:
-        marking = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
+        marking: Operations = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
     else:
         marking = [{"op": "test", "path": _MARK, "value": annotations.get(HOLD_ANNOTATION)}, mark]
     return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *marking]

@@ -115,7 +115,9 @@ def test_several_pods_get_nodes_of_their_own_the_most_important_first(scene: Sce
     cluster_critical = scene.critical("a", cpu="600m")
     node_critical = scene.critical("b", cpu="600m", priority="system-node-critical")
     rows = {row["name"]: row for row in rescues.run(label_selector=f"scene={scene.id}")["pods"]}
-    assert (rows[node_critical]["node"], rows[cluster_critical]["node"]) == (cheap, dear)
+    assert (victims(rows[node_critical]), victims(rows[cluster_critical])) == ({"cheap"}, {"dear"})
+    # Both tolerate the hold of the other, so that the scheduler may take either node for either.
+    assert {row["node"] for row in rows.values()} == {cheap, dear}
     assert {row["status"] for row in rows.values()} == {"rescued"} and scene.held() == []
 
 
