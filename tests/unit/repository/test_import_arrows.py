@@ -56,7 +56,7 @@ THIRD_PARTY = {
     "kubernetes": {"kube/client.py", "kube/transport.py"},
     "msgspec": {"model/wire.py"},
     "urllib3": {"kube/transport.py"},
-    "yaml": {"kube/kubeconfig.py", "kube/transport.py"},
+    "yaml": {"kube/kubeconfig.py", "kube/transport.py", "services/rescuer/settings.py"},
 }
 
 RULES = Rules(

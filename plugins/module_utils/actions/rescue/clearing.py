@@ -142,8 +142,6 @@ class Clearing:
 
     def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
         used_up = refusal.code == "attempts_used_up"
-        if case.reason is None or case.reason.code != refusal.code:
-            self._teller.of_pod(case.pod, "RescueAttemptsUsedUp" if used_up else "RescueBackoff", refusal.text, warning=used_up)
         case.take(Judgement(case.pod, IMPOSSIBLE if used_up else WAITING, refusal))
         case.judge_at_s = view.now_at_s + REFUSED_FOR_S
         return False

@@ -48,6 +48,7 @@ class Holds:
             if case is not None and case.stage == WATCHED and not hold.has_expired(now_s):
                 if may_write:
                     case.begin(node.name, hold, give_up_at_s=now_at_s + _seconds_left(hold, now_s))
+                    case.changed = True  # its attempt is under way, and has to be settled
             elif self._is_over(node, hold, case, snapshot, now_s) and not (may_write and self._try_to_give_back(node, hold, now_at_s)):
                 self.left.append(node.name)
 

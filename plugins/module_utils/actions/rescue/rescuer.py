@@ -38,6 +38,8 @@ SEEN_LIVE_S = 2.0
 OTHER_RESCUER = "other_rescuer"
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
+REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
+"""The Events about them, by the reason's code."""
 
 
 class Rescuer:
@@ -83,6 +85,7 @@ class Rescuer:
             dry_run=dry_run,
         )
         self._planner: t.Optional[RescuePlanner] = None
+        self._look_s = 0.0
 
     def tick(self) -> float:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
@@ -91,7 +94,8 @@ class Rescuer:
             while self._one_step(view):
                 view = self._look()
         except LeaseLostError as error:
-            self._let_go(error)
+            self._witness.troubled(str(error))
+            self.let_go()
         return self._rest_s(view)
 
     def give_back_all(self) -> None:
@@ -111,6 +115,11 @@ class Rescuer:
             if case.hold is not None and case.node in nodes:
                 self.holds.give_back(nodes[case.node], case.hold)
 
+    def let_go(self) -> None:
+        """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
+        for case in self._of(CLEARING):
+            case.stage, case.node, case.hold = WATCHED, "", None
+
     @property
     def at_work(self) -> bool:
         """Some node is being cleared."""
@@ -119,7 +128,8 @@ class Rescuer:
     # --- looking ---
 
     def _look(self) -> View:
-        snapshot, now_s, now_at_s = self._cache.snapshot(), self._api.now_s(), time.monotonic()
+        now_s, now_at_s = self._api.now_s(), time.monotonic()
+        snapshot = self._cache.snapshot()
         self._see(snapshot.pods, now_s, now_at_s)
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
         earlier = self._planner.placement if self._planner is not None else None
@@ -128,6 +138,7 @@ class Rescuer:
             if case.status == PLANNED and case.judgement is not None:
                 self._planner.reserve(case.judgement)
         view = View(snapshot, self._planner, now_s, now_at_s)
+        self._look_s = time.monotonic() - now_at_s
         self.holds.tidy(
             snapshot, self.cases, now_s=now_s, now_at_s=now_at_s, may_write=self._lease.held and self.accepting and not self._dry_run
         )
@@ -197,7 +208,9 @@ class Rescuer:
     def _judge(self, case: Case, view: View) -> bool:
         before = case.reason
         scheduler = self._life.reason_to_wait(case.pod, case.since_s, view.snapshot)
+        began_at_s = time.monotonic()
         judgement = view.planner.judge(case.pod, case.facts(view.now_at_s, scheduler))
+        self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
         case.take(judgement)
         case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S.get(judgement.status, 0.0)
         if view.now_at_s < case.settles_at_s:
@@ -212,36 +225,55 @@ class Rescuer:
         changed = judgement.status == PLANNED and self._clearing.begin(case, judgement, view)
         if judgement.status == IMPOSSIBLE and case.evicted:
             case.end(FAILED, Reason("no_other_node", f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
-        if before is None or case.reason is None or before.code != case.reason.code:
+        if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
             self._say(case)
         return changed
 
     def _say(self, case: Case) -> None:
         self._witness.judged(case)
-        if case.status == IMPOSSIBLE and case.reason is not None and not self._dry_run:
-            self._teller.of_pod(case.pod, "RescueImpossible", str(case.reason), warning=True)
+        # Of several copies of a daemon the one that leads writes the Events.
+        if case.reason is None or self._dry_run or not (self._once or self._lease.held):
+            return
+        if case.status == IMPOSSIBLE or case.reason.code in REFUSALS:
+            event = REFUSALS.get(case.reason.code, "RescueImpossible")
+            self._teller.of_pod(case.pod, event, str(case.reason), warning=case.status == IMPOSSIBLE)
 
     def _conclude(self, case: Case, view: View) -> bool:
         """The node is given back, the attempt is settled, and everybody is told."""
         if self._dry_run:
             return False
         self._clearing.release(case, view)
-        if case.changed:
-            self._clearing.settle(case, helped=case.status == RESCUED, now_s=view.now_s)
+        if case.changed and self._lease.held:
+            self._settle(case, view)
             if case.status != POD_GONE:
                 warning = case.status == FAILED
                 self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)
         self._witness.ended(case)
         return True
 
+    def _settle(self, case: Case, view: View) -> None:
+        try:
+            self._clearing.settle(case, helped=case.status == RESCUED, now_s=view.now_s)
+        except KubeError as error:  # it counts as under way for a while longer
+            self._witness.troubled(f"{case.name}: what came of the attempt is not kept: {error}")
+
     def _forget(self, case: Case, view: View) -> bool:
         """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
+        if self._dry_run and case.status == PLANNED and _end_of(case) is None:
+            return self._plan_again(case, view)
         if not self._once:
             del self.cases[case.uid]
             if case.status == FAILED and not case.gone:
                 again_at_s = view.now_at_s + JUDGED_AGAIN_S[IMPOSSIBLE]
                 self.cases[case.uid] = Case(case.pod, since_s=case.since_s, settles_at_s=again_at_s)
         return False
+
+    def _plan_again(self, case: Case, view: View) -> bool:
+        """A dry run that goes on: the plan stands for a while, and is then made anew without itself in the way."""
+        if self._once or view.now_at_s < case.judge_at_s + JUDGED_AGAIN_S[IMPOSSIBLE]:
+            return False
+        case.stage, case.status = WATCHED, ""
+        return True
 
     def _troubled(self, case: Case, error: KubeError, view: View) -> bool:
         """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
@@ -251,13 +283,6 @@ class Rescuer:
             case.end(FAILED, Reason("error", str(error)))
             return self._conclude(case, view)
         return False
-
-    def _let_go(self, error: LeaseLostError) -> None:
-        """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
-        self._witness.troubled(str(error))
-        for case in self.cases.values():
-            if case.stage == CLEARING:
-                case.stage, case.node, case.hold = WATCHED, "", None
 
     def _rest_s(self, view: View) -> float:
         times = [case.settles_at_s if case.settles_at_s > view.now_at_s else case.judge_at_s for case in self._of(WATCHED)]

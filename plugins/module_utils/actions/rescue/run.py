@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 import time
 import typing as t
@@ -86,8 +87,8 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
 
 
 def identity() -> str:
-    """Who holds the Lease, and who has written a hold: host and process."""
-    return f"{socket.gethostname()}_{os.getpid()}"
+    """Who holds the Lease, and who has written a hold: host, process, and chance, because containers may share the first two."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 # --- rescued ----------------------------------------------------------------------------------------------------------

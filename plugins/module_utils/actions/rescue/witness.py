@@ -11,6 +11,9 @@ from .case import Case
 class Witness:
     """Is told of everything that is done; by itself it does nothing with it."""
 
+    def planned(self, case: Case, seconds: float) -> None:
+        """A look at the cluster and the judgement of the pod on it took so long."""
+
     def judged(self, case: Case) -> None:
         """What is to be done for the pod has become another."""
 
