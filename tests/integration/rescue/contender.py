@@ -17,7 +17,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
 
 SAMPLE_S = 0.005
-HOLD_S = 4.0
+HOLD_S = 10.0
+"""Longer than the Lease lasts, so that a process that was frozen meanwhile still believes to hold it, if it is not careful."""
 AWAY_S = 0.5
 
 
