@@ -15,7 +15,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, KubeError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.object_store import ObjectStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import FOLLOWED, WatchCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
@@ -269,10 +268,10 @@ def test_a_thread_that_dies_shows(api: KubeApi, cluster: Cluster, namespace: str
     cache = WatchCache(api)
     cache.start()
 
-    def fail(store: ObjectStore, data: bytes) -> Any:
+    def fail(data: bytes) -> Any:
         raise RuntimeError("an error in this program")
 
-    monkeypatch.setattr(cache._pods, "prepare", lambda data: fail(cache._pods, data))
+    monkeypatch.setattr(cache._pods, "prepare", fail)
     cluster.apply(pod(namespace, "fatal", nodeName="worker-6"))
     with pytest.raises(KubeError, match="pods are not followed any more: RuntimeError: an error in this program"):
         cache.wait_for_change(cache.version, 10)
