@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..model.objects import Pod
@@ -89,7 +89,8 @@ class Prospect:
         shape = (self._lacking, tuple((*group[:3], len(group.pods)) for group in groups))
         shapes = self._means.shapes
         if shape not in shapes:
-            shapes[shape] = self._search(groups, self._reached)
+            found = self._search(groups, self._reached)
+            shapes[shape] = found or (self._among_many(groups) if len(self._reached) > EXACT_UP_TO else None)
         self._found = shapes[shape]
         if self._found is None:
             return self._reach_higher()
@@ -138,13 +139,35 @@ class Prospect:
         return True
 
     def _search(self, groups: Sequence[Group], pods: Sequence[Evictable], **how: t.Any) -> t.Optional[Found]:
-        if len(pods) <= EXACT_UP_TO:
-            return SubsetSearch(groups, self._lacking, self._means.bounds(pods), **how).run()
-        # Where few steps lead to no set at all, more of them may.
-        found = None
-        for steps in (STEPS, 10 * STEPS):
-            found = found or SubsetSearch(groups, self._lacking, self._means.bounds(pods, steps), **how).run()
-        return found
+        steps = None if len(pods) <= EXACT_UP_TO else STEPS
+        return SubsetSearch(groups, self._lacking, self._means.bounds(pods, steps), **how).run()
+
+    def _among_many(self, groups: Sequence[Group]) -> t.Optional[Found]:
+        """A set for when the search has ended too early to find any."""
+        for pool in self._pools(self._reached):
+            chosen = self._without_needless(pool) if self._free_enough(pool) else []
+            most = self._means.options.max_victims
+            if chosen and (most is None or len(chosen) <= most):
+                uids = {pod.metadata.uid for pod in chosen}
+                numbers = tuple(sum(pod.metadata.uid in uids for pod in group.pods) for group in groups)
+                return Found(self._means.costs.of(chosen)[:3], (), (), numbers, tuple(chosen))
+        return None
+
+    def _pools(self, pods: Sequence[Evictable]) -> Iterator[list[Pod]]:
+        """As many of the pods as budgets let go together: the least important ones, or those that free most."""
+        costs = self._means.costs
+        yield self._within_budgets(sorted(pods, key=lambda pod: costs.importance(pod.pod)))
+        yield self._within_budgets(sorted(pods, key=lambda pod: pod.frees, reverse=True))
+
+    def _within_budgets(self, pods: Sequence[Evictable]) -> list[Pod]:
+        left = dict(self._means.bounds(pods).left)
+        pool: list[Pod] = []
+        for pod in pods:
+            if pod.budget is not None:
+                left[pod.budget] -= 1
+            if pod.budget is None or left[pod.budget] >= 0:
+                pool.append(pod.pod)
+        return pool
 
     def _likely(self) -> list[Pod]:
         """The set that gave the first three fields, of the pods that are best by themselves."""
@@ -155,15 +178,14 @@ class Prospect:
         return chosen
 
     def _without_needless(self, pods: list[Pod]) -> list[Pod]:
-        frees = {pod.pod.metadata.uid: pod.frees for pod in self._reached}
+        return _reprieved(self._by_importance(pods), self._free_enough)
 
-        def enough(chosen: list[Pod]) -> bool:
-            short = self._lacking
-            for pod in chosen:
-                short = _less(short, frees[pod.metadata.uid])
-            return max(short, default=0) <= 0
-
-        return _reprieved(self._by_importance(pods), enough)
+    def _free_enough(self, pods: list[Pod]) -> bool:
+        frees = {pod.pod.metadata.uid: pod.frees for pod in self._evictable}
+        short = self._lacking
+        for pod in pods:
+            short = _less(short, frees[pod.metadata.uid])
+        return max(short, default=0) <= 0
 
     # --- by all rules ---------------------------------------------------------------------------------------------------
 
@@ -195,20 +217,14 @@ class Prospect:
         return list(found.pods) if found is not None else None
 
     def _reprieve(self) -> t.Optional[list[Pod]]:
-        """All that budgets let go together, but for those that may stay; the most important stay first."""
-        left = dict(self._means.bounds(self._evictable).left)
-        pool: list[Pod] = []
-        for pod in sorted(self._evictable, key=lambda known: self._means.costs.importance(known.pod)):
-            if pod.budget is not None:
-                left[pod.budget] -= 1
-                if left[pod.budget] < 0:
-                    continue
-            pool.append(pod.pod)
-        if not self._fits(pool):
-            return None
-        chosen = _reprieved(pool, self._fits)
+        """All that may go together, but for those that may stay; the most important stay first."""
         most = self._means.options.max_victims
-        return chosen if most is None or len(chosen) <= most else None
+        for pool in self._pools(self._evictable):
+            if self._fits(pool):
+                chosen = _reprieved(self._by_importance(pool), self._fits)
+                if most is None or len(chosen) <= most:
+                    return chosen
+        return None
 
     def _fits(self, pods: list[Pod]) -> bool:
         return self._means.trial.fits(self.node_name, pods)

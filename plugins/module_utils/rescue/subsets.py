@@ -170,13 +170,23 @@ class SubsetSearch:
 
 
 def _from_the_end(groups: Sequence[Group], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
-    """For each position what the groups from there on free in all, and the most that one pod of them frees."""
-    total = largest = (0,) * kinds
-    totals, most = [total], [largest]
+    """For each position what the groups from there on free at most, and the most that one pod of them frees."""
+    nothing = (0,) * kinds
+    free = largest = nothing
+    drawing: dict[BudgetKey, tuple[Amounts, Amounts]] = {}
+    totals, most = [nothing], [nothing]
     for group in reversed(groups):
-        number = len(group.pods) if group.budget is None else min(len(group.pods), left[group.budget])
-        total = tuple(amount + number * freed for amount, freed in zip(total, group.frees))
         largest = tuple(map(max, largest, group.frees))
+        number = len(group.pods)
+        if group.budget is None:
+            free = tuple(amount + number * freed for amount, freed in zip(free, group.frees))
+        else:
+            all_of_it, best_of_it = drawing.get(group.budget, (nothing, nothing))
+            all_of_it = tuple(amount + number * freed for amount, freed in zip(all_of_it, group.frees))
+            drawing[group.budget] = all_of_it, tuple(map(max, best_of_it, group.frees))
+        total = free
+        for budget, (all_of_it, best_of_it) in drawing.items():
+            total = tuple(amount + min(every, left[budget] * best) for amount, every, best in zip(total, all_of_it, best_of_it))
         totals.append(total)
         most.append(largest)
     return totals[::-1], most[::-1]

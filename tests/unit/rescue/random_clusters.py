@@ -7,8 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, PodStatus
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
 from tests.unit.rescue.builders import CRITICAL, Json, budget, job, pending, running
@@ -40,8 +41,7 @@ def random_cluster(random: Random, *, most_pods: int = 7) -> Cluster:
     levels = random.choice(LEVELS)
     pods = [_running(random, found.name, levels) for found in nodes for _number in range(random.randint(most_pods // 2, most_pods))]
     if chance(random, 10):
-        promised = {"nominatedNodeName": nodes[0].name, "phase": "Pending"}
-        pods.append(_nominated(random, promised))
+        pods.append(_nominated(random, nodes[0].name))
     budgets = [budget(app, {"app": app}, allowed=random.randint(0, 3), healthy=4) for app in APPS if chance(random, 25)]
     if chance(random, 5):
         budgets.append(budget("all", {}, allowed=2, healthy=9))
@@ -69,6 +69,8 @@ def _running(random: Random, on: str, levels: tuple[int, ...]) -> Pod:
         more["ports"] = [{"containerPort": 80, "hostPort": random.choice((80, 81)), "hostIP": random.choice(("", "10.0.0.1"))}]
     if chance(random, 6):
         more["affinity"] = anti_affinity({"app": "dns"}, random.choice((HOST, "zone")))
+    elif chance(random, 10):
+        more["affinity"] = anti_affinity({"app": app}, random.choice((HOST, "zone")))
     if chance(random, 6):
         more["terminationGracePeriodSeconds"] = 60
     if chance(random, 4):
@@ -99,12 +101,9 @@ def _requests(random: Random, percent: int) -> Json:
     return {name: random.choice(values) for name, values in amounts.items() if chance(random, percent)}
 
 
-def _nominated(random: Random, status: Json) -> Pod:
-    from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PodStatus
-    from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
-
+def _nominated(random: Random, node_name: str) -> Pod:
     waiting = pending("200m", priority=random.choice((0, CRITICAL)), owner="other")
-    return replace(waiting, status=decode_json(PodStatus, encode_json(status)))
+    return replace(waiting, status=PodStatus(phase="Pending", nominated_node_name=node_name))
 
 
 def _critical(random: Random) -> Pod:
@@ -117,8 +116,7 @@ def _critical(random: Random) -> Pod:
     elif drawn < 20:
         more["affinity"] = pod_affinity(affinity_term({"app": random.choice(APPS)}, random.choice((HOST, "zone")), namespaces=["app"]))
     elif drawn < 28:
-        namespace_of_apps = {"namespace": "app"}
-        more |= namespace_of_apps | {"topologySpreadConstraints": [_spread(random)]}
+        more |= {"namespace": "app", "topologySpreadConstraints": [_spread(random)]}
     labels = {"app": "dns"}
     return pending(random.choice(("300m", "500m", "700m", "800m")), labels=labels, requests=_requests(random, 40), **more)
 
