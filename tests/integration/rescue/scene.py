@@ -115,14 +115,7 @@ class Scene:
 
     def budget(self, name: str, app: str, *, allowed: int, replicas: int) -> None:
         """A PodDisruptionBudget that lets so many of the app's pods go, worked out."""
-        self.cluster.apply(
-            {
-                "apiVersion": "policy/v1",
-                "kind": "PodDisruptionBudget",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": {"minAvailable": replicas - allowed, "selector": {"matchLabels": {"app": app}}},
-            }
-        )
+        self.budget_unchecked(name, app, min_available=replicas - allowed)
         path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets/{name}"
 
         def is_worked_out() -> bool:
@@ -130,6 +123,17 @@ class Scene:
             return status.get("expectedPods") == replicas and status.get("disruptionsAllowed") == allowed
 
         wait_until(is_worked_out, what=f"budget {name}")
+
+    def budget_unchecked(self, name: str, app: str, *, min_available: int) -> None:
+        """A PodDisruptionBudget that nobody may have worked out yet."""
+        self.cluster.apply(
+            {
+                "apiVersion": "policy/v1",
+                "kind": "PodDisruptionBudget",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {"minAvailable": min_available, "selector": {"matchLabels": {"app": app}}},
+            }
+        )
 
     def critical(
         self,

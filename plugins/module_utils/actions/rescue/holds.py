@@ -28,25 +28,37 @@ class Released(t.NamedTuple):
 
 
 class Holds:
-    """Gives nodes back. What could not be written is tried again by ``tidy``, because the mark is still on the node then."""
+    """Gives nodes back. What could not be written is tried again by ``tidy``, because the mark is still on the node then.
+
+    ``left``: the nodes whose hold is over and still there.
+    """
 
     def __init__(self, api: KubeApi, teller: Teller, witness: Witness) -> None:
         self.released: list[Released] = []
+        self.left: list[str] = []
         self._api, self._teller, self._witness = api, teller, witness
         self._done: dict[str, Hold] = {}
         self._retry_at_s = 0.0
 
-    def tidy(self, snapshot: ClusterSnapshot, cases: Mapping[str, Case], *, now_s: float, now_at_s: float) -> None:
+    def tidy(self, snapshot: ClusterSnapshot, cases: Mapping[str, Case], *, now_s: float, now_at_s: float, may_write: bool) -> None:
         """Take over the holds of cases that nobody works on any more, and give back those that have outlived their purpose."""
+        self.left = []
         for node, hold in self.on(snapshot):
             case = cases.get(hold.uid)
             if case is not None and case.stage == WATCHED and not hold.has_expired(now_s):
-                case.begin(node.name, hold, give_up_at_s=now_at_s + _seconds_left(hold, now_s))
-                case.changed = True  # its attempt is under way, and has to be settled
-            elif now_at_s < self._retry_at_s or not self._is_over(node, hold, case, snapshot, now_s):
-                continue
-            elif not self.give_back(node, hold):
-                self._retry_at_s = now_at_s + RETRY_S
+                if may_write:
+                    case.begin(node.name, hold, give_up_at_s=now_at_s + _seconds_left(hold, now_s))
+                    case.changed = True  # its attempt is under way, and has to be settled
+            elif self._is_over(node, hold, case, snapshot, now_s) and not (may_write and self._try_to_give_back(node, hold, now_at_s)):
+                self.left.append(node.name)
+
+    def _try_to_give_back(self, node: Node, hold: Hold, now_at_s: float) -> bool:
+        if now_at_s < self._retry_at_s:
+            return False
+        given_back = self.give_back(node, hold)
+        if not given_back:
+            self._retry_at_s = now_at_s + RETRY_S
+        return given_back
 
     def on(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
         """Every node with a hold that was not given back already: the watch may not have caught up."""

@@ -35,6 +35,7 @@ IDLE_S = 10.0
 JUDGED_AGAIN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 TROUBLED_FOR_S = 2.0
 SEEN_LIVE_S = 2.0
+OTHER_RESCUER = "other_rescuer"
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
 REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
@@ -138,8 +139,9 @@ class Rescuer:
                 self._planner.reserve(case.judgement)
         view = View(snapshot, self._planner, now_s, now_at_s)
         self._look_s = time.monotonic() - now_at_s
-        if self._lease.held and not self._dry_run:
-            self.holds.tidy(snapshot, self.cases, now_s=now_s, now_at_s=now_at_s)
+        self.holds.tidy(
+            snapshot, self.cases, now_s=now_s, now_at_s=now_at_s, may_write=self._lease.held and self.accepting and not self._dry_run
+        )
         return view
 
     def _see(self, pods: t.Iterable[Pod], now_s: float, now_at_s: float) -> None:
@@ -216,7 +218,7 @@ class Rescuer:
         if judgement.status == PLANNED and not self._dry_run and not (self._lease.held and self.accepting):
             case.status, case.reason = (
                 WAITING,
-                Reason("other_rescuer", f"{self._lease.holder or 'another program'} makes room at the moment"),
+                Reason(OTHER_RESCUER, f"{self._lease.holder or 'another program'} makes room at the moment"),
             )
             case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S[WAITING]
             return False

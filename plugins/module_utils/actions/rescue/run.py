@@ -26,7 +26,7 @@ from .case import RESCUED, Case
 from .holds import Released
 from .lease import LeaseLostError, RescueLease
 from .request import RELEASED, RescueOptionError, RescueRequest
-from .rescuer import Rescuer
+from .rescuer import OTHER_RESCUER, Rescuer
 from .witness import Witness
 
 LEASE_TIMEOUT_S = 20.0
@@ -95,16 +95,16 @@ def identity() -> str:
 
 
 def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> Outcome:
-    end_at_s = time.monotonic() + request.options.scheduled_timeout
+    started_at_s = time.monotonic()
     ask_at_s = 0.0
     with _given_back(rescuer, lease):
         while True:
             version = cache.version
             rest_s = rescuer.tick()
-            if _is_done(rescuer, request, end_at_s):
+            if _is_done(rescuer, request, started_at_s):
                 break
             now_at_s = time.monotonic()
-            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer, cache):
+            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
                 ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
                 if lease.acquire(0):
                     continue
@@ -113,20 +113,22 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
     return Outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)], rescuer.holds.released)
 
 
-def _has_work(rescuer: Rescuer, cache: WatchCache) -> bool:
+def _has_work(rescuer: Rescuer) -> bool:
     """Something would be written: without that no Lease is taken."""
-    return bool(rescuer.holds.on(cache.snapshot())) or any(
-        case.status == WAITING and case.reason is not None and case.reason.code == "other_rescuer" for case in rescuer.cases.values()
-    )
+    planned = any(case.reason is not None and case.reason.code == OTHER_RESCUER for case in rescuer.cases.values())
+    return planned or bool(rescuer.holds.left)
 
 
-def _is_done(rescuer: Rescuer, request: RescueRequest, end_at_s: float) -> bool:
-    """Every case has ended, cannot be helped, or has waited for long enough for something else to end."""
+def _is_done(rescuer: Rescuer, request: RescueRequest, started_at_s: float) -> bool:
+    """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
     now_at_s = time.monotonic()
     waiting = [case for case in rescuer.cases.values() if not case.has_ended and case.status != IMPOSSIBLE]
     if request.dry_run:  # a plan waits for nothing but the scheduler's own turn
         return all(case.settles_at_s < now_at_s for case in waiting)
-    return not waiting or (now_at_s > end_at_s and not rescuer.at_work)
+    if waiting:
+        return now_at_s > started_at_s + request.options.scheduled_timeout and not rescuer.at_work
+    # What a killed run has left can be taken off as soon as its Lease has run out; another program takes it off by itself.
+    return not rescuer.holds.left or now_at_s > started_at_s + LEASE_TIMEOUT_S
 
 
 @contextmanager
