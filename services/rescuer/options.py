@@ -91,7 +91,7 @@ DURATION = Kind("DURATION", _duration)
 INTEGER = Kind("N", _integer)
 SWITCH = Kind("true|false", _switch)
 TEXT = Kind("TEXT", _text)
-NAMES = Kind("NAME[,NAME]", _names)
+NAMES = Kind("NAME,NAME", _names)
 
 OPTIONS = (
     Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
@@ -115,7 +115,7 @@ OPTIONS = (
     Option("stop_timeout", DURATION, "how long to go on with what is under way when told to stop (20s)", own=True),
     Option(
         "listen_address",
-        Kind("[HOST]:PORT", _text),
+        Kind("HOST:PORT", _text),
         "where metrics and health are served; empty for nowhere, :9235 for all addresses (127.0.0.1:9235)",
         own=True,
         may_be_empty=True,

@@ -95,14 +95,16 @@ def test_the_other_copy_takes_over_from_one_that_is_killed(scene: Scene, daemons
 
 
 def test_a_copy_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene: Scene, daemons: Start) -> None:
-    leader, follower = leader_and_follower(daemons)
-    node = full_node(scene, grace=6)
+    leader, follower = leader_and_follower(daemons, "--grace-period=30s")
+    node = full_node(scene, grace=25)
     pod = scene.critical("dns")
     wait_until(lambda: leader.said("pod evicted"), what="an eviction")
     leader.kill()
-    assert scene.held() == [node]
-    wait_bound(scene, pod, node, follower, timeout_s=40)
-    wait_until(lambda: scene.held() == [], timeout_s=40, what="a free node")
+    wait_until(lambda: follower.leads, timeout_s=24, what="the next leader")
+    assert scene.held() == [node] and scene.bound_to(pod) == ""
+    assert follower.metric("pending_critical_pods", status="clearing") == follower.metric("holds") == 1
+    wait_bound(scene, pod, node, follower)
+    wait_free(scene)
     assert len(scene.evictions()) == 1
     wait_until(lambda: follower.metric("rescues_total", result="rescued") == 1, what=f"the count; {follower.log.read_text()}")
     assert follower.metric("evictions_total") == 0
