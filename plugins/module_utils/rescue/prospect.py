@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..model.objects import Pod
 from .budgets import BudgetKey, Budgets
@@ -59,7 +60,6 @@ class Prospect:
         self._means = means
         # Those of the evictable pods that have none of the priorities that are too high to be needed.
         self._reached: list[Evictable] = []
-        self._found: t.Optional[Found] = None
         self._next: Callable[[], bool] = self._reach
 
     def refine(self) -> bool:
@@ -91,10 +91,10 @@ class Prospect:
         if shape not in shapes:
             found = self._search(groups, self._reached)
             shapes[shape] = found or (self._among_many(groups) if len(self._reached) > EXACT_UP_TO else None)
-        self._found = shapes[shape]
-        if self._found is None:
+        found = shapes[shape]
+        if found is None:
             return self._reach_higher()
-        self.key, self._next = self._found.triple, self._rank
+        self.key, self._next = found.triple, partial(self._rank, found)
         return True
 
     def _reach_higher(self) -> bool:
@@ -107,10 +107,9 @@ class Prospect:
         self.key = (higher,)
         return True
 
-    def _rank(self) -> bool:
+    def _rank(self, found: Found) -> bool:
         """Lower bounds of the other fields: what the best of the pods come to, whether or not they free enough together."""
-        found, costs = self._found, self._means.costs
-        assert found is not None
+        costs = self._means.costs
         number = found.triple[2]
         alone = [pod.pod for pod in self._reached if pod.frees == self._lacking and pod.priority == found.triple[0]]
         pods = alone if number == 1 else [pod.pod for pod in self._reached] if number else []
@@ -123,17 +122,16 @@ class Prospect:
             tuple(sorted(known.age for known in traits)[:number][::-1]),
             (min((pod.metadata.namespace, pod.metadata.name) for pod in pods),) if pods else (),
         )
-        self._next = self._choose
+        self._next = partial(self._choose, found)
         return True
 
-    def _choose(self) -> bool:
+    def _choose(self, first: Found) -> bool:
         """The cheapest set, with all fields of its cost."""
-        assert self._found is not None
         costs, reached = self._means.costs, self._reached
-        found = self._search(_by_rank(reached, costs), reached, rank=costs.beyond_priority, ceiling=self._found.triple)
+        found = self._search(_by_rank(reached, costs), reached, rank=costs.beyond_priority, ceiling=first.triple)
         sets = [list(found.pods)] if found is not None else []
         if len(reached) > EXACT_UP_TO:
-            sets = [self._without_needless(pods) for pods in (*sets, self._likely())]
+            sets = [self._without_needless(pods) for pods in (*sets, self._likely(first))]
         self._settle(min(sets, key=costs.of))
         self._next = self._prove
         return True
@@ -169,11 +167,10 @@ class Prospect:
                 pool.append(pod.pod)
         return pool
 
-    def _likely(self) -> list[Pod]:
+    def _likely(self, first: Found) -> list[Pod]:
         """The set that gave the first three fields, of the pods that are best by themselves."""
-        assert self._found is not None
         chosen: list[Pod] = []
-        for group, number in zip(_alike(self._reached), self._found.numbers):
+        for group, number in zip(_alike(self._reached), first.numbers):
             chosen += sorted(group.pods, key=self._means.costs.importance)[:number]
         return chosen
 

@@ -22,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_micro_time, parse_time
 
 from lab.cluster import Cluster
-from tests.integration.rescue import contender
+from tests.integration.memory import contender
 from tests.integration.wire import wire
 from tests.integration.workloads import wait_until
 from tools.paths import COLLECTIONS, ROOT

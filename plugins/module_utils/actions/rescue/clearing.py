@@ -64,10 +64,8 @@ class Clearing:
         self._teller, self._witness = teller, witness
         self._writer, self._dry_run = writer, dry_run
 
-    def begin(self, case: Case, judgement: Judgement, view: View) -> bool:
+    def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
         """Ask for everything by dry runs; then count the attempt and hold the node."""
-        choice = judgement.choice
-        assert choice is not None
         attempt = self._attempts.read().get(case.owner_uid)
         refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
@@ -77,7 +75,7 @@ class Clearing:
                 return True
         hold = self._hold_for(case, view) if judgement.held else None
         if self._dry_run:
-            return self._plan_only(case, judgement, hold, view)
+            return self._plan_only(case, judgement, choice, hold, view)
         self._lease.check()
         self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
         if hold is not None and not self._put(case, choice, hold, view):
@@ -133,9 +131,9 @@ class Clearing:
         self._witness.held(case)
         return True
 
-    def _plan_only(self, case: Case, judgement: Judgement, hold: Hold | None, view: View) -> bool:
-        if hold is not None and judgement.choice is not None:
-            put_hold(self._api, judgement.choice.node, hold, dry_run=True)
+    def _plan_only(self, case: Case, judgement: Judgement, choice: Choice, hold: Hold | None, view: View) -> bool:
+        if hold is not None:
+            put_hold(self._api, choice.node, hold, dry_run=True)
         view.planner.reserve(judgement)
         case.end(PLANNED, judgement.reason)
         return False

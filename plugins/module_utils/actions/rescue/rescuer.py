@@ -222,7 +222,8 @@ class Rescuer:
             )
             case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S[WAITING]
             return False
-        changed = judgement.status == PLANNED and self._clearing.begin(case, judgement, view)
+        choice = judgement.choice
+        changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
         if judgement.status == IMPOSSIBLE and case.evicted:
             case.end(FAILED, Reason("no_other_node", f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
         if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
