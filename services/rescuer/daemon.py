@@ -11,7 +11,7 @@ from ...plugins.module_utils.actions.rescue.lease import LeaseLostError, RescueL
 from ...plugins.module_utils.actions.rescue.rescuer import Rescuer
 from ...plugins.module_utils.actions.rescue.run import identity
 from ...plugins.module_utils.kube.api import KubeApi
-from ...plugins.module_utils.kube.errors import ApiError, UnreachableError
+from ...plugins.module_utils.kube.errors import ApiError, UnexpectedAnswerError, UnreachableError
 from ...plugins.module_utils.kube.watch_cache import REQUIRED, WatchCache
 from .log import Log
 from .metrics import Metrics
@@ -32,8 +32,11 @@ STEADY_S = (0.02, 0.5)
 STEADY_FOR_EACH_S = 4.0
 """On a large and busy cluster each look takes longer: then there are fewer, and a core is free for most of the time."""
 
-TEMPORARY = (ApiError, UnreachableError)
-"""What may go away: the server, or a role. Everything else that a cache or a look raises ends the program."""
+TEMPORARY = (ApiError, UnreachableError, UnexpectedAnswerError)
+"""What may go away: a server that is not there, a role that is missing, a proxy that answers in the server's place.
+
+Everything else that a cache or a look raises ends the program.
+"""
 
 
 class Daemon:
@@ -133,10 +136,12 @@ class Daemon:
                 if self._cache.wait_for_change(version, min(SLICE_S, left_s)) != version:
                     break
             except TEMPORARY:
-                self._orders.wait(min(SLICE_S, left_s))
+                time.sleep(min(SLICE_S, left_s))
             self._lead()
             if self._leading != leading:
-                return
+                break
+        else:
+            busy_s = 0.0  # the time is over, and what is due does not wait for more
         least_s, most_s = STEADY_S
         time.sleep(min(most_s, max(least_s, busy_s * STEADY_FOR_EACH_S)))
 

@@ -13,6 +13,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.requests_seen import requests_seen
+from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.daemons import AGENT, Daemon
@@ -72,6 +73,16 @@ def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -
     (line,) = daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="impossible")
     assert line["reason"] == "no_node" and "Insufficient cpu" in line["text"]
     assert daemon.metric("pending_critical_pods") == 1 and scene.evictions() == []
+
+
+def test_the_module_beside_it_reports_what_it_does(scene: Scene, daemons: Start, rescues: Rescues) -> None:
+    daemon = daemons()
+    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    node = full_node(scene)
+    row = rescues.one(scene.critical("dns", wait=False))
+    assert (row["status"], row["node"]) == ("rescued", node)
+    assert len(scene.evictions()) == daemon.metric("evictions_total") == 1
+    wait_free(scene)
 
 
 def test_promtool_has_nothing_to_say(daemons: Start) -> None:
