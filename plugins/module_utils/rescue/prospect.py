@@ -7,12 +7,14 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import ge
 
 from ..model.objects import Pod
 from .budgets import BudgetKey, Budgets
-from .cost import NO_VICTIM, VictimCosts
+from .cost import NO_VICTIM, PRIORITY_OFFSET, VictimCosts
 from .occupants import Evictable, Occupants
 from .options import RescueOptions
+from .residents import Resident
 from .subsets import Amounts, Bounds, Found, Group, SubsetSearch
 from .trial import Trial
 
@@ -72,7 +74,7 @@ class Prospect:
         """How high the priorities must go for all pods up to there to free enough."""
         short = self._lacking
         highest = NO_VICTIM
-        for pod in sorted(self._evictable, key=_priority) if short else ():
+        for pod in self._evictable if short else ():
             if pod.priority > highest and max(short) <= 0:
                 break
             highest = pod.priority
@@ -85,10 +87,10 @@ class Prospect:
 
     def _weigh(self) -> bool:
         """The first three fields."""
-        groups = _alike(self._reached)
-        shape = (self._lacking, tuple((*group[:3], len(group.pods)) for group in groups))
+        shape = (self._lacking, tuple([pod[:3] for pod in self._reached]))
         shapes = self._means.shapes
         if shape not in shapes:
+            groups = _alike(self._reached)
             found = self._search(groups, self._reached)
             shapes[shape] = found or (self._among_many(groups) if len(self._reached) > EXACT_UP_TO else None)
         self._found = shapes[shape]
@@ -112,19 +114,28 @@ class Prospect:
         found, costs = self._found, self._means.costs
         assert found is not None
         number = found.triple[2]
-        alone = [pod.pod for pod in self._reached if pod.frees == self._lacking and pod.priority == found.triple[0]]
-        pods = alone if number == 1 else [pod.pod for pod in self._reached] if number else []
-        traits = [costs.traits(pod) for pod in pods]
+        residents = self._useful(number)
         self.key = (
             *found.triple,
-            sum(sorted(known.tied for known in traits)[:number]),
-            sum(sorted(map(costs.is_surely_homeless, pods))[:number]),
-            -min(sorted((known.stays for known in traits), reverse=True)[:number], default=-NO_VICTIM),
-            tuple(sorted(known.age for known in traits)[:number][::-1]),
-            (min((pod.metadata.namespace, pod.metadata.name) for pod in pods),) if pods else (),
+            sum(sorted([costs.is_tied(resident) for resident in residents])[:number]),
+            sum(sorted([costs.is_surely_homeless(resident) for resident in residents])[:number]),
+            -min(sorted([costs.stays(resident) for resident in residents])[-number:], default=PRIORITY_OFFSET),
+            tuple(sorted([resident.age for resident in residents])[:number][::-1]),
+            (min([resident.name for resident in residents]),) if residents else (),
         )
         self._next = self._choose
         return True
+
+    def _useful(self, number: int) -> list[Resident]:
+        """The pods that can be part of a set of so many: with the best that the others may free, each has to free what is left."""
+        if not number:
+            return []
+        frees = {pod.frees for pod in self._reached}
+        if len(frees) == 1:
+            return [pod.resident for pod in self._reached]
+        least = [amount - (number - 1) * max(kind) for amount, kind in zip(self._lacking, zip(*frees))]
+        enough = {freed for freed in frees if all(map(ge, freed, least))}
+        return [pod.resident for pod in self._reached if pod.frees in enough]
 
     def _choose(self) -> bool:
         """The cheapest set, with all fields of its cost."""
@@ -156,7 +167,7 @@ class Prospect:
     def _pools(self, pods: Sequence[Evictable]) -> Iterator[list[Pod]]:
         """As many of the pods as budgets let go together: the least important ones, or those that free most."""
         costs = self._means.costs
-        yield self._within_budgets(sorted(pods, key=lambda pod: costs.importance(pod.pod)))
+        yield self._within_budgets(sorted(pods, key=lambda pod: costs.importance(pod.resident)))
         yield self._within_budgets(sorted(pods, key=lambda pod: pod.frees, reverse=True))
 
     def _within_budgets(self, pods: Sequence[Evictable]) -> list[Pod]:
@@ -174,7 +185,7 @@ class Prospect:
         assert self._found is not None
         chosen: list[Pod] = []
         for group, number in zip(_alike(self._reached), self._found.numbers):
-            chosen += sorted(group.pods, key=self._means.costs.importance)[:number]
+            chosen += self._by_importance(group.pods)[:number]
         return chosen
 
     def _without_needless(self, pods: list[Pod]) -> list[Pod]:
@@ -234,11 +245,8 @@ class Prospect:
         self.key = self._means.costs.of(self.victims)
 
     def _by_importance(self, pods: Iterable[Pod]) -> list[Pod]:
-        return sorted(pods, key=self._means.costs.importance)
-
-
-def _priority(pod: Evictable) -> int:
-    return pod.priority
+        costs = self._means.costs
+        return sorted(pods, key=lambda pod: costs.importance(costs.resident(pod)))
 
 
 def _less(amounts: Amounts, freed: Amounts) -> Amounts:
@@ -262,12 +270,16 @@ def _by_rank(pods: Iterable[Evictable], costs: VictimCosts, *, one_by_one: bool 
     """
     found: dict[tuple[t.Any, ...], list[Evictable]] = {}
     for pod in pods:
-        traits = costs.traits(pod.pod)
-        key = (*pod[:3], traits.tied, traits.owner, traits.ready, costs.is_homeless(pod.pod))
+        spec = pod.pod.spec
+        # Parts that are the same object make the same template, so that the same is true of the pods' replacements.
+        parts = (pod.pod.metadata.labels, spec.containers, spec.init_containers, spec.affinity, spec.tolerations, spec.node_selector)
+        template = (*map(id, parts), id(spec.topology_spread_constraints), spec.scheduler_name)
+        key = (*pod[:3], pod.resident.owner, pod.resident.ready, *template)
+        alone = one_by_one or pod.resident.in_gang or spec.volumes
         if one_by_one or any(pod.frees):
-            found.setdefault((*key, pod.pod.metadata.uid) if one_by_one else key, []).append(pod)
-    groups = [sorted(members, key=lambda pod: costs.importance(pod.pod)) for members in found.values()]
-    groups.sort(key=lambda members: costs.importance(members[0].pod), reverse=True)
+            found.setdefault((*key, pod.pod.metadata.uid) if alone else key, []).append(pod)
+    groups = [sorted(members, key=lambda pod: costs.importance(pod.resident)) for members in found.values()]
+    groups.sort(key=lambda members: costs.importance(members[0].resident), reverse=True)
     return [Group(*members[0][:3], [member.pod for member in members]) for members in groups]
 
 
