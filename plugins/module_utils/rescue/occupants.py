@@ -15,7 +15,7 @@ from ..scheduling.profile import STOCK, Profiles
 from ..scheduling.rules.node_resources import asked_for
 from .budgets import BudgetKey, Budgets
 from .options import RescueOptions
-from .residents import Resident, residents_of
+from .residents import Resident, movable_residents
 from .subsets import Amounts
 from .victims import EvictionRules
 
@@ -57,15 +57,13 @@ class Demand:
         """What is lacking on the node, and who may go."""
         lacking = self._lacking(info)
         freed = self._freed.setdefault(lacking, {})
-        name = info.node.metadata.name
         evictable: list[Evictable] = []
-        for resident in residents_of(info, options):
-            pod, load = resident.pod, resident.load
-            if rules.standing(resident) is None and pod.spec.node_name == name:
-                known = freed.get(id(load))
-                if known is None:
-                    known = freed[id(load)] = (load, self._frees(load, lacking))
-                evictable.append(Evictable(resident.priority, known[1], budgets.draws_on(pod), pod, resident))
+        for resident in rules.may_go(movable_residents(info, options)):
+            load = resident.load
+            known = freed.get(id(load))
+            if known is None:
+                known = freed[id(load)] = (load, self._frees(load, lacking))
+            evictable.append(Evictable(resident.priority, known[1], budgets.draws_on(resident.pod), resident.pod, resident))
         return Occupants(tuple([amount for amount in lacking if amount]), evictable)
 
     def _lacking(self, info: NodeInfo) -> Amounts:

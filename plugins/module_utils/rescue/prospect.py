@@ -72,14 +72,17 @@ class Prospect:
 
     def _reach(self) -> bool:
         """How high the priorities must go for all pods up to there to free enough."""
-        short = self._lacking
-        highest = NO_VICTIM
+        short = list(self._lacking)
+        kinds = range(len(short))
+        highest, reached = NO_VICTIM, self._reached
         for pod in self._evictable if short else ():
-            if pod.priority > highest and max(short) <= 0:
+            priority = pod.priority
+            if priority > highest and max(short) <= 0:
                 break
-            highest = pod.priority
-            self._reached.append(pod)
-            short = _less(short, pod.frees)
+            highest = priority
+            reached.append(pod)
+            for kind in kinds:
+                short[kind] -= pod.frees[kind]
         if max(short, default=0) > 0:
             return False
         self.key, self._next = (highest,), self._weigh

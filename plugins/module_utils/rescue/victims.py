@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ..model.objects import Pod
 from ..model.reasons import Reason
@@ -19,6 +19,7 @@ SAME_OWNER = Reason("same_owner", "it has the same controller as the pod that ne
 HIGHER_PRIORITY = Reason("higher_priority", "its priority is higher")
 CRITICAL = Reason("critical", "it is critical itself; allow_equal_priority would allow it")
 EQUAL_PRIORITY = Reason("equal_priority", "its priority is the same; allow_equal_priority would allow it")
+_OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
 BANNED = Reason("banned", "it may not be evicted this time")
 
 
@@ -32,32 +33,43 @@ class EvictionRules:
         self._options = options
         self._budgets = budgets
         self._banned = frozenset(banned)
+        self._equal_may_go = options.allow_equal_priority
         self._priority = effective_priority(pod, options)
         controller = pod.metadata.controller
         self._owner = controller.uid if controller is not None else None
 
     def immunity(self, pod: Pod) -> t.Optional[Reason]:
-        """Why the pod, which runs on a node, may not be evicted, budgets included; None where it may."""
-        return self.standing(Resident.of(pod, PodLoad({}, ()), self._options))
+        """Why the pod, which runs on a node, may not be evicted, budgets included; None where it may.
 
-    def standing(self, resident: Resident) -> t.Optional[Reason]:
-        """``immunity`` of a pod of which the rest is known: the first reason that holds, those that no option changes first."""
-        fixed = resident.never
-        if fixed is not None:
+        It is the first reason that holds: those that no option changes come first.
+        """
+        resident = Resident.of(pod, PodLoad({}, ()), self._options)
+        if resident.never is not None:
+            return resident.never
+        fixed = self._between(resident)
+        if fixed is not None and fixed not in _OPTIONAL:
             return fixed
+        if resident.by_options is NOT_SAFE_TO_EVICT:
+            return NOT_SAFE_TO_EVICT
+        return fixed or resident.by_options or self._now(resident)
+
+    def may_go(self, movable: Iterable[Resident]) -> list[Resident]:
+        """Those of the residents, whose own rules let them go, that may be evicted for the pod."""
+        return [resident for resident in movable if self._between(resident) is None and self._now(resident) is None]
+
+    def _between(self, resident: Resident) -> t.Optional[Reason]:
+        """Why it may not go for this pod."""
         if resident.owner == self._owner:
             return SAME_OWNER
         if resident.priority > self._priority:
             return HIGHER_PRIORITY
-        if resident.by_options is NOT_SAFE_TO_EVICT:
-            return NOT_SAFE_TO_EVICT
-        if not self._options.allow_equal_priority:
-            if resident.protected:
-                return CRITICAL
-            if resident.priority == self._priority:
-                return EQUAL_PRIORITY
-        if resident.by_options is not None:
-            return resident.by_options
+        if self._equal_may_go:
+            return None
+        if resident.protected:
+            return CRITICAL
+        return EQUAL_PRIORITY if resident.priority == self._priority else None
+
+    def _now(self, resident: Resident) -> t.Optional[Reason]:
         if self._banned and resident.pod.metadata.uid in self._banned:
             return BANNED
         return self._budgets.forbids(resident.pod)
