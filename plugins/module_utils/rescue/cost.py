@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from collections.abc import Iterable
 
 from ..model.objects import Pod
@@ -75,14 +74,19 @@ class VictimCosts:
     def beyond_priority(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
         """The fields of the cost from ``tied`` to ``ages``. None of them gets smaller with one more victim."""
         residents = [self.resident(pod) for pod in victims]
-        leaving = Counter(known.owner for known in residents if known.ready)
-        keeps = [self._ready(known.owner) - leaving[known.owner] if known.owner else 0 for known in residents]
+        leaving = [known.owner for known in residents if known.ready]
+        keeps = [self._ready(known.owner) - leaving.count(known.owner) if known.owner else 0 for known in residents]
         return (
-            sum(map(self.is_tied, residents)),
-            sum(map(self.is_homeless, victims)),
+            sum([self.is_tied(known) for known in residents]),
+            sum([self.is_homeless(pod) for pod in victims]),
             -min(keeps, default=PRIORITY_OFFSET),
-            tuple(sorted((known.age for known in residents), reverse=True)),
+            tuple(sorted([known.age for known in residents], reverse=True)),
         )
+
+    def know(self, residents: Iterable[Resident]) -> None:
+        """What counts of these pods has been worked out already."""
+        for resident in residents:
+            self._residents[resident.pod.metadata.uid] = resident
 
     def resident(self, pod: Pod) -> Resident:
         """What of the pod counts."""

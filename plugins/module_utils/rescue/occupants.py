@@ -15,7 +15,7 @@ from ..scheduling.profile import STOCK, Profiles
 from ..scheduling.rules.node_resources import asked_for
 from .budgets import BudgetKey, Budgets
 from .options import RescueOptions
-from .residents import Resident, movable_residents
+from .residents import Resident, residents_of
 from .subsets import Amounts
 from .victims import EvictionRules
 
@@ -58,7 +58,7 @@ class Demand:
         lacking = self._lacking(info)
         freed = self._freed.setdefault(lacking, {})
         evictable: list[Evictable] = []
-        for resident in rules.may_go(movable_residents(info, options)):
+        for resident in rules.may_go(residents_of(info, options).movable):
             load = resident.load
             known = freed.get(id(load))
             if known is None:

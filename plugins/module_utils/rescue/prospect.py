@@ -30,13 +30,18 @@ Key = tuple[t.Any, ...]
 
 @dataclass
 class Means:
-    """What all prospects of one search share. ``shapes``: what was found on nodes that differ only in the names and owners of pods."""
+    """What all prospects of one search share.
+
+    ``shapes``: what was found on nodes that differ only in the names and owners of pods. ``contested``: on some node a rule has spoken that
+    is not about room, so that it may on others.
+    """
 
     options: RescueOptions
     budgets: Budgets
     costs: VictimCosts
     trial: Trial
     shapes: dict[tuple[t.Any, ...], t.Optional[Found]] = field(default_factory=dict)
+    contested: bool = False
 
     def bounds(self, pods: Iterable[Evictable], steps: t.Optional[int] = None) -> Bounds:
         """The bounds of a search among these pods."""
@@ -144,6 +149,9 @@ class Prospect:
         """The cheapest set, with all fields of its cost."""
         assert self._found is not None
         costs, reached = self._means.costs, self._reached
+        if self._means.contested and self._is_closed():
+            return False
+        costs.know(pod.resident for pod in reached)
         found = self._search(_by_rank(reached, costs), reached, rank=costs.beyond_priority, ceiling=self._found.triple)
         sets = [list(found.pods)] if found is not None else []
         if len(reached) > EXACT_UP_TO:
@@ -211,16 +219,21 @@ class Prospect:
 
     def _contest(self) -> bool:
         """Another rule has spoken: the cheapest set of which the rules approve."""
-        trial = self._means.trial
-        everybody = [pod.pod for pod in self._evictable]
-        if trial.is_monotone(everybody) and not trial.fits(self.node_name, everybody):
+        self._means.contested = True
+        if self._is_closed():
             return False
-        found = self._exactly() if len(everybody) <= EXACT_UP_TO else self._reprieve()
+        self._means.costs.know(pod.resident for pod in self._evictable)
+        found = self._exactly() if len(self._evictable) <= EXACT_UP_TO else self._reprieve()
         if found is None:
             return False
         self._settle(found)
         self.proved = True
         return True
+
+    def _is_closed(self) -> bool:
+        """No eviction opens the node; False where that is not known."""
+        everybody = [pod.pod for pod in self._evictable]
+        return self._means.trial.is_monotone(everybody) and not self._fits(everybody)
 
     def _exactly(self) -> t.Optional[list[Pod]]:
         groups = _by_rank(self._evictable, self._means.costs, one_by_one=True)

@@ -83,25 +83,25 @@ class Resident(t.NamedTuple):
         )
 
 
-class _Noted(t.NamedTuple):
+class Residents(t.NamedTuple):
+    """The pods bound to a node. ``movable``: those that may go for some pod, by priority and then by cpu, the lowest first."""
+
     options: RescueOptions
+    everybody: tuple[Resident, ...]
     movable: tuple[Resident, ...]
 
 
-def movable_residents(info: NodeInfo, options: RescueOptions) -> tuple[Resident, ...]:
-    """Those of the node's pods that may go for some pod, by priority and then by cpu, the lowest first.
-
-    Kept with the node for as long as nothing changes on it.
-    """
+def residents_of(info: NodeInfo, options: RescueOptions) -> Residents:
+    """The pods of the node by these options; kept with the node for as long as nothing changes on it."""
     noted = info.noted
-    if isinstance(noted, _Noted) and (noted.options is options or noted.options == options):
-        return noted.movable
+    if isinstance(noted, Residents) and (noted.options is options or noted.options == options):
+        return noted
     name = info.node.metadata.name
-    here = (Resident.of(pod, load, options) for pod, load in info.pods.values() if pod.spec.node_name == name)
-    movable = [resident for resident in here if resident.never is None and resident.by_options is None]
+    everybody = tuple(Resident.of(pod, load, options) for pod, load in info.pods.values() if pod.spec.node_name == name)
+    movable = [resident for resident in everybody if resident.never is None and resident.by_options is None]
     movable.sort(key=lambda resident: (resident.priority, resident.load.requests.get(CPU, 0)))
-    info.noted = _Noted(options, tuple(movable))
-    return info.noted.movable
+    found = info.noted = Residents(options, everybody, tuple(movable))
+    return found
 
 
 def own_grace(pod: Pod) -> int:

@@ -39,11 +39,11 @@ class EvictionRules:
         self._owner = controller.uid if controller is not None else None
 
     def immunity(self, pod: Pod) -> t.Optional[Reason]:
-        """Why the pod, which runs on a node, may not be evicted, budgets included; None where it may.
+        """Why the pod, which runs on a node, may not be evicted, budgets included; None where it may."""
+        return self.immunity_of(Resident.of(pod, PodLoad({}, ()), self._options))
 
-        It is the first reason that holds: those that no option changes come first.
-        """
-        resident = Resident.of(pod, PodLoad({}, ()), self._options)
+    def immunity_of(self, resident: Resident) -> t.Optional[Reason]:
+        """``immunity`` of a pod of which the rest is known: the first reason that holds, those that no option changes before the others."""
         if resident.never is not None:
             return resident.never
         fixed = self._between(resident)
