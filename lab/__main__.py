@@ -53,7 +53,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE|NAME",
         help=f"nodes to create; shipped: {', '.join(scenario.shipped())}",
     )
-    bring_up.add_argument("--flavour", default="standard", choices=sorted(FLAVOURS), help="treatment of API load")
+    bring_up.add_argument(
+        "--flavour", default="standard", choices=sorted(FLAVOURS), help="treatment of API load, and what the scheduler may do"
+    )
     bring_up.add_argument("--prometheus", action="store_true", help="start a Prometheus that scrapes the components")
     _command(commands, "down", _down, "end a cluster and remove its files")
     _command(commands, "status", _status, "show the components; exit code 1 unless all are healthy")

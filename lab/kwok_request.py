@@ -47,11 +47,16 @@ PROMETHEUS_PORT_OPTION = "prometheusPort"
 
 @dataclass(frozen=True)
 class Flavour:
-    """How the API server treats load. Switching the limits off also switches priority-and-fairness off."""
+    """How the API server treats load, and what the scheduler may do.
+
+    Switching the limits off also switches priority-and-fairness off. `scheduler_config` is the name of a file in `schedulers/`; with it the
+    scheduler has a Lease, kube-system/kube-scheduler.
+    """
 
     name: str
     disable_limits: bool
     api_server_args: tuple[tuple[str, str], ...] = ()
+    scheduler_config: str | None = None
 
     def manifests(self) -> list[str]:
         """Objects that belong to the flavour, as YAML."""
@@ -69,6 +74,7 @@ FLAVOURS = {
             disable_limits=False,
             api_server_args=(("max-requests-inflight", "8"), ("max-mutating-requests-inflight", "4")),
         ),
+        Flavour("budget_safe", disable_limits=True, scheduler_config="budget_safe.yaml"),
     )
 }
 
@@ -114,6 +120,8 @@ def _options(binaries: Path, flavour: Flavour, ports: list[int], prometheus: Pat
         "disableQPSLimits": flavour.disable_limits,
         "heartbeatFactor": HEARTBEAT_FACTOR,
     }
+    if flavour.scheduler_config:
+        options["kubeSchedulerConfig"] = str(SOURCES / "schedulers" / flavour.scheduler_config)
     options.update(zip(PORT_OPTIONS, ports, strict=False))
     if prometheus:
         options |= {"prometheusBinary": str(prometheus), "enable": ["prometheus"], PROMETHEUS_PORT_OPTION: ports[-1]}
@@ -129,12 +137,14 @@ def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict
         _patch("kube-controller-manager", ("controllers", "*,-ttl-controller")),
         # There is one of each, which shall outlive an API server that is away for longer than a Lease.
         _patch("kube-controller-manager", ("leader-elect", "false")),
-        _patch("kube-scheduler", ("leader-elect", "false")),
         # Only nodes that carry the annotation are simulated; others stay as their creator leaves them.
         _patch("kwok-controller", ("manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake")),
     ]
     override = {"key": "manage-all-nodes", "value": "false", "override": True}
     patches[-1]["extraArgs"].append(override)
+    if not flavour.scheduler_config:
+        # This flag would win over the file, unlike those for limits.
+        patches.append(_patch("kube-scheduler", ("leader-elect", "false")))
     if not flavour.disable_limits:
         # The limits are for the cluster's users: its own controllers shall not throttle themselves on top.
         unthrottled = (("kube-api-qps", "5000"), ("kube-api-burst", "10000"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: wrong_variables
-short_description: Find mistakes in the variables of the rebalance playbook
+short_description: Find mistakes in the variables of the playbooks
 version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
@@ -14,9 +14,14 @@ description:
   - Finds names that the playbook does not know, numbers that are too small, and files that cannot be written where Ansible runs.
 options:
   _input:
-    description: The variables that begin with C(rebalance_), by name.
+    description: The variables that begin with the playbook's prefix, such as C(rebalance_), by name.
     type: dict
     required: true
+  playbook:
+    description: Whose variables they are.
+    type: str
+    choices: [rebalance, rescue]
+    default: rebalance
 seealso:
   - plugin: onprem.kube_scheduling.spread_report
     plugin_type: filter
@@ -38,15 +43,21 @@ _value:
 import os
 from pathlib import Path
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import wrong_variables
+from ansible.errors import AnsibleFilterError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import (
+    PLAYBOOKS,
+    wrong_variables,
+)
 
 FILES = ("rebalance_map_path", "rebalance_report_path")
 
 
-def find_wrong_variables(given):
+def find_wrong_variables(given, playbook="rebalance"):
     """Mistakes in names and values, then those that only the file system knows."""
+    if playbook not in PLAYBOOKS:
+        raise AnsibleFilterError(f"wrong_variables: there is no playbook {playbook!r}: name one of {', '.join(PLAYBOOKS)}")
     files = [(name, str(given[name])) for name in FILES if given.get(name)]
-    return [*wrong_variables(given), *(mistake for name, path in files for mistake in _about_file(name, path))]
+    return [*wrong_variables(given, PLAYBOOKS[playbook]), *(mistake for name, path in files for mistake in _about_file(name, path))]
 
 
 def _about_file(name, path):

@@ -10,9 +10,9 @@ from ..kube.api import KubeApi
 from ..kube.errors import ConflictError, KubeError
 from ..kube.events import workload_event
 from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
-from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
+from ..model.timestamps import format_time
 from ..model.wire import replace
 from ..spread.remembered import is_eviction, made_current_revision
 from .live import Annotations, Live, annotate_live

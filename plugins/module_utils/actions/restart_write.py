@@ -10,9 +10,9 @@ from ..kube.api import KubeApi
 from ..kube.errors import ConflictError
 from ..kube.resources import WORKLOADS
 from ..memory.outcome import PENDING, make_outcome, read_outcome
-from ..memory.timestamps import format_time
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
+from ..model.timestamps import format_time
 from ..spread.remembered import RESTARTED_AT
 from ..spread.restart_plan import Decision, RestartOptions, holds_for, restart_patch
 from .live import CONFLICT_RETRIES, read_live

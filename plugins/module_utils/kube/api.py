@@ -13,10 +13,24 @@ import typing as t
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from ..model.wire import WatchEvent, decode_json
-from .errors import ApiError, ConflictError, ExpiredError, OverloadedError, SeveralBudgetsError, Subject, UnreachableError, UntrustedError
+from ..model.records import Event
+from ..model.wire import Struct, WatchEvent, WireError, decode_json
+from .errors import (
+    ApiError,
+    ConflictError,
+    ExpiredError,
+    InvalidError,
+    OverloadedError,
+    PatchTestError,
+    SeveralBudgetsError,
+    Subject,
+    UnexpectedAnswerError,
+    UnreachableError,
+    UntrustedError,
+    api_error,
+)
 from .resources import EVENTS, PODS, Resource
-from .transport import Query, Transport
+from .transport import READ_TIMEOUT_S, OnOpen, Query, Transport
 
 T = t.TypeVar("T")
 
@@ -25,12 +39,32 @@ LIST_RESTARTS = 3
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
 MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+NOT_APPLIED = "the server rejected our request due to an error in our request"
+"""All that an API server says of a JSON patch that cannot be applied; what validation or admission refuses has causes, or other words."""
+ERROR_EVENT = "ERROR"
+
+
+class Listed(t.NamedTuple):
+    """The objects of a collection, and the resource version from which a watch goes on."""
+
+    items: list[t.Any]
+    resource_version: str
+
+
+class _WatchStatus(Struct, frozen=True):
+    """Why the server ended a watch."""
+
+    code: int = 0
+    message: str = ""
+    reason: str = ""
 
 
 class KubeApi:
     """What this collection asks of an API server.
 
-    ``retry_for_s`` bounds the time spent on repetitions of one call; ``sleep`` and ``clock`` are for tests.
+    ``retry_for_s`` bounds the time spent on repetitions of one call, ``answer_timeout_s`` each silence of the server; ``sleep`` and
+    ``clock`` are for tests.
     """
 
     def __init__(
@@ -38,18 +72,31 @@ class KubeApi:
         transport: Transport,
         *,
         retry_for_s: float = 60.0,
+        answer_timeout_s: float = READ_TIMEOUT_S,
         page_size: int = PAGE_SIZE,
         sleep: t.Callable[[float], None] = time.sleep,
         clock: t.Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport = transport
         self._retry_for_s = retry_for_s
+        self._answer_timeout_s = answer_timeout_s
         self._page_size = page_size
         self._sleep = sleep
         self._clock = clock
 
+    def in_haste(self, *, retry_for_s: float, answer_timeout_s: float) -> KubeApi:
+        """The same API with other bounds, for what is late after a few seconds, or is tried again by its caller anyway."""
+        return KubeApi(
+            self._transport,
+            retry_for_s=retry_for_s,
+            answer_timeout_s=answer_timeout_s,
+            page_size=self._page_size,
+            sleep=self._sleep,
+            clock=self._clock,
+        )
+
     def now_s(self) -> float:
-        """Seconds since the epoch by the API server's clock as of its last answer.
+        """Seconds since the epoch by the API server's clock, which its last answer told.
 
         Everything that is remembered in the cluster uses it, because the machines that run this program may disagree.
         """
@@ -61,6 +108,7 @@ class KubeApi:
         *,
         namespace: str = "",
         label_selector: str = "",
+        field_selector: str = "",
         each: t.Optional[t.Callable[[t.Any], t.Any]] = None,
     ) -> list[t.Any]:
         """All objects of a collection, as structs; an expired continue token starts the list again.
@@ -68,25 +116,45 @@ class KubeApi:
         ``each`` is applied to every object as soon as its page is there, so that what it drops is not kept for the whole list.
         Raises ForbiddenError, UnauthorizedError, NotFoundError, InvalidError (malformed selector), UnreachableError.
         """
+        selectors = [("labelSelector", label_selector), ("fieldSelector", field_selector)]
+        query = [(name, text) for name, text in selectors if text]
+
+        def read_page(data: bytes) -> list[t.Any]:
+            items = resource.decode_items(data)
+            return [each(item) for item in items] if each is not None else items
+
+        return self._list(resource, namespace, query, read_page).items
+
+    def list_to_follow(self, resource: Resource, *, read_page: t.Callable[[bytes], list[t.Any]]) -> Listed:
+        """All objects of a collection of the whole cluster, as ``read_page`` makes them of each page, to be followed by ``watch_all``.
+
+        It is called once for each page, and again from the first one on where the list has to be started anew. Raises as ``list_all``.
+        """
+        return self._list(resource, "", [], read_page)
+
+    def _list(self, resource: Resource, namespace: str, query: Query, read_page: t.Callable[[bytes], list[t.Any]]) -> Listed:
         for attempt in range(LIST_RESTARTS):
             try:
-                pages = self._pages(resource, namespace, label_selector)
-                items = (item for page in pages for item in page)
-                return [each(item) for item in items] if each is not None else list(items)
+                items: list[t.Any] = []
+                version = ""
+                for data in self._pages(resource, namespace, query):
+                    version = version or resource.list_meta(data).resource_version
+                    items += read_page(data)
+                return Listed(items, version)
             except ExpiredError:
                 if attempt == LIST_RESTARTS - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _pages(self, resource: Resource, namespace: str, label_selector: str) -> Iterator[list[t.Any]]:
+    def _pages(self, resource: Resource, namespace: str, selectors: Query) -> Iterator[bytes]:
         subject = _collection(resource, namespace)
-        if label_selector:
-            subject = subject._replace(text=f"{subject.text} with label selector {label_selector!r}")
+        if selectors:
+            words = {"labelSelector": "label selector", "fieldSelector": "field selector"}
+            said = " and ".join(f"{words[name]} {text!r}" for name, text in selectors)
+            subject = subject._replace(text=f"{subject.text} with {said}")
 
         def read(token: str) -> bytes:
-            query = [("limit", str(self._page_size))]
-            if label_selector:
-                query.append(("labelSelector", label_selector))
+            query = [("limit", str(self._page_size)), *selectors]
             if token:
                 query.append(("continue", token))
             return self._read(resource.path(namespace), query, verb="list", subject=subject)
@@ -94,11 +162,11 @@ class KubeApi:
         # While one page is decoded here, the server already works on the next.
         with ThreadPoolExecutor(max_workers=1) as ahead:
             data = read("")
-            while token := resource.continue_token(data):
+            while token := resource.list_meta(data).continue_:
                 coming = ahead.submit(read, token)
-                yield resource.decode_items(data)
+                yield data
                 data = coming.result()
-            yield resource.decode_items(data)
+            yield data
 
     def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
         """One object as a struct; raises NotFoundError with its name."""
@@ -114,40 +182,91 @@ class KubeApi:
         The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError (``repeated``)
         instead of a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
         """
-        query = [("dryRun", "All")] if dry_run else []
+        return self._repeat(lambda: self._patch(resource, namespace, name, patch, MERGE_PATCH, dry_run=dry_run))
+
+    def json_patch(
+        self, resource: Resource, namespace: str, name: str, operations: list[dict[str, t.Any]], *, dry_run: bool = False
+    ) -> t.Any:
+        """Apply an RFC 6902 JSON patch and return the object as it is then.
+
+        Where one of the operations is a ``test``, the patch is repeated after a lost answer: if it had got through, the test does not hold
+        any more (PatchTestError, ``repeated``). Without one it is repeated only where the server surely did nothing.
+        Raises PatchTestError, InvalidError, NotFoundError, ForbiddenError, UnreachableError.
+        """
+        guarded = any(operation["op"] == "test" for operation in operations)
+
+        def patch() -> t.Any:
+            try:
+                return self._patch(resource, namespace, name, operations, JSON_PATCH, dry_run=dry_run)
+            except InvalidError as error:
+                if guarded and error.status == 422 and not error.causes and NOT_APPLIED in str(error):
+                    raise PatchTestError(f"{error}: it is not as it was read", status=422, reason=error.reason) from error
+                raise
+
+        return self._repeat(patch, harmless=guarded)
+
+    def _patch(self, resource: Resource, namespace: str, name: str, body: t.Any, content_type: str, *, dry_run: bool) -> t.Any:
+        data = self._transport.request(
+            "patch",
+            resource.path(namespace, name),
+            verb="patch",
+            subject=_object(resource, namespace, name),
+            query=_dry(dry_run),
+            body=body,
+            content_type=content_type,
+            timeout_s=self._answer_timeout_s,
+        )
+        return resource.decode(data)
+
+    def create(self, resource: Resource, namespace: str, body: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
+        """Create an object under the name in its metadata and return it as it is then.
+
+        Raises ConflictError where there is one of that name (with ``repeated`` it may be this one), ForbiddenError, InvalidError,
+        NotFoundError (no such namespace), UnreachableError.
+        """
+        name = body["metadata"]["name"]
         data = self._repeat(
             lambda: self._transport.request(
-                "patch",
-                resource.path(namespace, name),
-                verb="patch",
+                "post",
+                resource.path(namespace),
+                verb="create",
                 subject=_object(resource, namespace, name),
-                query=query,
-                body=patch,
-                content_type=MERGE_PATCH,
+                query=_dry(dry_run),
+                body=body,
+                timeout_s=self._answer_timeout_s,
             )
         )
         return resource.decode(data)
+
+    def events_on(self, namespace: str, uid: str, *, reason: str) -> list[Event]:
+        """The core/v1 Events with this reason on one object of a namespace (``default`` for those of the whole cluster)."""
+        return self.list_all(EVENTS, namespace=namespace, field_selector=f"involvedObject.uid={uid},reason={reason}")
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
         self._transport.request("post", EVENTS.path(namespace), verb="create", subject=_events(namespace), body=event)
 
-    def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
+    def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: t.Optional[int] = None, dry_run: bool = False) -> None:
         """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
+
+        ``grace_period_s``: whole seconds that it gets to end, None for what its spec says.
 
         It is asked once: whoever asks again has to know why. Raises BudgetError (later, perhaps), SeveralBudgetsError (never),
         NotFoundError or ConflictError (the pod is gone), ForbiddenError, OverloadedError, ApiError, UnreachableError.
         """
+        options: dict[str, t.Any] = {"preconditions": {"uid": uid}}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": {"preconditions": {"uid": uid}},
+            "deleteOptions": options,
         }
         path = f"{PODS.path(namespace, name)}/eviction"
         subject = Subject(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
         try:
-            self._transport.request("post", path, verb="create", subject=subject, query=[("dryRun", "All")] if dry_run else (), body=body)
+            self._transport.request("post", path, verb="create", subject=subject, query=_dry(dry_run), body=body)
         except ApiError as error:
             # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
             if error.status == 500 and error.reason == "":
@@ -171,21 +290,55 @@ class KubeApi:
             resource, namespace, [("labelSelector", label_selector)], subject=_collection(resource, namespace), timeout_s=timeout_s
         )
 
-    def _watch(self, resource: Resource, namespace: str, query: Query, *, subject: Subject, timeout_s: float) -> Iterator[WatchEvent]:
+    def watch_all(
+        self, resource: Resource, *, resource_version: str, timeout_s: float, silence_s: float, on_open: OnOpen
+    ) -> Iterator[WatchEvent]:
+        """Changes of the whole collection since ``resource_version``, with bookmarks, until the server ends the watch after ``timeout_s``.
+
+        ``silence_s``: how long the server may say nothing; it sends bookmarks about once a minute. ``on_open`` gets a function by which
+        another thread ends the watch. Raises ExpiredError where the version is too old, NotFoundError where there is no such resource,
+        ForbiddenError, UnreachableError, ApiError.
+        """
+        subject = _collection(resource, "")
+        query = [("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
+        events = self._watch(resource, "", query, subject=subject, timeout_s=timeout_s, silence_s=silence_s, on_open=on_open)
+        for event in events:
+            if event.type == ERROR_EVENT:
+                status = decode_json(_WatchStatus, bytes(event.object))
+                raise api_error(verb="watch", subject=subject, status=status.code, message=status.message, reason=status.reason)
+            yield event
+
+    def _watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        query: Query,
+        *,
+        subject: Subject,
+        timeout_s: float,
+        silence_s: t.Optional[float] = None,
+        on_open: t.Optional[OnOpen] = None,
+    ) -> Iterator[WatchEvent]:
         lines = self._transport.lines(
             resource.path(namespace),
             verb="watch",
             subject=subject,
             query=[("watch", "true"), *query, ("timeoutSeconds", str(max(1, int(timeout_s))))],
-            timeout_s=timeout_s + 5,
+            timeout_s=timeout_s + 5 if silence_s is None else silence_s,
+            on_open=on_open,
         )
-        for line in lines:
-            yield decode_json(WatchEvent, line)
+        try:
+            for line in lines:
+                yield decode_json(WatchEvent, line)
+        except WireError as error:
+            raise UnexpectedAnswerError(f"watch of {subject.text}: {error}") from error
 
     def _read(self, path: str, query: Query, *, verb: str, subject: Subject) -> bytes:
-        return self._repeat(lambda: self._transport.request("get", path, verb=verb, subject=subject, query=query))
+        return self._repeat(
+            lambda: self._transport.request("get", path, verb=verb, subject=subject, query=query, timeout_s=self._answer_timeout_s)
+        )
 
-    def _repeat(self, call: t.Callable[[], T]) -> T:
+    def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True) -> T:
         deadline = self._clock() + self._retry_for_s
         pause_s = FIRST_PAUSE_S
         unclear = False
@@ -197,6 +350,8 @@ class KubeApi:
                 raise
             except (ApiError, UnreachableError) as error:
                 wait_s = _wait_before_retry(error, pause_s)
+                if not harmless and not isinstance(error, OverloadedError):
+                    raise
                 if wait_s is None or self._clock() + wait_s > deadline:
                     raise
                 unclear = unclear or not isinstance(error, OverloadedError)
@@ -211,6 +366,10 @@ def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.
     if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
         return error.retry_after_s if error.retry_after_s is not None else pause_s
     return None
+
+
+def _dry(dry_run: bool) -> Query:
+    return [("dryRun", "All")] if dry_run else []
 
 
 def _collection(resource: Resource, namespace: str) -> Subject:

@@ -78,6 +78,10 @@ class ConflictError(ApiError):
     repeated = False
 
 
+class PatchTestError(ConflictError):
+    """422 to a JSON patch with a test of its own: that did not hold, or a path is gone. The object changed since it was read."""
+
+
 class ExpiredError(ApiError):
     """410: the continue token or the resource version is too old."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from urllib.parse import quote
 
-from ..model import objects, storage
-from ..model.wire import WireError, continue_token, decode_items, decode_json, force_setattr
+from ..model import objects, records, storage
+from ..model.wire import ListMeta, WireError, decode_items, decode_json, force_setattr, list_meta
 from .errors import UnexpectedAnswerError
 
 
@@ -38,10 +38,10 @@ class Resource(t.NamedTuple):
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
 
-    def continue_token(self, data: bytes) -> str:
-        """How the list goes on after this page: empty after its last; raises UnexpectedAnswerError."""
+    def list_meta(self, data: bytes) -> ListMeta:
+        """How the list goes on after this page, and its resource version; raises UnexpectedAnswerError."""
         try:
-            return continue_token(data)
+            return list_meta(data)
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
 
@@ -80,6 +80,9 @@ CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", "CSIDriver", sto
 CSI_CAPACITIES = Resource("/apis/storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", storage.CSIStorageCapacity)
 VOLUME_ATTACHMENTS = Resource("/apis/storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", storage.VolumeAttachment)
 DEVICE_CLASSES = Resource("/apis/resource.k8s.io/v1", "deviceclasses", "DeviceClass", objects.DeviceClass, namespaced=False)
-EVENTS = Resource("/api/v1", "events", "Event", dict)
+EVENTS = Resource("/api/v1", "events", "Event", records.Event)
+CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap", records.ConfigMap)
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "Lease", records.Lease)
+JOBS = Resource("/apis/batch/v1", "jobs", "Job", objects.Job)
 
 WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

@@ -8,7 +8,10 @@ client versions 24 to 37, while the calls below it changed.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import time
 import typing as t
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +58,9 @@ BROKEN_OFF = "EOF occurred"
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
 
+KEPT_CONNECTIONS = 32
+"""Connections that are kept for the next request: a watch cache has one for each resource, and more threads ask beside it."""
+
 # Servers compress answers above 128 KiB. Unpacking them costs the reader less CPU than receiving them plain (docs/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
@@ -62,6 +68,8 @@ GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls the format of HTTP's gzip."""
 
 Query = Sequence[tuple[str, str]]
+OnOpen = t.Callable[[t.Callable[[], None]], None]
+"""Gets a function that ends what was opened."""
 
 MISSHAPEN: tuple[type[Exception], ...] = (AttributeError, KeyError, TypeError)
 """What the kubernetes client runs into where a kubeconfig, or what answers in place of an API server, is not built as it expects."""
@@ -92,9 +100,14 @@ class Transport:
         api_client = dynamic_client.client
         api_client.user_agent = user_agent
         # urllib3 would repeat 429 and 503 answers itself, uncounted and without a deadline; api.py does it with one.
-        api_client.rest_client.pool_manager.connection_pool_kw["retries"] = False
+        api_client.rest_client.pool_manager.connection_pool_kw.update(retries=False, maxsize=KEPT_CONNECTIONS)
         self.server: str = api_client.configuration.host
-        self.server_time_s: t.Optional[float] = None
+        self._clock_offset_s: t.Optional[float] = None
+
+    @property
+    def server_time_s(self) -> t.Optional[float]:
+        """Seconds since the epoch by the API server's clock, which is at most a second later; None before its first answer."""
+        return None if self._clock_offset_s is None else time.monotonic() + self._clock_offset_s
 
     def request(
         self,
@@ -106,25 +119,36 @@ class Transport:
         query: Query = (),
         body: t.Any = None,
         content_type: str = "application/json",
+        timeout_s: float = READ_TIMEOUT_S,
     ) -> bytes:
-        """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``subject`` are for the error's text."""
+        """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``subject`` are for the error's text.
+
+        ``timeout_s`` bounds each silence of the server.
+        """
         response = self._call(
-            method, path, verb=verb, subject=subject, query=query, body=body, content_type=content_type, read_timeout_s=READ_TIMEOUT_S
+            method, path, verb=verb, subject=subject, query=query, body=body, content_type=content_type, read_timeout_s=timeout_s
         )
         try:
             return _body(response)
         except (urllib3.exceptions.HTTPError, zlib.error) as error:
             raise self._unreachable(error) from error
 
-    def lines(self, path: str, *, verb: str, subject: Subject, query: Query, timeout_s: float) -> Iterator[bytes]:
-        """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off."""
+    def lines(
+        self, path: str, *, verb: str, subject: Subject, query: Query, timeout_s: float, on_open: t.Optional[OnOpen] = None
+    ) -> Iterator[bytes]:
+        """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off.
+
+        ``timeout_s`` bounds each silence of the server. ``on_open`` gets a function by which another thread ends the watch.
+        """
         response = self._call("get", path, verb=verb, subject=subject, query=query, read_timeout_s=timeout_s)
         rest = b""
         try:
+            if on_open is not None:
+                on_open(lambda: _shut(response))
             for chunk in response.stream(amt=None, decode_content=True):
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from (line for line in whole if line.strip())
-        except urllib3.exceptions.HTTPError as error:
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._unreachable(error) from error
         finally:
             response.close()
@@ -168,8 +192,13 @@ class Transport:
 
     def _note_time(self, headers: Mapping[str, str]) -> None:
         date = headers.get("Date")
-        if date:
-            self.server_time_s = parsedate_to_datetime(date).timestamp()
+        if not date:
+            return
+        offset_s = parsedate_to_datetime(date).timestamp() - time.monotonic()
+        known_s = self._clock_offset_s
+        # Dates are cut to whole seconds: one that is behind by less tells nothing new, and time shall not run backwards for it.
+        if known_s is None or not offset_s <= known_s < offset_s + 1:
+            self._clock_offset_s = offset_s
 
     def _unreachable(self, error: Exception) -> UnreachableError:
         return _no_answer(error, self.server)
@@ -179,6 +208,16 @@ def _body(response: t.Any) -> bytes:
     """The whole body, unpacked at once: urllib3 copies each megabyte three times on the way."""
     body: bytes = response.read(decode_content=False)
     return zlib.decompress(body, GZIP) if response.headers.get("Content-Encoding") == "gzip" else body
+
+
+def _shut(response: t.Any) -> None:
+    """End the connection below an answer that another thread is reading: that one then sees its end."""
+    connection = response.connection
+    sock = connection.sock if connection is not None else None
+    if sock is not None:
+        with contextlib.suppress(OSError):  # ended already
+            # Not SSLSocket's own method: it takes the TLS session from under the reader.
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _is_about_a_header(error: BaseException) -> bool:

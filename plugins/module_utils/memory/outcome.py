@@ -12,8 +12,8 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 from ..model.reasons import Reason
+from ..model.timestamps import format_time, parse_time
 from ..model.wire import Struct, WireError, decode_json, encode_json
-from .timestamps import format_time, parse_time
 
 OUTCOME_ANNOTATION = "kube-scheduling.onprem/last-outcome"
 

@@ -510,6 +510,48 @@ class Workload(ApiStruct, frozen=True):
         return f"{self.kind} {self.metadata.namespace}/{self.metadata.name}"
 
 
+class PodConditionPattern(ApiStruct, frozen=True):
+    """A condition of a failed pod that a rule is for."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(ApiStruct, frozen=True):
+    """What a Job does about a pod that failed in a certain way; the first rule that matches counts."""
+
+    action: str = ""
+    on_pod_conditions: t.Optional[tuple[PodConditionPattern, ...]] = None
+
+
+class PodFailurePolicy(ApiStruct, frozen=True):
+    """The rules of a Job."""
+
+    rules: tuple[PodFailureRule, ...] = ()
+
+
+class JobSpec(ApiStruct, frozen=True):
+    """How a Job takes it when pods fail."""
+
+    pod_failure_policy: t.Optional[PodFailurePolicy] = None
+
+
+class Job(ApiStruct, frozen=True):
+    """A Job."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: JobSpec = field(default_factory=JobSpec)
+
+    @property
+    def ignores_disruptions(self) -> bool:
+        """An eviction of one of its pods does not count as a failure: its rules ignore the condition DisruptionTarget."""
+        policy = self.spec.pod_failure_policy
+        for rule in policy.rules if policy is not None else ():
+            if any(pattern.type == "DisruptionTarget" and pattern.status == "True" for pattern in rule.on_pod_conditions or ()):
+                return rule.action == "Ignore"
+        return False
+
+
 # --- what bounds a restart --------------------------------------------------------------------------------------------
 
 

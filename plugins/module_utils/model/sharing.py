@@ -8,6 +8,7 @@ The pods of one template differ in name, node and status only. Sharing the rest 
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Iterable
 
 from .objects import Node, Pod, Volume
 from .wire import Struct, encode_json, force_setattr, replace
@@ -37,13 +38,28 @@ _SHARED_STATUS = ("conditions", "container_statuses", "init_container_statuses",
 class Sharer:
     """Remembers parts by their encoded bytes and gives back the first equal one.
 
-    One for each snapshot: what it remembers lives as long as it does.
+    One for each snapshot: what it remembers lives as long as it does, or until ``forget_all_but``.
     """
 
     def __init__(self) -> None:
         self._parts: dict[t.Any, t.Any] = {}
         # The last pod of each owner, by the owner's uid: to compare with it takes half as long as to encode every part.
         self._siblings: dict[str, Pod] = {}
+
+    @property
+    def size(self) -> int:
+        """How many different parts it remembers."""
+        return len(self._parts)
+
+    def forget_all_but(self, share: t.Callable[[T], T], kept: Iterable[T]) -> None:
+        """Remember only the parts of these objects, which it has shared before; ``share`` is its own ``pod`` or ``node``.
+
+        Their parts stay as they are, so other threads may be reading them.
+        """
+        self._parts = {}
+        self._siblings = {}
+        for item in kept:
+            share(item)
 
     def pod(self, pod: Pod) -> Pod:
         """The pod, its common parts replaced by the shared ones (in place: it must not be in use yet)."""
@@ -99,8 +115,10 @@ class Sharer:
 def _drop_placeless_volumes(pod: Pod) -> None:
     # The token volume of the service account has a random name in each pod; like every volume without one of the
     # named sources it neither binds the pod to a node nor is lost with it.
-    kept = tuple(volume for volume in pod.spec.volumes or () if volume != Volume(name=volume.name))
-    force_setattr(pod.spec, "volumes", kept or None)
+    volumes = pod.spec.volumes or ()
+    kept = tuple(volume for volume in volumes if volume != Volume(name=volume.name))
+    if len(kept) < len(volumes):
+        force_setattr(pod.spec, "volumes", kept or None)
 
 
 def binds_to_nodes(volume: Volume) -> bool:

@@ -14,6 +14,7 @@ from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from .objects import (
     DeviceClass,
     HorizontalPodAutoscaler,
+    Job,
     LimitRange,
     Namespace,
     Node,
@@ -37,12 +38,36 @@ class Skipped(t.NamedTuple):
     reason: str
 
 
+class Indexes(t.NamedTuple):
+    """Nodes by name, pods by node and by their controller's uid, claims by namespace and name.
+
+    Whoever keeps them from snapshot to snapshot hands them over instead of having them built again. Nothing in them may change later.
+    """
+
+    nodes: dict[str, Node]
+    pods_by_node: dict[str, list[Pod]]
+    pods_by_owner: dict[str, list[Pod]]
+    claims: dict[tuple[str, str], PersistentVolumeClaim]
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node], pods: Iterable[Pod], claims: Iterable[PersistentVolumeClaim]) -> Indexes:
+        """Built from scratch."""
+        pods = tuple(pods)
+        return cls(
+            nodes={node.name: node for node in nodes},
+            pods_by_node=_group(pods, node_of),
+            pods_by_owner=_group(pods, controller_uid),
+            claims={(claim.metadata.namespace, claim.metadata.name): claim for claim in claims},
+        )
+
+
 class ClusterSnapshot:
     """Nodes, pods, workloads and what bounds them. Read only.
 
     ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
     ``skipped`` says what is missing. ``storage`` is None where it was not read, because nothing mounts a claim.
-    ``device_classes`` are None where they could not be read.
+    ``device_classes`` are None where they could not be read. ``jobs`` are by uid.
+    ``indexes``: of just these nodes, pods and claims, where the caller has them.
     ``read_at_s``: seconds since the epoch by the API server's clock.
     """
 
@@ -58,15 +83,16 @@ class ClusterSnapshot:
         budgets: Iterable[PodDisruptionBudget] = (),
         quotas: Iterable[ResourceQuota] = (),
         autoscalers: Iterable[HorizontalPodAutoscaler] = (),
+        jobs: Iterable[Job] = (),
         claims: Iterable[PersistentVolumeClaim] = (),
         storage: Storage | None = None,
         limit_ranges: Iterable[LimitRange] = (),
         device_classes: Iterable[DeviceClass] | None = (),
         skipped: Iterable[Skipped] = (),
         complete_pods: bool = True,
+        indexes: Indexes | None = None,
         read_at_s: float = 0.0,
     ) -> None:
-        self.nodes: dict[str, Node] = {node.name: node for node in nodes}
         self.pods: tuple[Pod, ...] = tuple(pods)
         self.namespaces: dict[str, Namespace] = {namespace.metadata.name: namespace for namespace in namespaces}
         self.deployments: tuple[Workload, ...] = tuple(deployments)
@@ -74,20 +100,21 @@ class ClusterSnapshot:
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.complete_pods = complete_pods
         self.storage = storage
+        self.jobs: dict[str, Job] = {job.metadata.uid: job for job in jobs}
         self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
 
-        self.pods_by_node = _group(self.pods, lambda pod: pod.spec.node_name or None)
-        self.pods_by_owner = _group(self.pods, _controller_uid)
-        self.replica_sets_by_owner = _group(replica_sets, _controller_uid)
+        known = indexes if indexes is not None else Indexes.of(nodes, self.pods, claims)
+        self.nodes = known.nodes
+        self.pods_by_node = known.pods_by_node
+        self.pods_by_owner = known.pods_by_owner
+        self.claims = known.claims
+        self.replica_sets_by_owner = _group(replica_sets, controller_uid)
         self.workloads_by_namespace = _group((*self.deployments, *self.stateful_sets), lambda workload: workload.metadata.namespace)
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
         self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
-        self.claims: dict[tuple[str, str], PersistentVolumeClaim] = {
-            (claim.metadata.namespace, claim.metadata.name): claim for claim in claims
-        }
 
     def workloads(self, kinds: Iterable[str] = ("Deployment", "StatefulSet")) -> list[Workload]:
         """The workloads of the given kinds, sorted by kind, namespace and name."""
@@ -184,7 +211,13 @@ def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, li
     return groups
 
 
-def _controller_uid(item: Pod | Workload) -> str | None:
+def node_of(pod: Pod) -> str | None:
+    """The node that the pod is bound to."""
+    return pod.spec.node_name or None
+
+
+def controller_uid(item: Pod | Workload) -> str | None:
+    """The uid of the object's controller."""
     controller = item.metadata.controller
     return controller.uid if controller is not None else None
 

@@ -58,16 +58,17 @@ else:
 
 __all__ = [
     "MSGSPEC_IMPORT_ERROR",
+    "ListMeta",
     "Raw",
     "Struct",
     "WatchEvent",
     "WireError",
-    "continue_token",
     "decode_items",
     "decode_json",
     "encode_json",
     "field",
     "force_setattr",
+    "list_meta",
     "replace",
 ]
 
@@ -81,10 +82,11 @@ class WatchEvent(Struct, frozen=True):
     object: Raw
 
 
-class ListMeta(Struct, rename={"continue_": "continue"}, frozen=True):
-    """How a paged list goes on: empty at its end."""
+class ListMeta(Struct, rename={"continue_": "continue", "resource_version": "resourceVersion"}, frozen=True):
+    """How a paged list goes on, empty at its end, and the state of the cluster that it shows."""
 
     continue_: str = ""
+    resource_version: str = ""
 
 
 class ListHead(Struct, frozen=True):
@@ -134,12 +136,12 @@ def decode_items(item: type[T], data: bytes) -> list[T]:
 _LIST_START = re.compile(rb'\{"kind":"\w+","apiVersion":"[\w./]+","metadata":(\{[^{}]*\}),"items":')
 
 
-def continue_token(data: bytes) -> str:
-    """The token that asks for the page after this one; empty for the last page."""
+def list_meta(data: bytes) -> ListMeta:
+    """What a page of a list says of the list: the token for the page after this one, and the resource version."""
     start = _LIST_START.match(data)
     if start is not None:
-        return decode_json(ListMeta, start[1]).continue_
-    return decode_json(ListHead, data).metadata.continue_
+        return decode_json(ListMeta, start[1])
+    return decode_json(ListHead, data).metadata
 
 
 def encode_json(value: t.Any) -> bytes:

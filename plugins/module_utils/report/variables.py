@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Mistakes in the variables of the rebalance playbook, found before anything is done. Pure."""
+"""Mistakes in the variables of the playbooks, found before anything is done. Pure."""
 
 from __future__ import annotations
 
@@ -9,62 +9,105 @@ import typing as t
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from ..rescue.options import HOLDS
+from ..rescue.options import MINIMA as RESCUE_MINIMA
 from ..spread.options import MINIMA
 from ..spread.restart_plan import STRATEGIES
 from .text_map import MIN_WIDTH
 
-PREFIX = "rebalance_"
-NUMBERS = {
-    "cooldown": MINIMA["cooldown"],
-    "map_width": MIN_WIDTH,
-    "max_attempts": MINIMA["max_attempts"],
-    "max_parallel": MINIMA["max_parallel"],
-    "max_skew": MINIMA["max_skew"],
-    "min_ready_nodes": MINIMA["min_ready_nodes"],
-    "wait_timeout": MINIMA["wait_timeout"],
-}
-"""The least value of each variable that is a whole number."""
-
-MAY_BE_EMPTY = ("max_skew",)
-"""Numbers without a default: empty, as a survey leaves them, counts as unset."""
-
-BOOLEANS = ("include_healthy", "plan_only")
 WORDS_OF_BOOLEANS = ("true", "yes", "on", "1", "false", "no", "off", "0")
-OTHERS = (
-    "context",
-    "hosts",
-    "kinds",
-    "kubeconfig",
-    "label_selector",
-    "map_path",
-    "namespace_annotation",
-    "namespaces",
-    "report_path",
-    "topology_keys",
+
+
+class Variables(t.NamedTuple):
+    """The variables of one playbook, without their prefix.
+
+    ``numbers``: whole numbers with their least value; those in ``may_be_empty`` have no default, and empty, as a survey leaves them, counts
+    as unset. ``choices``: words, the default first.
+    """
+
+    prefix: str
+    numbers: Mapping[str, int]
+    may_be_empty: tuple[str, ...]
+    booleans: tuple[str, ...]
+    choices: Mapping[str, tuple[str, ...]]
+    others: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, with the prefix."""
+        return tuple(sorted(self.prefix + name for name in (*self.numbers, *self.booleans, *self.choices, *self.others)))
+
+
+REBALANCE = Variables(
+    prefix="rebalance_",
+    numbers={
+        "cooldown": MINIMA["cooldown"],
+        "map_width": MIN_WIDTH,
+        "max_attempts": MINIMA["max_attempts"],
+        "max_parallel": MINIMA["max_parallel"],
+        "max_skew": MINIMA["max_skew"],
+        "min_ready_nodes": MINIMA["min_ready_nodes"],
+        "wait_timeout": MINIMA["wait_timeout"],
+    },
+    may_be_empty=("max_skew",),
+    booleans=("include_healthy", "plan_only"),
+    choices={"strategy": STRATEGIES},
+    others=(
+        "context",
+        "hosts",
+        "kinds",
+        "kubeconfig",
+        "label_selector",
+        "map_path",
+        "namespace_annotation",
+        "namespaces",
+        "report_path",
+        "topology_keys",
+    ),
 )
-CHOICES = {"strategy": STRATEGIES}
-KNOWN = tuple(sorted(PREFIX + name for name in (*NUMBERS, *BOOLEANS, *CHOICES, *OTHERS)))
+RESCUE = Variables(
+    prefix="rescue_",
+    numbers=RESCUE_MINIMA,
+    may_be_empty=("max_victims",),
+    booleans=(
+        "allow_bare_pods",
+        "allow_equal_priority",
+        "allow_local_storage",
+        "allow_short_grace",
+        "force",
+        "honor_critical_annotation",
+        "plan_only",
+    ),
+    choices={"hold": HOLDS},
+    others=("context", "hold_taint_key", "hosts", "kubeconfig", "label_selector", "name", "namespaces"),
+)
+PLAYBOOKS = {"rebalance": REBALANCE, "rescue": RESCUE}
 
 
-def wrong_variables(given: Mapping[str, t.Any]) -> list[str]:
-    """One sentence for each mistake in the ``rebalance_*`` variables of one host, given with their values."""
-    found = []
-    unknown = [name for name in sorted(given) if name not in KNOWN]
-    for name in unknown:
-        close = get_close_matches(name[len(PREFIX) :], (known[len(PREFIX) :] for known in KNOWN), n=1)
-        found.append(f"{name}: there is no such variable" + (f"; perhaps {PREFIX}{close[0]} was meant" if close else ""))
-    if unknown:
-        found.append(f"The variables are {', '.join(KNOWN)}")
-    for name, minimum in NUMBERS.items():
-        if PREFIX + name in given:
-            found += _about_number(PREFIX + name, given[PREFIX + name], minimum, may_be_empty=name in MAY_BE_EMPTY)
-    for name in BOOLEANS:
-        if PREFIX + name in given and str(given[PREFIX + name]).lower() not in WORDS_OF_BOOLEANS:
-            found.append(f"{PREFIX + name}: {given[PREFIX + name]!r} is neither true nor false")
-    for name, choices in CHOICES.items():
-        if given.get(PREFIX + name, choices[0]) not in choices:
-            found.append(f"{PREFIX + name}: {given[PREFIX + name]!r} is none of {', '.join(choices)}")
+def wrong_variables(given: Mapping[str, t.Any], of: Variables = REBALANCE) -> list[str]:
+    """One sentence for each mistake in a playbook's variables of one host, given with their values."""
+    prefix = of.prefix
+    found = _unknown_names(given, of)
+    for name, minimum in of.numbers.items():
+        if prefix + name in given:
+            found += _about_number(prefix + name, given[prefix + name], minimum, may_be_empty=name in of.may_be_empty)
+    for name in of.booleans:
+        if prefix + name in given and str(given[prefix + name]).lower() not in WORDS_OF_BOOLEANS:
+            found.append(f"{prefix + name}: {given[prefix + name]!r} is neither true nor false")
+    for name, choices in of.choices.items():
+        if given.get(prefix + name, choices[0]) not in choices:
+            found.append(f"{prefix + name}: {given[prefix + name]!r} is none of {', '.join(choices)}")
     return found
+
+
+def _unknown_names(given: Mapping[str, t.Any], of: Variables) -> list[str]:
+    found = []
+    known = [name[len(of.prefix) :] for name in of.names]
+    unknown = [name for name in sorted(given) if name not in of.names]
+    for name in unknown:
+        close = get_close_matches(name[len(of.prefix) :], known, n=1)
+        found.append(f"{name}: there is no such variable" + (f"; perhaps {of.prefix}{close[0]} was meant" if close else ""))
+    return [*found, f"The variables are {', '.join(of.names)}"] if unknown else found
 
 
 def _about_number(name: str, value: t.Any, minimum: int, *, may_be_empty: bool) -> list[str]:

@@ -5,11 +5,21 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
+MINIMA: dict[str, int] = {
+    "evict_timeout": 0,
+    "grace_period": 0,
+    "max_attempts": 1,
+    "max_victims": 1,
+    "priority_threshold": -(2**31),
+    "scheduled_timeout": 1,
+    "settle_time": 0,
+}
+"""The least value of each option that is a whole number."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +33,6 @@ class RescueOptions:
     namespaces: tuple[str, ...] = ("kube-system",)
     priority_threshold: int = 2_000_000_000
     honor_critical_annotation: bool = True
-    name: str = ""
-    label_selector: str = ""
     grace_period: int = 10
     force: bool = False
     max_victims: t.Optional[int] = None
@@ -38,3 +46,7 @@ class RescueOptions:
     scheduled_timeout: int = 600
     evict_timeout: int = 120
     max_attempts: int = 3
+
+    def after(self, evicted: int) -> RescueOptions:
+        """What is left to do with when so many pods have been evicted for a pod already."""
+        return self if self.max_victims is None or not evicted else replace(self, max_victims=max(0, self.max_victims - evicted))

@@ -84,6 +84,10 @@ class NodeInfo:
             requested[name] -= amount
         return NodeInfo(self.node, self.allocatable, requested, self._ports_for(pods, load), pods)
 
+    def without_attached(self) -> NodeInfo:
+        """The same without what was worked out about volumes."""
+        return NodeInfo(self.node, self.allocatable, self.requested, self.used_ports, self.pods)
+
     def _ports_for(self, pods: dict[str, tuple[Pod, PodLoad]], changed: PodLoad) -> UsedPorts:
         return _used_ports(load for _pod, load in pods.values()) if changed.ports else self.used_ports
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import operator
 import typing as t
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
@@ -40,9 +41,16 @@ class Placement:
         self._changes: list[Change] = []
 
     @classmethod
-    def of(cls, snapshot: ClusterSnapshot) -> Placement:
-        """The pods where the snapshot has them."""
-        return cls(_SnapshotPlacement(snapshot))
+    def of(cls, snapshot: ClusterSnapshot, earlier: Placement | None = None) -> Placement:
+        """The pods where the snapshot has them.
+
+        ``earlier``: the placement of an older snapshot, which is not to be asked any more. What it has worked out about nodes that are the
+        same object in both, with the same objects on them, is taken over.
+        """
+        read = _SnapshotPlacement(snapshot)
+        if earlier is not None:
+            read.take_over(earlier._read)
+        return cls(read)
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -109,6 +117,18 @@ class Placement:
         self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))
         self._moved[key] = (pod, node_name)
         self._changes.append(Change(pod, node_name, 1))
+
+    def restore(self, pod: Pod) -> None:
+        """The pod is again where the snapshot has it. Nothing happens if it is there, or has no node in the snapshot."""
+        key, node_name = pod_key(pod), pod.spec.node_name
+        if key not in self._moved or node_name not in self.snapshot.nodes:
+            return
+        self.remove(pod)
+        del self._moved[key]
+        known = self._read.info(node_name).pods.get(key)
+        if known is not None:
+            self._changed[node_name] = self.info(node_name).with_pod(key, *known)
+            self._changes.append(Change(known[0], node_name, 1))
 
     def nominations(self) -> dict[str, list[Pod]]:
         """Node name to the pending pods that the scheduler has promised it to."""
@@ -188,6 +208,17 @@ class _SnapshotPlacement:
             self.infos[node_name] = info
         return info
 
+    def take_over(self, other: _SnapshotPlacement) -> None:
+        """The other's infos of unchanged nodes. What is attached there may be something else by now, so that is left behind."""
+        nodes, pods = self.snapshot.nodes, self.snapshot.pods_by_node
+        other_nodes, other_pods = other.snapshot.nodes, other.snapshot.pods_by_node
+        for name, info in other.infos.items():
+            node = nodes.get(name)
+            if node is None or node is not other_nodes.get(name):
+                continue
+            if _same_objects(pods.get(name, ()), other_pods.get(name, ())):
+                self.infos[name] = info if info.attached is None else info.without_attached()
+
     def nominated(self) -> list[Pod]:
         if self._nominated is None:
             pending = (pod for pod in self.snapshot.pods if pod.status.nominated_node_name and not pod.spec.node_name)
@@ -248,6 +279,10 @@ class _SnapshotPlacement:
         if offer is None:
             offer = self._allocatable[key] = allocatable(node)
         return offer
+
+
+def _same_objects(some: t.Sequence[Pod], others: t.Sequence[Pod]) -> bool:
+    return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))
 
 
 def pod_key(pod: Pod) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..memory.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome
-from ..memory.timestamps import format_time, parse_time
 from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.timestamps import format_time, parse_time
 from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling

@@ -12,10 +12,10 @@ import typing as t
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from ..memory.timestamps import parse_time
 from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
+from ..model.timestamps import parse_time
 from ..model.wire import replace
 from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, find_feasible

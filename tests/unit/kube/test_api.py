@@ -16,7 +16,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     ConflictError,
     ExpiredError,
     ForbiddenError,
+    InvalidError,
     OverloadedError,
+    PatchTestError,
     SeveralBudgetsError,
     Subject,
     UnauthorizedError,
@@ -24,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     api_error,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, NODES, PODS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
 
 Answer = bytes | Exception
@@ -190,3 +192,44 @@ def test_an_eviction_is_asked_once_and_its_answers_are_told_apart(answer: dict[s
     assert (caught.value.retry_after_s, len(transport.asked), clock.slept) == (answer.get("retry_after_s"), 1, [])
     if kind is BudgetError:
         assert str(caught.value) == f"cannot create pods/eviction app/web: said so {BUDGET.message}"
+
+
+GUARDED = [{"op": "test", "path": "/spec/taints", "value": None}, {"op": "add", "path": "/spec/taints", "value": []}]
+NOT_APPLIED = "the server rejected our request due to an error in our request"
+
+
+def refused(message: str = NOT_APPLIED, causes: tuple[Cause, ...] = ()) -> ApiError:
+    return api_error(verb="patch", subject=Subject("nodes n"), status=422, message=message, reason="Invalid", causes=causes)
+
+
+def test_a_json_patch_with_a_test_is_repeated_and_says_that_it_may_have_got_through():
+    api, transport, _clock = api_with(UnreachableError("lost"), refused())
+    with pytest.raises(PatchTestError) as caught:
+        api.json_patch(NODES, "", "n", GUARDED)
+    assert caught.value.repeated and len(transport.asked) == 2
+
+
+@pytest.mark.parametrize(("answers", "asked"), [((UnreachableError("lost"),), 1), ((status(504),), 1), ((status(429), b"{}"), 2)])
+def test_a_json_patch_without_a_test_is_repeated_only_where_nothing_was_done(answers, asked):
+    api, transport, _clock = api_with(*answers)
+    if asked == 1:
+        with pytest.raises((ApiError, UnreachableError)):
+            api.json_patch(NODES, "", "n", GUARDED[1:])
+    else:
+        api.json_patch(NODES, "", "n", GUARDED[1:])
+    assert len(transport.asked) == asked
+
+
+@pytest.mark.parametrize("error", [refused("spec is invalid"), refused(causes=(Cause("FieldValueInvalid", "spec.taints"),))])
+def test_what_validation_refuses_is_no_failed_test(error: ApiError):
+    api, _transport, _clock = api_with(error)
+    with pytest.raises(InvalidError) as caught:
+        api.json_patch(NODES, "", "n", GUARDED)
+    assert not isinstance(caught.value, PatchTestError)
+
+
+def test_in_haste_nothing_is_repeated_for_long():
+    api, transport, clock = api_with(*[UnreachableError("gone")] * 9)
+    with pytest.raises(UnreachableError):
+        api.in_haste(retry_for_s=2, answer_timeout_s=5).get(NODES, "", "n")
+    assert clock.slept == [0.5, 1.0] and len(transport.asked) == 3

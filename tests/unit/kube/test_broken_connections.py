@@ -12,7 +12,6 @@ import typing as t
 
 import pytest
 import trustme
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import Subject, UnreachableError, UntrustedError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
 from kubernetes import client, dynamic
@@ -45,8 +44,8 @@ def transport_to(address: str, authority: str | None = None) -> Transport:
     return Transport(dynamic.DynamicClient(client.ApiClient(configuration), discoverer=lambda *_args: None), user_agent="test")
 
 
-def read(address: str, authority: str | None = None) -> bytes:
-    return transport_to(address, authority).request("get", "/api", verb="get", subject=Subject("it"))
+def read(address: str, authority: str | None = None, **bounds: float) -> bytes:
+    return transport_to(address, authority).request("get", "/api", verb="get", subject=Subject("it"), **bounds)
 
 
 def hear(connection: socket.socket) -> None:
@@ -73,15 +72,14 @@ def test_a_connection_that_breaks_off_may_be_tried_again(scheme: str, answer: An
     assert not isinstance(caught.value, UntrustedError)
 
 
-def test_a_server_that_stays_silent_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_silent_is_not_waited_for_for_ever() -> None:
     over = threading.Event()
 
     def stay_silent(_connection: socket.socket) -> None:
         over.wait()
 
-    monkeypatch.setattr(transport, "READ_TIMEOUT_S", 0.1)
     with server(stay_silent) as port, pytest.raises(UnreachableError, match="timed out"):
-        read(f"http://127.0.0.1:{port}")
+        read(f"http://127.0.0.1:{port}", timeout_s=0.1)
     over.set()
 
 

@@ -22,15 +22,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model impor
     ids=["first", "last", "nested", "a brace in it", "after the items", "no metadata", "with spaces"],
 )
 def test_the_token_is_found(page: str, token: str) -> None:
-    assert wire.continue_token(page.encode()) == token
+    assert wire.list_meta(page.encode()).continue_ == token
 
 
 @pytest.mark.parametrize("page", ["", "[]", '{"kind":"PodList","apiVersion":"v1","metadata":{"continue":5},"items":[]}'])
 def test_what_is_no_page_is_refused(page: str) -> None:
     with pytest.raises(wire.WireError):
-        wire.continue_token(page.encode())
+        wire.list_meta(page.encode())
 
 
 def test_items_are_not_scanned_for_a_token_that_stands_before_them() -> None:
     """So the next page can be asked for before this one has been looked at."""
-    assert wire.continue_token(b'{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"t"},"items":[no json') == "t"
+    assert wire.list_meta(b'{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"t"},"items":[no json').continue_ == "t"

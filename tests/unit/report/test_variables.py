@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.filter.wrong_variables import find_wrong_variables
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import KNOWN
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import REBALANCE
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_file_that_may_not_be_written(tmp_path: Path) -> None:
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     mistakes = find_wrong_variables({"rebalance_nodes": 1, "rebalance_zones": 2})
-    assert len(mistakes) == 3 and mistakes[-1].endswith(", ".join(KNOWN))
+    assert len(mistakes) == 3 and mistakes[-1].endswith(", ".join(REBALANCE.names))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -18,9 +20,15 @@ ALLOWED = REQUIRED | {"extensions", "playbooks", "roles", "services"}
 
 
 @pytest.fixture(scope="module")
-def artifact(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """Names of the files in a freshly built artifact."""
-    with tarfile.open(build(tmp_path_factory.mktemp("artifact"))) as archive:
+def archive_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A freshly built artifact."""
+    return build(tmp_path_factory.mktemp("artifact"))
+
+
+@pytest.fixture(scope="module")
+def artifact(archive_file: Path) -> set[str]:
+    """Names of the files in it."""
+    with tarfile.open(archive_file) as archive:
         return {member.name for member in archive.getmembers() if not member.isdir()}
 
 
@@ -38,3 +46,12 @@ def test_every_file_of_the_shipped_folders_is_there(artifact: set[str]) -> None:
 def test_nothing_that_a_run_left_behind(artifact: set[str]) -> None:
     left_behind = {name for name in artifact if {"__pycache__", "build", "output"} & set(Path(name).parts) or name.endswith(".pyc")}
     assert left_behind == set()
+
+
+def test_the_rescuer_starts_from_an_unpacked_artifact(archive_file: Path, tmp_path: Path) -> None:
+    with tarfile.open(archive_file) as archive:
+        archive.extractall(tmp_path.joinpath("ansible_collections", "onprem", "kube_scheduling"), filter="data")
+    command = [sys.executable, "-m", "ansible_collections.onprem.kube_scheduling.services.rescuer", "--help"]
+    answer = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert "--housekeeping-interval" in answer.stdout

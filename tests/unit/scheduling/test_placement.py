@@ -8,10 +8,13 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Judge, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
 from tests.unit.scheduling.builders import container, node, placement, pod
+from tests.unit.scheduling.storage_builders import claim, csi, mounts, stored, volume
 
 BIG = {"cpu": "3"}
 NODES = [node("node-1"), node("node-2")]
@@ -104,3 +107,56 @@ def test_equal_parts_of_different_pods_are_not_mixed_up() -> None:
     info = placement(NODES, [shared, on_host, with_overhead]).info("node-1")
     assert info.requested == {"cpu": 10000}
     assert info.used_ports == {("TCP", 80): ("0.0.0.0",)}
+
+
+def test_a_restored_pod_is_where_it_was() -> None:
+    old, other = pod(BIG, on="node-1", containers=[container(BIG, ports=[{"hostPort": 80}])]), pod(on="node-1")
+    now = placement(NODES, [old, other])
+    judge = Judge(pod(BIG), now)
+    assert judge.feasibility().feasible == ("node-2",)
+    now.remove(old)
+    assert judge.feasibility().feasible == ("node-1", "node-2")
+    now.restore(old)
+    now.restore(old)
+    now.restore(other)
+    assert judge.feasibility().feasible == ("node-2",)
+    assert now.pods_on("node-1") == [other, old]
+    assert now.info("node-1").used_ports == {("TCP", 80): ("0.0.0.0",)}
+    assert not list(now.arrived())
+    now.assign(old, "node-2")
+    now.restore(old)
+    assert (now.pods_on("node-1"), now.pods_on("node-2")) == ([other, old], [])
+
+
+def test_unchanged_nodes_are_taken_over_from_an_earlier_placement() -> None:
+    first, second = pod(BIG, on="node-1"), pod(BIG, on="node-2")
+    earlier = placement(NODES, [first, second])
+    infos = {found.name: earlier.info(found.name) for found in NODES}
+    same = Placement.of(ClusterSnapshot(nodes=NODES, pods=[first, second]), earlier)
+    assert all(same.info(name) is info for name, info in infos.items())
+    less = Placement.of(ClusterSnapshot(nodes=NODES, pods=[first]), earlier)
+    assert less.info("node-1") is infos["node-1"]
+    assert less.info("node-2").requested == {}
+    resized = replace(second, spec=replace(second.spec, containers=pod({"cpu": "1"}).spec.containers))
+    changed = Placement.of(ClusterSnapshot(nodes=[node("node-1", allocatable={"cpu": "9"}), NODES[1]], pods=[first, resized]), earlier)
+    assert changed.info("node-1").allocatable["cpu"] == 9000
+    assert changed.info("node-2").requested == {"cpu": 1000}
+
+
+def test_what_happens_in_a_fork_is_not_taken_over() -> None:
+    old = pod(BIG, on="node-1")
+    earlier = placement(NODES, [old])
+    earlier.remove(old)
+    assert Placement.of(earlier.snapshot, earlier).pods_on("node-1") == [old]
+
+
+def test_volumes_are_attached_by_the_newer_snapshot() -> None:
+    user = pod(on="node-1", volumes=mounts("data"))
+    old = ClusterSnapshot(
+        nodes=NODES, pods=[user], claims=[claim(to="one")], storage=stored(volume("one", **csi("1")), volume("two", **csi("2")))
+    )
+    earlier = Placement.of(old)
+    assert earlier.storage.attached(earlier.info("node-1")).volumes == {("csi.example.com", "1")}
+    new = ClusterSnapshot(nodes=NODES, pods=[user], claims=[claim(to="two")], storage=old.storage)
+    now = Placement.of(new, earlier)
+    assert now.storage.attached(now.info("node-1")).volumes == {("csi.example.com", "2")}

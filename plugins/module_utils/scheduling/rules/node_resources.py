@@ -25,7 +25,7 @@ def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -
     Extended resources that the profile ignores are taken as there. So are those of ``devices`` on nodes where no device plugin offers
     them: there dynamic resource allocation decides, not this plugin.
     """
-    wanted = [(name, amount, insufficient(name), name in devices) for name, amount in _asked_for(pod, profile)]
+    wanted = [(name, amount, insufficient(name), name in devices) for name, amount in asked_for(pod, profile)]
 
     def check(info: NodeInfo) -> Reasons:
         allocatable, requested = info.allocatable, info.requested
@@ -41,13 +41,14 @@ def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -
 
 def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
     """On which nodes dynamic resource allocation would have to find one of ``devices`` for the pod; None where on none."""
-    wanted = [name for name, _amount in _asked_for(pod, profile) if name in devices] if devices else []
+    wanted = [name for name, _amount in asked_for(pod, profile) if name in devices] if devices else []
     if not wanted:
         return None
     return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in wanted)
 
 
-def _asked_for(pod: Pod, profile: Profile) -> list[tuple[str, int]]:
+def asked_for(pod: Pod, profile: Profile = STOCK) -> list[tuple[str, int]]:
+    """The resources that the pod asks for and that count by the profile, with how much of them in scheduler units; cpu comes first."""
     requests = _in_order(pod_requests(pod, from_status=False))
     return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
 

@@ -1,0 +1,67 @@
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: rescue_plan
+short_description: Show what a rescue does, or would do, as text
+version_added: 0.1.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Writes the result of M(onprem.kube_scheduling.k8s_critical_rescue), also of check mode, as text. For each critical pod it says what is
+    evicted on which node, or what stands in the way; those that need attention come first.
+options:
+  _input:
+    description: The result of the module.
+    type: dict
+    required: true
+  cluster:
+    description: The name of the cluster, for the first line.
+    type: str
+    default: ""
+  width:
+    description: The longest line in characters, at least 60; longer names stay whole.
+    type: int
+    default: 120
+seealso:
+  - module: onprem.kube_scheduling.k8s_critical_rescue
+"""
+
+EXAMPLES = r"""
+- name: See what would be evicted
+  onprem.kube_scheduling.k8s_critical_rescue:
+  check_mode: true
+  register: rescue
+
+- name: Show it
+  ansible.builtin.debug:
+    msg: "{{ rescue | onprem.kube_scheduling.rescue_plan(cluster=inventory_hostname) }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The plan, in lines.
+  type: str
+"""
+
+from ansible.errors import AnsibleFilterError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
+
+
+def rescue_plan(result, cluster="", width=120):
+    """The result of a rescue as text."""
+    if not isinstance(result, dict) or not ("pods" in result or "msg" in result):
+        raise AnsibleFilterError("rescue_plan: give it the registered result of k8s_critical_rescue")
+    return render_rescue(result, cluster=cluster, width=max(width, MIN_WIDTH))
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self):
+        """Its name."""
+        return {"rescue_plan": rescue_plan}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One critical pod without a node, from when it is first seen until it is bound, given up or gone."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ...memory.hold import Hold
+from ...model.objects import Pod
+from ...model.reasons import Reason
+from ...rescue.plan import Judgement, Victim
+from ...rescue.planner import Facts
+
+# How far the case has come.
+WATCHED = "watched"
+CLEARING = "clearing"
+ENDED = "ended"
+
+# What came of it.
+RESCUED = "rescued"
+FAILED = "failed"
+POD_GONE = "pod_gone"
+
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0
+
+
+@dataclass
+class Case:
+    """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
+
+    ``node`` is the one that is being cleared, ``hold`` what keeps it. ``excluded``: nodes tried in vain; ``banned``: pods whose eviction
+    was refused, until when. ``judgement``: the last one. ``status`` and ``reason`` are what a result would say now.
+    """
+
+    pod: Pod
+    since_s: float
+    settles_at_s: float
+    stage: str = WATCHED
+    status: str = ""
+    reason: t.Optional[Reason] = None
+    judgement: t.Optional[Judgement] = None
+    judge_at_s: float = 0.0
+    node: str = ""
+    hold: t.Optional[Hold] = None
+    give_up_at_s: float = 0.0
+    evicted: list[Victim] = field(default_factory=list)
+    excluded: set[str] = field(default_factory=set)
+    banned: dict[str, float] = field(default_factory=dict)
+    retry_at_s: float = 0.0
+    refused_at_s: t.Optional[float] = None
+    changed: bool = False
+    gone: bool = False
+    _pause_s: float = FIRST_PAUSE_S
+
+    @property
+    def uid(self) -> str:
+        """The pod's uid."""
+        return self.pod.metadata.uid
+
+    @property
+    def name(self) -> str:
+        """Namespace and name of the pod."""
+        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+
+    @property
+    def has_ended(self) -> bool:
+        """Nothing more is done for it."""
+        return self.stage == ENDED
+
+    @property
+    def owner_uid(self) -> str:
+        """Whose attempts count: the pod's controller, or the pod itself."""
+        controller = self.pod.metadata.controller
+        return controller.uid if controller is not None else self.uid
+
+    def facts(self, now_at_s: float, scheduler: t.Optional[Reason] = None) -> Facts:
+        """What the planner has to know of it."""
+        return Facts(
+            settled=now_at_s >= self.settles_at_s,
+            scheduler=scheduler,
+            excluded=frozenset(self.excluded),
+            banned=frozenset(uid for uid, until_s in self.banned.items() if until_s > now_at_s),
+            evicted=len(self.evicted),
+        )
+
+    def take(self, judgement: Judgement) -> None:
+        """The judgement is what a result would say now."""
+        self.judgement, self.status, self.reason = judgement, judgement.status, judgement.reason
+
+    def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
+        """The node is being cleared for it."""
+        self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
+        self.accepted()
+
+    def leave_node(self) -> None:
+        """The node was cleared in vain: another one is looked for."""
+        self.excluded.add(self.node)
+        self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, 0.0
+
+    def end(self, status: str, reason: Reason) -> None:
+        """Nothing more is done for it."""
+        self.stage, self.status, self.reason = ENDED, status, reason
+
+    def accepted(self) -> None:
+        """The server has done what it was asked for."""
+        self.refused_at_s, self.retry_at_s, self._pause_s = None, 0.0, FIRST_PAUSE_S
+
+    def pause(self, now_at_s: float, asked_s: t.Optional[float] = None) -> None:
+        """Ask again later: after what the server says, or twice as long as last time."""
+        if self.refused_at_s is None:
+            self.refused_at_s = now_at_s
+        self.retry_at_s = now_at_s + (asked_s if asked_s is not None else self._pause_s)
+        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+
+    def refused_for(self, now_at_s: float) -> float:
+        """Seconds since the first refusal in a row."""
+        return 0.0 if self.refused_at_s is None else now_at_s - self.refused_at_s

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Clears a node for one pod: ask, hold, evict one pod after the other, each decided on the newest state."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+
+from ...kube.api import KubeApi
+from ...kube.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    OverloadedError,
+    SeveralBudgetsError,
+    UnreachableError,
+    UntrustedError,
+)
+from ...kube.watch_cache import WatchCache
+from ...memory.attempts import Attempt, begun, failed, may_try
+from ...memory.hold import Hold, make_hold
+from ...model.reasons import Reason
+from ...rescue.options import RescueOptions
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
+from .attempts import RescueAttempts
+from .case import FAILED, Case
+from .hold_write import NodeTakenError, put_hold
+from .holds import Holds
+from .lease import RescueLease
+from .tell import Teller
+from .view import View
+from .witness import Witness
+
+REFUSED_FOR_S = 5.0
+"""How long a pod is not asked for again after a budget has refused it in a dry run."""
+LOOK_AGAIN_S = 0.5
+
+
+class Clearing:
+    """The steps of a case that has a plan. Each returns whether it has changed anything, so that the cluster is to be looked at again.
+
+    Raises LeaseLostError, before anything is written, once another program may be at work.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: WatchCache,
+        options: RescueOptions,
+        *,
+        lease: RescueLease,
+        attempts: RescueAttempts,
+        writer: str,
+        holds: Holds,
+        teller: Teller,
+        witness: Witness,
+        dry_run: bool,
+    ) -> None:
+        self._api, self._cache, self._options = api, cache, options
+        self._lease, self._attempts, self._holds = lease, attempts, holds
+        self._teller, self._witness = teller, witness
+        self._writer, self._dry_run = writer, dry_run
+
+    def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
+        """Ask for everything by dry runs; then count the attempt and hold the node."""
+        attempt = self._attempts.read().get(case.owner_uid)
+        refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
+        if refusal is not None:
+            return self._not_now(case, refusal, view)
+        for victim in choice.victims:
+            if not self._ask(case, victim, view, dry_run=True):
+                return True
+        hold = self._hold_for(case, view) if judgement.held else None
+        if self._dry_run:
+            return self._plan_only(case, judgement, choice, hold, view)
+        self._lease.check()
+        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
+        if hold is not None and not self._put(case, choice, hold, view):
+            return False
+        case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        case.changed = True
+        self._teller.of_pod(case.pod, "RescueStarted", f"{judgement.reason.text}, because no node has room for it")
+        return True
+
+    def advance(self, case: Case, view: View) -> bool:
+        """One step further on the node that is being cleared: evict, wait, or give the node up."""
+        if view.now_at_s < case.retry_at_s:
+            return False
+        judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s))
+        if judgement.status == WAITING:
+            case.take(judgement)
+            return self._give_up(case) if view.now_at_s > case.give_up_at_s else False
+        if judgement.status == IMPOSSIBLE or judgement.choice is None:
+            return self._leave(case, judgement.reason, view)
+        self._lease.check()
+        self._ask(case, judgement.choice.victims[0], view, dry_run=False)
+        return True
+
+    def release(self, case: Case, view: View) -> None:
+        """Give the case's node back, if it is held."""
+        node = view.snapshot.nodes.get(case.node)
+        if case.hold is not None and node is not None:
+            self._holds.give_back(node, case.hold)
+            case.hold = None
+
+    def settle(self, case: Case, *, helped: bool, now_s: float) -> None:
+        """Count the attempt as one that came to nothing, or start the count anew."""
+
+        def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
+            return None if helped else failed(entry, now_s=now_s, pod_uid=case.uid, name=case.name)
+
+        self._attempts.update(case.owner_uid, change)
+
+    # --- steps ---
+
+    def _hold_for(self, case: Case, view: View) -> Hold:
+        deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
+        return make_hold(case.pod, key=self._options.hold_taint_key, deadline_s=deadline_s, writer=self._writer)
+
+    def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
+        try:
+            put_hold(self._api, choice.node, hold)
+        except NodeTakenError as error:
+            self._witness.troubled(str(error))
+            case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
+            return False
+        self._teller.of_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {case.name}")
+        self._witness.held(case)
+        return True
+
+    def _plan_only(self, case: Case, judgement: Judgement, choice: Choice, hold: Hold | None, view: View) -> bool:
+        if hold is not None:
+            put_hold(self._api, choice.node, hold, dry_run=True)
+        view.planner.reserve(judgement)
+        case.end(PLANNED, judgement.reason)
+        return False
+
+    def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
+        used_up = refusal.code == "attempts_used_up"
+        case.take(Judgement(case.pod, IMPOSSIBLE if used_up else WAITING, refusal))
+        case.judge_at_s = view.now_at_s + REFUSED_FOR_S
+        return False
+
+    def _give_up(self, case: Case) -> bool:
+        waited = f"the scheduler has not bound it to node {case.node} within {self._options.scheduled_timeout} s"
+        case.end(FAILED, Reason("not_bound", f"{waited}, although there is room"))
+        return True
+
+    def _leave(self, case: Case, why: Reason, view: View) -> bool:
+        self._witness.troubled(f"node {case.node} is no longer cleared for pod {case.name}: {why}")
+        self.release(case, view)
+        case.leave_node()
+        return True
+
+    # --- the server's answers ---
+
+    def _ask(self, case: Case, victim: Victim, view: View, *, dry_run: bool) -> bool:
+        """Ask for the eviction, or whether it would be granted; false where it was not."""
+        metadata = victim.pod.metadata
+        try:
+            self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
+        except KubeError as error:
+            self._refused(case, victim, error, view, dry_run=dry_run)
+            return False
+        if not dry_run:
+            self._note(case, victim)
+        return True
+
+    def _note(self, case: Case, victim: Victim) -> None:
+        self._cache.assume_leaving(victim.pod.metadata.uid)
+        case.accepted()
+        case.evicted.append(victim)
+        case.changed = True
+        self._witness.evicted(case, victim)
+        self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {case.node} to make room for critical pod {case.name}")
+
+    def _refused(self, case: Case, victim: Victim, error: KubeError, view: View, *, dry_run: bool) -> None:
+        uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
+        if isinstance(error, SeveralBudgetsError):
+            case.banned[uid] = math.inf
+        elif isinstance(error, (NotFoundError, ConflictError)):
+            case.banned[uid] = now_at_s + LOOK_AGAIN_S  # it has gone by itself; the watch will tell
+        elif isinstance(error, BudgetError) and dry_run:
+            case.banned[uid] = now_at_s + REFUSED_FOR_S
+        elif _is_temporary(error):
+            self._ask_later(case, error, view)
+        else:
+            case.end(FAILED, Reason("error", str(error)))
+
+    def _ask_later(self, case: Case, error: KubeError, view: View) -> None:
+        if case.refused_for(view.now_at_s) >= self._options.evict_timeout:
+            if case.node:
+                self._leave(case, Reason("evict_timeout", f"refused for {self._options.evict_timeout} s: {error}"), view)
+            else:
+                case.end(FAILED, Reason("evict_timeout", f"not answered for {self._options.evict_timeout} s: {error}"))
+            return
+        case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
+        case.judge_at_s = case.retry_at_s
+
+
+def _is_temporary(error: KubeError) -> bool:
+    if isinstance(error, UntrustedError):
+        return False
+    return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Puts a hold on a node and takes it off again."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from ...kube.api import KubeApi
+from ...kube.errors import KubeError, NotFoundError, PatchTestError
+from ...kube.resources import NODES
+from ...memory.hold import HOLD_ANNOTATION, Hold, Json, Operations, decode_mark, operations_to_hold, operations_to_release
+
+MOST_TRIES = 5
+"""A write of somebody else's to the node's taints lies between reading and patching each time."""
+
+
+class NodeTakenError(KubeError):
+    """The node is held for another pod, is gone, or its taints never stay the same long enough."""
+
+
+def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> None:
+    """Put the hold on the node, beside all its taints. Raises NodeTakenError and KubeError; the node is then as it was."""
+
+    def operations(node: Json) -> Operations:
+        mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
+        found = decode_mark(mark) if mark is not None else None
+        if found is not None and found != hold:
+            raise NodeTakenError(f"node {node_name} is held for pod {found.namespace}/{found.pod}")
+        return operations_to_hold(node, hold) if found is None else []  # there already: only the answer was lost
+
+    try:
+        _patch(api, node_name, operations, dry_run=dry_run)
+    except NotFoundError as error:
+        raise NodeTakenError(f"node {node_name} is gone") from error
+
+
+def release_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> bool:
+    """Take off exactly this hold; whether it was there. A node that is gone has none. Raises KubeError."""
+    try:
+        return _patch(api, node_name, lambda node: operations_to_release(node, hold), dry_run=dry_run)
+    except NotFoundError:
+        return False
+
+
+def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Operations], *, dry_run: bool) -> bool:
+    for _try in range(MOST_TRIES):
+        operations = operations_for(json.loads(api.get_bytes(NODES, "", node_name)))
+        if not operations:
+            return False
+        try:
+            api.json_patch(NODES, "", node_name, operations, dry_run=dry_run)
+            return True
+        except PatchTestError:
+            continue
+    raise NodeTakenError(f"the taints of node {node_name} changed {MOST_TRIES} times while a hold was being written")

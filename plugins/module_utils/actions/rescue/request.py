@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What k8s_critical_rescue was asked for, checked."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...rescue.options import HOLDS, MINIMA, RescueOptions
+
+RESCUED, RELEASED = "rescued", "released"
+
+_TAINT_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class RescueOptionError(ValueError):
+    """An option has a value that cannot be used; the text names it and says what can."""
+
+
+@dataclass(frozen=True)
+class RescueRequest:
+    """``name`` and ``label_selector`` bound the pods further than the options do.
+
+    ``dry_run``: plan, ask the server whether it would agree, and change nothing.
+    """
+
+    options: RescueOptions
+    name: str = ""
+    label_selector: str = ""
+    state: str = RESCUED
+    dry_run: bool = False
+
+
+def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
+    """RescueOptions from values by option names; absent ones and None get their default. Raises RescueOptionError."""
+    known = {name: params[name] for name in RescueOptions.__dataclass_fields__ if params.get(name) is not None}
+    if "namespaces" in known:
+        known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
+    options = RescueOptions(**known)
+    _check(options)
+    return options
+
+
+def _check(options: RescueOptions) -> None:
+    for name, least in MINIMA.items():
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise RescueOptionError(f"{name} is {value}: it has to be at least {least}")
+    if options.grace_period == 0 and not options.force:
+        raise RescueOptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
+    if not options.namespaces or not all(options.namespaces):
+        raise RescueOptionError("namespaces is empty: name at least one, such as kube-system")
+    if options.hold not in HOLDS:
+        raise RescueOptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
+    if not _TAINT_KEY.fullmatch(options.hold_taint_key):
+        raise RescueOptionError(
+            f"hold_taint_key is {options.hold_taint_key!r}, which is no key of a taint: use one such as CriticalAddonsOnly"
+        )

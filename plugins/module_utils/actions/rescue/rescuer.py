@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Makes room for critical pods: looks, plans, holds, evicts one pod after the other, waits until the scheduler has bound them.
+
+Nothing here waits by itself: ``tick`` does what can be done now, and says when it wants to be called again. The module and the daemon
+both drive it. What it leaves behind when it is killed is on the nodes, and is taken over or given back by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...kube.api import KubeApi
+from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError
+from ...kube.watch_cache import WatchCache
+from ...model.objects import Pod
+from ...model.reasons import Reason
+from ...rescue.critical import effective_priority, is_critical, is_unschedulable
+from ...rescue.options import RescueOptions
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
+from ...rescue.planner import RescuePlanner
+from .attempts import RescueAttempts
+from .case import CLEARING, FAILED, POD_GONE, RESCUED, WATCHED, Case
+from .clearing import Clearing
+from .holds import Holds
+from .lease import LeaseLostError, RescueLease
+from .scheduler_life import SchedulerLife
+from .tell import Teller
+from .view import View
+from .witness import Witness
+
+IDLE_S = 10.0
+"""The longest time between two looks: deadlines and ends of grace periods come without a change that a watch would tell."""
+JUDGED_AGAIN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
+TROUBLED_FOR_S = 2.0
+SEEN_LIVE_S = 2.0
+OTHER_RESCUER = "other_rescuer"
+AT_WORK_S = 1.0
+"""As IDLE_S, while a node is being cleared."""
+REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
+"""The Events about them, by the reason's code."""
+
+
+class Rescuer:
+    """The cases of one program.
+
+    ``selected`` bounds which critical pods are its business. With ``dry_run`` plans are made and asked for, and nothing is changed. With
+    ``once`` a case that has ended stays so; otherwise its pod is looked at again after a while. ``accepting``: new nodes are cleared.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: WatchCache,
+        options: RescueOptions,
+        *,
+        lease: RescueLease,
+        attempts: RescueAttempts,
+        writer: str,
+        witness: t.Optional[Witness] = None,
+        selected: t.Callable[[Pod], bool] = lambda _pod: True,
+        dry_run: bool = False,
+        once: bool = True,
+    ) -> None:
+        self.cases: dict[str, Case] = {}
+        self.accepting = True
+        self._api, self._cache, self._options = api, cache, options
+        self._lease, self._selected = lease, selected
+        self._witness = witness or Witness()
+        self._dry_run, self._once = dry_run, once
+        self._life = SchedulerLife(api)
+        self._teller = Teller(api, self._witness)
+        self.holds = Holds(api, self._teller, self._witness)
+        self._clearing = Clearing(
+            api,
+            cache,
+            options,
+            lease=lease,
+            attempts=attempts,
+            holds=self.holds,
+            teller=self._teller,
+            witness=self._witness,
+            writer=writer,
+            dry_run=dry_run,
+        )
+        self._planner: t.Optional[RescuePlanner] = None
+        self._look_s = 0.0
+
+    def tick(self) -> float:
+        """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
+        view = self._look()
+        try:
+            while self._one_step(view):
+                view = self._look()
+        except LeaseLostError as error:
+            self._witness.troubled(str(error))
+            self.let_go()
+        return self._rest_s(view)
+
+    def give_back_all(self) -> None:
+        """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError."""
+        self._lease.check()
+        snapshot = self._cache.snapshot()
+        for node, hold in self.holds.on(snapshot):
+            self.holds.give_back(node, hold)
+        for case in self.cases.values():
+            case.hold = None
+
+    def let_go_of_nodes(self) -> None:
+        """Give back the nodes that are being cleared; the cases stay as they are. Raises LeaseLostError."""
+        self._lease.check()
+        nodes = self._cache.snapshot().nodes
+        for case in self._of(CLEARING):
+            if case.hold is not None and case.node in nodes:
+                self.holds.give_back(nodes[case.node], case.hold)
+
+    def let_go(self) -> None:
+        """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
+        for case in self._of(CLEARING):
+            case.stage, case.node, case.hold = WATCHED, "", None
+
+    @property
+    def at_work(self) -> bool:
+        """Some node is being cleared."""
+        return any(case.stage == CLEARING for case in self.cases.values())
+
+    # --- looking ---
+
+    def _look(self) -> View:
+        now_s, now_at_s = self._api.now_s(), time.monotonic()
+        snapshot = self._cache.snapshot()
+        self._see(snapshot.pods, now_s, now_at_s)
+        in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
+        earlier = self._planner.placement if self._planner is not None else None
+        self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, earlier=earlier)
+        for case in self.cases.values() if self._dry_run else ():
+            if case.status == PLANNED and case.judgement is not None:
+                self._planner.reserve(case.judgement)
+        view = View(snapshot, self._planner, now_s, now_at_s)
+        self._look_s = time.monotonic() - now_at_s
+        self.holds.tidy(
+            snapshot, self.cases, now_s=now_s, now_at_s=now_at_s, may_write=self._lease.held and self.accepting and not self._dry_run
+        )
+        return view
+
+    def _see(self, pods: t.Iterable[Pod], now_s: float, now_at_s: float) -> None:
+        found: dict[str, Pod] = {}
+        for pod in pods:
+            uid = pod.metadata.uid
+            if uid in self.cases:
+                found[uid] = pod
+            elif not pod.spec.node_name and self._is_ours(pod):
+                self._open(pod, now_s, now_at_s)
+                found[uid] = pod
+        for case in self.cases.values():
+            pod_now = found.get(case.uid)
+            case.gone = pod_now is None
+            case.pod = pod_now or case.pod
+
+    def _is_ours(self, pod: Pod) -> bool:
+        if pod.metadata.namespace not in self._options.namespaces or not is_unschedulable(pod):
+            return False
+        return is_critical(pod, self._options) and self._selected(pod)
+
+    def _open(self, pod: Pod, now_s: float, now_at_s: float) -> None:
+        since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
+        # The condition's time is a whole second: of what has just been marked it would make the wait too short.
+        waited_s = now_s - since_s if now_s - since_s > SEEN_LIVE_S else 0.0
+        settles_at_s = now_at_s + max(0.0, self._options.settle_time - waited_s)
+        self.cases[pod.metadata.uid] = Case(pod, since_s=since_s, settles_at_s=settles_at_s)
+
+    # --- acting ---
+
+    def _one_step(self, view: View) -> bool:
+        """Let the most important case that can do something do it; whether the cluster has to be looked at again."""
+        for case in self._in_order():
+            try:
+                changed = self._step(case, view)
+            except KubeError as error:
+                changed = self._troubled(case, error, view)
+            if changed:
+                return True
+        return False
+
+    def _in_order(self) -> list[Case]:
+        """What is under way first, so that it is not disturbed, and then by importance and age."""
+
+        def rank(case: Case) -> tuple[bool, int, float, str]:
+            return case.stage != CLEARING, -effective_priority(case.pod, self._options), case.since_s, case.name
+
+        return sorted(self.cases.values(), key=rank)
+
+    def _step(self, case: Case, view: View) -> bool:
+        if case.has_ended:
+            return self._forget(case, view)
+        end = _end_of(case)
+        if end is not None:
+            case.end(*end)
+            return self._conclude(case, view)
+        if case.stage == CLEARING:
+            changed = self._clearing.advance(case, view)
+        else:
+            changed = view.now_at_s >= case.judge_at_s and self._judge(case, view)
+        # Its step may have ended it.
+        return self._conclude(case, view) if case.has_ended else changed
+
+    def _judge(self, case: Case, view: View) -> bool:
+        before = case.reason
+        scheduler = self._life.reason_to_wait(case.pod, case.since_s, view.snapshot)
+        began_at_s = time.monotonic()
+        judgement = view.planner.judge(case.pod, case.facts(view.now_at_s, scheduler))
+        self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
+        case.take(judgement)
+        case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S.get(judgement.status, 0.0)
+        if view.now_at_s < case.settles_at_s:
+            case.judge_at_s = case.settles_at_s
+        if judgement.status == PLANNED and not self._dry_run and not (self._lease.held and self.accepting):
+            case.status, case.reason = (
+                WAITING,
+                Reason(OTHER_RESCUER, f"{self._lease.holder or 'another program'} makes room at the moment"),
+            )
+            case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S[WAITING]
+            return False
+        choice = judgement.choice
+        changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
+        if judgement.status == IMPOSSIBLE and case.evicted:
+            case.end(FAILED, Reason("no_other_node", f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
+        if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
+            self._say(case)
+        return changed
+
+    def _say(self, case: Case) -> None:
+        self._witness.judged(case)
+        # Of several copies of a daemon the one that leads writes the Events.
+        if case.reason is None or self._dry_run or not (self._once or self._lease.held):
+            return
+        if case.status == IMPOSSIBLE or case.reason.code in REFUSALS:
+            event = REFUSALS.get(case.reason.code, "RescueImpossible")
+            self._teller.of_pod(case.pod, event, str(case.reason), warning=case.status == IMPOSSIBLE)
+
+    def _conclude(self, case: Case, view: View) -> bool:
+        """The node is given back, the attempt is settled, and everybody is told."""
+        if self._dry_run:
+            return False
+        self._clearing.release(case, view)
+        if case.changed and self._lease.held:
+            self._settle(case, view)
+            if case.status != POD_GONE:
+                warning = case.status == FAILED
+                self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)
+        self._witness.ended(case)
+        return True
+
+    def _settle(self, case: Case, view: View) -> None:
+        try:
+            self._clearing.settle(case, helped=case.status == RESCUED, now_s=view.now_s)
+        except KubeError as error:  # it counts as under way for a while longer
+            self._witness.troubled(f"{case.name}: what came of the attempt is not kept: {error}")
+
+    def _forget(self, case: Case, view: View) -> bool:
+        """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
+        if self._dry_run and case.status == PLANNED and _end_of(case) is None:
+            return self._plan_again(case, view)
+        if not self._once:
+            del self.cases[case.uid]
+            if case.status == FAILED and not case.gone:
+                again_at_s = view.now_at_s + JUDGED_AGAIN_S[IMPOSSIBLE]
+                self.cases[case.uid] = Case(case.pod, since_s=case.since_s, settles_at_s=again_at_s)
+        return False
+
+    def _plan_again(self, case: Case, view: View) -> bool:
+        """A dry run that goes on: the plan stands for a while, and is then made anew without itself in the way."""
+        if self._once or view.now_at_s < case.judge_at_s + JUDGED_AGAIN_S[IMPOSSIBLE]:
+            return False
+        case.stage, case.status = WATCHED, ""
+        return True
+
+    def _troubled(self, case: Case, error: KubeError, view: View) -> bool:
+        """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
+        self._witness.troubled(f"{case.name}: {error}")
+        case.retry_at_s = case.judge_at_s = view.now_at_s + TROUBLED_FOR_S
+        if isinstance(error, (ForbiddenError, UnauthorizedError)):
+            case.end(FAILED, Reason("error", str(error)))
+            return self._conclude(case, view)
+        return False
+
+    def _rest_s(self, view: View) -> float:
+        times = [case.settles_at_s if case.settles_at_s > view.now_at_s else case.judge_at_s for case in self._of(WATCHED)]
+        times += [min(case.give_up_at_s, case.retry_at_s or case.give_up_at_s) for case in self._of(CLEARING)]
+        ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
+        return min([AT_WORK_S if self.at_work else IDLE_S, *ahead])
+
+    def _of(self, stage: str) -> list[Case]:
+        return [case for case in self.cases.values() if case.stage == stage]
+
+
+def _end_of(case: Case) -> t.Optional[tuple[str, Reason]]:
+    """How the case has ended, if it has: the pod is bound, or there is none any more."""
+    if case.gone or case.pod.terminating or case.pod.terminal:
+        return POD_GONE, Reason("pod_gone", f"the pod was deleted before it was bound; {len(case.evicted)} pods had been evicted for it")
+    if not case.pod.spec.node_name:
+        return None
+    if not case.changed:
+        return RESCUED, Reason("bound", f"the scheduler has placed it on node {case.pod.spec.node_name} by itself")
+    return RESCUED, Reason("bound", f"it is on node {case.pod.spec.node_name}")

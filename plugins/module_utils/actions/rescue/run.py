@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One rescue from beginning to end, as k8s_critical_rescue makes it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import time
+import typing as t
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ...kube.api import KubeApi
+from ...kube.errors import InvalidError, KubeError, OverloadedError, UnreachableError, UntrustedError
+from ...kube.resources import PODS
+from ...kube.watch_cache import WatchCache
+from ...model.objects import Pod
+from ...model.reasons import Reason
+from ...rescue.critical import effective_priority, is_critical, is_unschedulable
+from ...rescue.options import RescueOptions
+from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
+from .attempts import RescueAttempts
+from .case import RESCUED, Case
+from .holds import Released
+from .lease import LeaseLostError, RescueLease
+from .request import RELEASED, RescueOptionError, RescueRequest
+from .rescuer import OTHER_RESCUER, Rescuer
+from .witness import Witness
+
+LEASE_TIMEOUT_S = 20.0
+LEASE_ASKED_EVERY_S = 2.0
+RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, 10.0
+"""What is not answered by then is tried again on a newer state of the cluster."""
+STEADY_S = 0.02
+"""Changes come in bursts: so long a moment lets the rest of one arrive before the next look."""
+
+
+class Outcome(t.NamedTuple):
+    """What came of a run: its cases, the nodes that were given back, what went wrong without stopping it, and what stopped it."""
+
+    cases: list[Case]
+    released: list[Released]
+    warnings: tuple[str, ...] = ()
+    error: t.Optional[KubeError] = None
+
+
+class _Warnings(Witness):
+    """Keeps what somebody should know of, each text once."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, None] = {}
+
+    def troubled(self, what: str) -> None:
+        self.texts[what] = None
+
+
+class RescueError(KubeError):
+    """The run could not do what it was asked for; the text says why and what to do."""
+
+
+def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
+    """Rescue the pods that need it, or give all nodes back. Raises RescueOptionError, RescueError and KubeError."""
+    cache = WatchCache(api)
+    writer = identity()
+    lease = RescueLease(api, writer)
+    quick = api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
+    selected = _selected(api, request)
+    warnings = _Warnings()
+    cache.start()
+    try:
+        rescuer = Rescuer(
+            quick,
+            cache,
+            request.options,
+            lease=lease,
+            attempts=RescueAttempts(quick),
+            writer=writer,
+            witness=warnings,
+            selected=lambda pod: selected is None or pod.metadata.uid in selected,
+            dry_run=request.dry_run,
+        )
+        work = _release_all if request.state == RELEASED else _rescue
+        try:
+            outcome = work(rescuer, cache, lease, request)
+        except KubeError as error:
+            if not rescuer.cases:
+                raise
+            # What was done before must not go unsaid.
+            outcome = Outcome(list(rescuer.cases.values()), rescuer.holds.released, error=error)
+        return outcome._replace(warnings=tuple(warnings.texts))
+    finally:
+        cache.stop()
+
+
+def identity() -> str:
+    """Who holds the Lease, and who has written a hold: host, process, and chance, because containers may share the first two."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+
+
+# --- rescued ----------------------------------------------------------------------------------------------------------
+
+
+def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> Outcome:
+    started_at_s = time.monotonic()
+    ask_at_s = 0.0
+    with _given_back(rescuer, lease):
+        while True:
+            version = cache.version
+            rest_s = rescuer.tick()
+            if _is_done(rescuer, request, started_at_s):
+                break
+            now_at_s = time.monotonic()
+            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
+                ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
+                if _acquire(lease):
+                    continue
+            cache.wait_for_change(version, min(rest_s, LEASE_ASKED_EVERY_S))
+            time.sleep(STEADY_S)
+    return Outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)], rescuer.holds.released)
+
+
+def _acquire(lease: RescueLease) -> bool:
+    """Ask once; an API server that is away for a moment is asked again later."""
+    try:
+        return lease.acquire(0)
+    except UntrustedError:
+        raise
+    except (OverloadedError, UnreachableError):
+        return False
+
+
+def _has_work(rescuer: Rescuer) -> bool:
+    """Something would be written: without that no Lease is taken."""
+    planned = any(case.reason is not None and case.reason.code == OTHER_RESCUER for case in rescuer.cases.values())
+    return planned or bool(rescuer.holds.left)
+
+
+def _is_done(rescuer: Rescuer, request: RescueRequest, started_at_s: float) -> bool:
+    """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
+    now_at_s = time.monotonic()
+    waiting = [case for case in rescuer.cases.values() if not case.has_ended and case.status != IMPOSSIBLE]
+    if request.dry_run:  # a plan waits for nothing but the scheduler's own turn
+        return all(case.settles_at_s < now_at_s for case in waiting)
+    if waiting:
+        return now_at_s > started_at_s + request.options.scheduled_timeout and not rescuer.at_work
+    # What a killed run has left can be taken off as soon as its Lease has run out; another program takes it off by itself.
+    return not rescuer.holds.left or now_at_s > started_at_s + LEASE_TIMEOUT_S
+
+
+@contextmanager
+def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
+    """Whatever happens, no node stays held, and the Lease is free for the next."""
+    try:
+        yield
+    finally:
+        if lease.held:
+            with suppress(LeaseLostError):  # whoever has it now gives them back
+                rescuer.let_go_of_nodes()
+            lease.release()
+
+
+# --- pods that are no case --------------------------------------------------------------------------------------------
+
+
+def _selected(api: KubeApi, request: RescueRequest) -> t.Optional[set[str]]:
+    """The uids that name and selector leave; None where neither was given."""
+    if not request.name and not request.label_selector:
+        return None
+    found: set[str] = set()
+    for namespace in request.options.namespaces:
+        try:
+            pods: list[Pod] = api.list_all(PODS, namespace=namespace, label_selector=request.label_selector)
+        except InvalidError as error:
+            raise RescueOptionError(f"label_selector: {error}") from error
+        found |= {pod.metadata.uid for pod in pods if request.name in ("", pod.metadata.name)}
+    if request.name and not found:
+        beside = f" with the labels {request.label_selector}" if request.label_selector else ""
+        raise RescueError(f"Pod {request.name}{beside} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
+    return found
+
+
+def _others(rescuer: Rescuer, cache: WatchCache, request: RescueRequest) -> list[Case]:
+    """A pod that was asked for by name gets an answer also where it needs no rescue, or cannot be a case."""
+    if not request.name:
+        return []
+    found = [pod for pod in cache.snapshot().pods if pod.metadata.name == request.name]
+    return [
+        _answer(pod, request.options)
+        for pod in found
+        if pod.metadata.namespace in request.options.namespaces and pod.metadata.uid not in rescuer.cases
+    ]
+
+
+def _answer(pod: Pod, options: RescueOptions) -> Case:
+    case = Case(pod, since_s=0.0, settles_at_s=0.0)
+    if pod.spec.node_name:
+        case.end(RESCUED, Reason("bound", f"it is on node {pod.spec.node_name}"))
+    elif not is_critical(pod, options):
+        text = f"its priority {effective_priority(pod, options)} is below priority_threshold {options.priority_threshold}"
+        case.take(Judgement(pod, IMPOSSIBLE, Reason("not_critical", f"{text}, and it has no annotation that makes it critical")))
+    elif not is_unschedulable(pod):
+        case.take(Judgement(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
+    return case
+
+
+# --- released ---------------------------------------------------------------------------------------------------------
+
+
+def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> Outcome:
+    held = rescuer.holds.on(cache.snapshot())
+    if request.dry_run or not held:
+        return Outcome([], [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in held])
+    if not lease.acquire(LEASE_TIMEOUT_S):
+        raise RescueError(
+            f"{lease.holder} makes room at the moment (Lease kube-system/kube-scheduling-rescue): stop it first, it gives its nodes back"
+        )
+    try:
+        rescuer.give_back_all()
+    finally:
+        lease.release()
+    return Outcome([], rescuer.holds.released)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Events on pods and nodes about what is done; the work does not depend on them."""
+
+from __future__ import annotations
+
+from ...kube.api import KubeApi
+from ...kube.errors import KubeError
+from ...kube.events import CLUSTER_NAMESPACE, Involved, event_on, node_involved, pod_involved
+from ...model.objects import Node, Pod
+from ...model.timestamps import format_time
+from .witness import Witness
+
+
+class Teller:
+    """Writes Events; what cannot be written is told to the witness."""
+
+    def __init__(self, api: KubeApi, witness: Witness) -> None:
+        self._api, self._witness = api, witness
+
+    def of_pod(self, pod: Pod, reason: str, message: str, *, warning: bool = False) -> None:
+        """An Event on a pod; ``reason`` is CamelCase."""
+        self._write(pod.metadata.namespace, pod_involved(pod), reason, message, warning=warning)
+
+    def of_node(self, node: Node, reason: str, message: str) -> None:
+        """An Event on a node."""
+        self._write(CLUSTER_NAMESPACE, node_involved(node), reason, message)
+
+    def _write(self, namespace: str, involved: Involved, reason: str, message: str, *, warning: bool = False) -> None:
+        event = event_on(involved, reason=reason, message=message, time=format_time(self._api.now_s()), warning=warning)
+        try:
+            self._api.create_event(namespace, event)
+        except KubeError as error:
+            self._witness.troubled(f"no event was written: {error}")

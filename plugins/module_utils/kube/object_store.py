@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The newest state of one resource, kept up to date by a watch.
+
+``read_page`` and ``prepare`` only decode, so they run beside everything else. What changes a store (``replace``, ``apply``) or looks into
+it (``items``, ``view``) is called under the lock of the cache that it belongs to.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..model.objects import Node
+from ..model.sharing import Sharer
+from ..model.wire import force_setattr
+from .resources import Resource
+
+ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+
+LEAST_PARTS = 10_000
+"""A sharer with fewer parts is not worth the look through all objects that finds out which of them are still in use."""
+
+T = t.TypeVar("T")
+
+
+class ObjectStore:
+    """Objects by uid. ``version`` grows with every change that the structs show; other writes, such as heartbeats, leave it as it is."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.version = 0
+        self._items: dict[str, t.Any] = {}
+        self._views: dict[t.Callable[[t.Any], t.Any], tuple[int, t.Any]] = {}
+
+    def read_page(self, data: bytes) -> list[t.Any]:
+        """The objects of one page of a list; those that are known and the same are the known ones, so that no second copy is made."""
+        return [self._known(self._shared(item)) for item in self.resource.decode_items(data)]
+
+    def prepare(self, data: bytes) -> t.Any:
+        """The object of one watch event."""
+        return self._shared(self.resource.decode(data))
+
+    def note_list_begins(self) -> None:
+        """A list is asked for next, so it shows whatever happened until now."""
+
+    def replace(self, items: list[t.Any]) -> bool:
+        """Take over a complete list; false where it shows nothing new."""
+        after = {item.metadata.uid: item for item in items}
+        changed = len(after) != len(self._items) or any(self._items.get(uid) is not item for uid, item in after.items())
+        if changed:
+            self._items = after
+            self.version += 1
+        return changed
+
+    def apply(self, change: str, item: t.Any) -> bool:
+        """Take over one watch event; false where it shows nothing new."""
+        uid = item.metadata.uid
+        before = self._items.get(uid)
+        if change == DELETED:
+            if before is None:
+                return False
+            del self._items[uid]
+        elif before is not None and _unchanged(before, item):
+            return False
+        else:
+            self._items[uid] = item
+        self.version += 1
+        return True
+
+    def view(self, make: t.Callable[[t.Any], T]) -> T:
+        """What ``make`` makes of all objects; made again only after a change, so nobody may change it. ``make`` is kept: no lambda."""
+        version, made = self._views.get(make, (-1, None))
+        if version != self.version:
+            made = make(self._items.values())
+            self._views[make] = (self.version, made)
+        return t.cast(T, made)
+
+    def items(self) -> tuple[t.Any, ...]:
+        """All objects."""
+        return self.view(tuple)
+
+    def _known(self, item: t.Any) -> t.Any:
+        before = self._items.get(item.metadata.uid)
+        return before if before is not None and _unchanged(before, item) else item
+
+    def _shared(self, item: t.Any) -> t.Any:
+        return item
+
+
+def _unchanged(before: t.Any, after: t.Any) -> bool:
+    """Only the resource version is another; ``before`` then gets it, so that it is right for guards."""
+    old, new = before.metadata.resource_version, after.metadata.resource_version
+    if old == new:
+        return bool(before == after)
+    force_setattr(before.metadata, "resource_version", new)
+    if before == after:
+        return True
+    force_setattr(before.metadata, "resource_version", old)
+    return False
+
+
+class SharingStore(ObjectStore):
+    """Objects whose equal parts are kept once. What no object uses any more is forgotten before the parts have doubled."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(resource)
+        self._sharer = Sharer()
+        self._share: t.Callable[[t.Any], t.Any] = self._sharer.node if resource.type is Node else self._sharer.pod
+        self._most_parts = LEAST_PARTS
+
+    def prepare(self, data: bytes) -> t.Any:
+        """As of every store. Called by the one thread that changes the store, which therefore may look through it here."""
+        if self._sharer.size > self._most_parts:
+            self._forget()
+        return super().prepare(data)
+
+    def replace(self, items: list[t.Any]) -> bool:
+        """As of every store."""
+        changed = super().replace(items)
+        if self._sharer.size > self._most_parts:
+            self._forget()
+        return changed
+
+    def _shared(self, item: t.Any) -> t.Any:
+        return self._share(item)
+
+    def _forget(self) -> None:
+        self._sharer.forget_all_but(self._share, list(self._items.values()))
+        self._most_parts = max(LEAST_PARTS, 2 * self._sharer.size)

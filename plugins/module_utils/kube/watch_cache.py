@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The newest state of the cluster, kept by watches instead of being read again for each look."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import typing as t
+from collections.abc import Iterable, Sequence
+
+from ..model.objects import Node, PersistentVolumeClaim
+from ..model.snapshot import ClusterSnapshot, Indexes, Skipped
+from ..model.storage import Storage
+from ..model.timestamps import format_time, parse_time
+from . import resources
+from .api import KubeApi
+from .errors import KubeError, UnreachableError
+from .follower import Follower
+from .object_store import ObjectStore, SharingStore
+from .pod_store import PodStore
+from .resources import Resource
+
+REQUIRED = (resources.NODES, resources.PODS)
+"""Without these nothing can be judged."""
+
+STORAGE = (
+    resources.VOLUMES,
+    resources.STORAGE_CLASSES,
+    resources.CSI_NODES,
+    resources.CSI_DRIVERS,
+    resources.CSI_CAPACITIES,
+    resources.VOLUME_ATTACHMENTS,
+)
+
+FOLLOWED = (
+    *REQUIRED,
+    resources.NAMESPACES,
+    resources.BUDGETS,
+    resources.CLAIMS,
+    *STORAGE,
+    resources.JOBS,
+    resources.DEVICE_CLASSES,
+)
+
+MAY_BE_ABSENT = (*STORAGE, resources.DEVICE_CLASSES)
+"""What an API server need not know. Where it does not know the others, something else answers in its place."""
+
+JOIN_S = 2.0
+
+
+class WatchCache:
+    """Follows resources with one thread and one connection each. All methods may be called from any thread.
+
+    ``resources_to_follow``: nodes and pods are followed in any case. What else may not be read is named in ``snapshot().skipped`` and asked
+    for again now and then; what the server does not know counts as none. What was true before a connection broke stays visible until the
+    newer state is complete: ``synced`` tells.
+    """
+
+    def __init__(self, api: KubeApi, resources_to_follow: Sequence[Resource] = FOLLOWED) -> None:
+        self._api = api
+        self._changed = threading.Condition()
+        self._version = 0
+        self._pods = PodStore()
+        self._followers: dict[str, Follower] = {}
+        self._storage: tuple[t.Any, t.Optional[Storage]] = (None, None)
+        for resource in dict.fromkeys((*REQUIRED, *resources_to_follow)):
+            self._followers[resource.plural] = Follower(
+                api, self._new_store(resource), self._publish, required=resource in REQUIRED, may_be_absent=resource in MAY_BE_ABSENT
+            )
+
+    def start(self, timeout_s: float = 60.0) -> None:
+        """Return as soon as all lists are complete; where that fails nothing is left running.
+
+        Raises ForbiddenError (nodes, pods), UnauthorizedError, ConfigurationError, UnreachableError (also after ``timeout_s``).
+        """
+        # Tens of thousands of new structs would otherwise trigger the collector again and again; they hold no cycles.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for follower in self._followers.values():
+                follower.start()
+            with self._changed:
+                done = self._changed.wait_for(self._settled, timeout_s)
+                self._raise_fatal()
+                if not done:
+                    raise self._late(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+        finally:
+            if collecting:
+                gc.enable()
+
+    def stop(self) -> None:
+        """End all watches and threads. The last state can still be looked at."""
+        for follower in self._followers.values():
+            follower.stop()
+        deadline_s = time.monotonic() + JOIN_S
+        for follower in self._followers.values():
+            follower.join(max(0.0, deadline_s - time.monotonic()))
+
+    @property
+    def version(self) -> int:
+        """Grows with every change that a snapshot would show, and when a connection breaks or comes back."""
+        with self._changed:
+            return self._version
+
+    def wait_for_change(self, since_version: int, timeout_s: float) -> int:
+        """Wait until ``version`` is another, at most ``timeout_s`` seconds, and return it.
+
+        Raises as ``snapshot``.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._version != since_version, timeout_s)
+            self._raise_broken()
+            return self._version
+
+    @property
+    def synced(self) -> bool:
+        """All lists are complete, and all watches are connected as far as is known."""
+        with self._changed:
+            followers = self._followers.values()
+            return all(follower.complete and follower.error is None and follower.ended is None for follower in followers)
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the server's last word on the resource on which it has been silent for longest; up to a minute is usual."""
+        with self._changed:
+            return time.monotonic() - min(follower.contact_s for follower in self._followers.values())
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """What is wrong at the moment, by resource."""
+        with self._changed:
+            found = {plural: follower.ended or follower.error for plural, follower in self._followers.items()}
+        return {plural: str(error) for plural, error in found.items() if error is not None}
+
+    def unschedulable_since(self, uid: str) -> t.Optional[float]:
+        """Seconds since the epoch, by the API server's clock, when the scheduler said that the pod is Unschedulable; None if it did not."""
+        with self._changed:
+            text = self._pods.unschedulable_since(uid)
+        return parse_time(text) if text else None
+
+    def assume_leaving(self, uid: str) -> None:
+        """Show the pod as terminating from now on: this program has evicted it, and the watch may not have caught up yet."""
+        deletion_timestamp = format_time(self._api.now_s())
+        self._publish(lambda: self._pods.assume_leaving(uid, deletion_timestamp=deletion_timestamp))
+
+    def snapshot(self) -> ClusterSnapshot:
+        """The newest state. Structs, lists of pods and dicts that have not changed are the same objects as in the snapshot before.
+
+        Raises ForbiddenError if nodes or pods may not be read any more, and KubeError if a thread has died.
+        """
+        with self._changed:
+            self._raise_broken()
+            if self._pods.drop_old_assumptions():
+                self._note_change()
+            return ClusterSnapshot(
+                pods=self._pods.items(),
+                namespaces=self._items(resources.NAMESPACES),
+                budgets=self._items(resources.BUDGETS),
+                jobs=self._items(resources.JOBS),
+                storage=self._known_storage(),
+                device_classes=None if self._is_skipped(resources.DEVICE_CLASSES) else self._items(resources.DEVICE_CLASSES),
+                skipped=self._skipped(),
+                indexes=self._indexes(),
+                read_at_s=self._api.now_s(),
+            )
+
+    def _indexes(self) -> Indexes:
+        return Indexes(
+            nodes=self._followers[resources.NODES.plural].store.view(_by_name),
+            pods_by_node=self._pods.view(self._copy_by_node),
+            pods_by_owner=self._pods.view(self._copy_by_owner),
+            claims=self._view(resources.CLAIMS, _by_namespace_and_name, {}),
+        )
+
+    def _copy_by_node(self, _pods: t.Any) -> dict[str, t.Any]:
+        return dict(self._pods.by_node.lists)
+
+    def _copy_by_owner(self, _pods: t.Any) -> dict[str, t.Any]:
+        return dict(self._pods.by_owner.lists)
+
+    def _known_storage(self) -> Storage:
+        """The same object until something in it changes."""
+        parts = [self._items(resource) for resource in STORAGE]
+        unreadable = frozenset(entry.resource for entry in self._skipped())
+        known = frozenset[str]() if self._is_skipped(resources.CLAIMS) else None
+        key = (*map(id, parts), unreadable, known)
+        if self._storage[0] != key:
+            volumes, classes, nodes, drivers, capacities, attachments = parts
+            # It holds the parts, so that no other object can come to have their ids.
+            self._storage = key, Storage(volumes, classes, nodes, drivers, capacities, attachments, unreadable, known)
+        return t.cast(Storage, self._storage[1])
+
+    def _items(self, resource: Resource) -> tuple[t.Any, ...]:
+        items: tuple[t.Any, ...] = self._view(resource, tuple, ())
+        return items
+
+    def _view(self, resource: Resource, make: t.Callable[[t.Any], t.Any], nothing: t.Any) -> t.Any:
+        follower = self._followers.get(resource.plural)
+        return nothing if follower is None else follower.store.view(make)
+
+    def _skipped(self) -> tuple[Skipped, ...]:
+        return tuple(follower.skipped for follower in self._followers.values() if follower.skipped is not None)
+
+    def _is_skipped(self, resource: Resource) -> bool:
+        return any(entry.resource == resource.plural for entry in self._skipped())
+
+    def _new_store(self, resource: Resource) -> ObjectStore:
+        if resource == resources.PODS:
+            return self._pods
+        return SharingStore(resource) if resource == resources.NODES else ObjectStore(resource)
+
+    def _publish(self, change: t.Callable[[], bool]) -> None:
+        with self._changed:
+            if change():
+                self._note_change()
+
+    def _note_change(self) -> None:
+        self._version += 1
+        self._changed.notify_all()
+
+    def _settled(self) -> bool:
+        followers = self._followers.values()
+        return all(follower.complete for follower in followers) or any(follower.fatal is not None for follower in followers)
+
+    def _raise_fatal(self) -> None:
+        for follower in self._followers.values():
+            if follower.fatal is not None:
+                raise _as_kube_error(follower, follower.fatal)
+
+    def _raise_broken(self) -> None:
+        for follower in self._followers.values():
+            broken = follower.ended or follower.refused
+            if broken is not None:
+                raise _as_kube_error(follower, broken)
+
+    def _late(self, timeout_s: float) -> KubeError:
+        missing = {plural: follower for plural, follower in self._followers.items() if not follower.complete}
+        error = next((follower.error for follower in missing.values() if follower.error is not None), None)
+        return error or UnreachableError(f"{', '.join(missing)} could not be read within {timeout_s:.0f} s: the API server is too slow")
+
+
+def _as_kube_error(follower: Follower, error: Exception) -> KubeError:
+    if isinstance(error, KubeError):
+        return error
+    wrapped = KubeError(f"{follower.store.resource.plural} are not followed any more: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, Node]:
+    return {node.name: node for node in nodes}
+
+
+def _by_namespace_and_name(claims: Iterable[PersistentVolumeClaim]) -> dict[tuple[str, str], PersistentVolumeClaim]:
+    return {(claim.metadata.namespace, claim.metadata.name): claim for claim in claims}

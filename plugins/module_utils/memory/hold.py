@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The owner mark of a hold: the taint that keeps a prepared node for one critical pod, and who has put it there, until when.
+
+Taint and mark are written together and taken off together, by a JSON patch that tests what was read: the kubelet's heartbeats move a
+node's resource version all the time, so that it is no guard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from collections.abc import Sequence
+
+from ..model.objects import Node, Pod, Taint
+from ..model.timestamps import format_time, parse_time
+from ..model.wire import Struct, WireError, decode_json, encode_json
+
+HOLD_ANNOTATION = "kube-scheduling.onprem/hold"
+NO_SCHEDULE = "NoSchedule"
+
+Json = dict[str, t.Any]
+Operations = list[Json]
+"""An RFC 6902 JSON patch."""
+
+_ANNOTATIONS = "/metadata/annotations"
+_MARK = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
+_TAINTS = "/spec/taints"
+
+
+class Hold(Struct, frozen=True):
+    """The content of the annotation. ``deadline``: RFC 3339, when anybody may take the hold off; ``writer``: the program that put it on."""
+
+    key: str
+    value: str
+    namespace: str
+    pod: str
+    uid: str
+    owner: str
+    deadline: str
+    writer: str
+
+    @property
+    def taint(self) -> Taint:
+        """The taint that belongs to it."""
+        return Taint(key=self.key, value=self.value, effect=NO_SCHEDULE)
+
+    @property
+    def deadline_s(self) -> float:
+        """The deadline in seconds since the epoch."""
+        return parse_time(self.deadline)
+
+    def has_expired(self, now_s: float) -> bool:
+        """Its deadline has passed, by the API server's clock."""
+        return self.deadline_s < now_s
+
+
+def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
+    """The hold for a pod until ``deadline_s`` (seconds since the epoch)."""
+    metadata = pod.metadata
+    controller = metadata.controller
+    return Hold(
+        key=key,
+        value=hold_value(pod),
+        namespace=metadata.namespace,
+        pod=metadata.name,
+        uid=metadata.uid,
+        owner=f"{controller.kind} {controller.name}" if controller is not None else "",
+        deadline=format_time(deadline_s),
+        writer=writer,
+    )
+
+
+def hold_value(pod: Pod) -> str:
+    """A label value of its own for each pod, however long its name is."""
+    metadata = pod.metadata
+    return hashlib.sha256(f"{metadata.namespace}/{metadata.name}/{metadata.uid}".encode()).hexdigest()[:16]
+
+
+def read_hold(node: Node) -> Hold | None:
+    """The node's hold; None where it has none, or where the mark cannot be read (somebody edited it)."""
+    text = (node.metadata.annotations or {}).get(HOLD_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        hold = decode_json(Hold, text)
+        parse_time(hold.deadline)
+    except (WireError, ValueError):
+        return None
+    return hold
+
+
+def is_foreign(taint: Taint, key: str, hold: Hold | None) -> bool:
+    """The taint keeps ordinary pods off as a hold would, and is not ours."""
+    return taint.key == key and taint.effect == NO_SCHEDULE and (hold is None or taint != hold.taint)
+
+
+def operations_to_hold(node: Json, hold: Hold) -> Operations:
+    """The patch that puts the hold on the node as it was read (its whole JSON), beside every taint that it has."""
+    annotations = node["metadata"].get("annotations")
+    taints = node["spec"].get("taints")
+    mark: Json = {"op": "add", "path": _MARK, "value": encode_json(hold).decode()}
+    if annotations is None:
+        marking: Operations = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
+    else:
+        marking = [{"op": "test", "path": _MARK, "value": annotations.get(HOLD_ANNOTATION)}, mark]
+    return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *marking]
+
+
+def operations_to_release(node: Json, hold: Hold) -> Operations:
+    """The patch that takes off exactly this hold and leaves every other taint; empty where the node has not got it."""
+    annotations = node["metadata"].get("annotations") or {}
+    mark = annotations.get(HOLD_ANNOTATION)
+    if mark is None or decode_mark(mark) != hold:
+        return []
+    taints = node["spec"].get("taints")
+    kept = [taint for taint in taints or () if not _is_the_taint(taint, hold)]
+    unmarking = [{"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}]
+    return [*_with_taints(taints, kept), *unmarking] if kept != (taints or []) else unmarking
+
+
+def decode_mark(text: str) -> Hold | None:
+    """The hold that an annotation's text stands for, or None."""
+    try:
+        return decode_json(Hold, text)
+    except WireError:
+        return None
+
+
+def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> Operations:
+    change: Json = {"op": "add", "path": _TAINTS, "value": list(after)} if after else {"op": "remove", "path": _TAINTS}
+    return [{"op": "test", "path": _TAINTS, "value": before}, change]
+
+
+def _json_of(taint: Taint) -> Json:
+    return {"key": taint.key, "value": taint.value, "effect": taint.effect}
+
+
+def _is_the_taint(taint: Json, hold: Hold) -> bool:
+    return (taint.get("key"), taint.get("value", ""), taint.get("effect")) == (hold.key, hold.value, NO_SCHEDULE)

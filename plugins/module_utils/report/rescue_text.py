@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The result of k8s_critical_rescue as text: each pod, what makes or made room for it, and what stands in the way."""
+
+from __future__ import annotations
+
+import textwrap
+import typing as t
+from collections.abc import Mapping
+
+Json = Mapping[str, t.Any]
+
+# What needs somebody's attention comes first.
+ORDER = ("failed", "impossible", "waiting", "planned", "rescued")
+WORDS = {
+    "failed": "could not be rescued",
+    "impossible": "no eviction helps, or none is allowed",
+    "waiting": "waits, nothing is evicted for it",
+    "planned": "would be rescued",
+    "rescued": "is on a node",
+}
+INDENT = "    "
+
+
+def render_rescue(result: Json, *, cluster: str = "", width: int = 120) -> str:
+    """The result in lines of at most ``width`` columns, but for names that are longer."""
+    pods = sorted(result.get("pods") or (), key=lambda pod: (ORDER.index(pod["status"]), pod["namespace"], pod["name"]))
+    head = f"{cluster}: " if cluster else ""
+    error = f"{head}error: {result['msg']}" if result.get("failed") and not pods and result.get("msg") else ""
+    lines = [error or head + _count(len(pods), "critical pod") + " without a node" + _totals(pods)]
+    for pod in pods:
+        lines += ["", *_about(pod)]
+    released = result.get("released") or ()
+    lines += [""] if released else []
+    lines += [f"node {entry['node']} given back, it was held for {entry['pod']}" for entry in released]
+    return "\n".join(part for line in lines for part in _wrapped(line, width))
+
+
+def _totals(pods: t.Sequence[Json]) -> str:
+    counts = [(status, sum(pod["status"] == status for pod in pods)) for status in ORDER]
+    texts = [f"{status} {number}" for status, number in counts if number]
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def _about(pod: Json) -> list[str]:
+    node = f" on node {pod['node']}" if pod["node"] and pod["status"] in ("planned", "failed") else ""
+    lines = [f"{pod['namespace']}/{pod['name']}: {WORDS[pod['status']]}{node}", f"{INDENT}{pod['reason']}"]
+    verb = "evict" if pod["status"] == "planned" else "evicted"
+    for victim in pod["victims"]:
+        grace = f"{victim['grace_period']} s to end"
+        lines.append(f"{INDENT}{verb} {victim['namespace']}/{victim['name']} (priority {victim['priority']}, {grace}): {victim['reason']}")
+    if pod["status"] in ("impossible", "failed"):
+        lines += [f"{INDENT}{_nodes(blocker)}{blocker['text'] or blocker['reason']}" for blocker in pod["blockers"]]
+    return lines
+
+
+def _nodes(blocker: Json) -> str:
+    return f"{_count(blocker['nodes'], 'node')}: " if blocker["nodes"] else ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    indent = INDENT * 2 if line.startswith(INDENT) else INDENT
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What keeps nodes closed to a pod even after evictions, counted over the nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..model.objects import Pod
+from ..model.reasons import Reason
+from ..scheduling.placement import Placement
+from .budgets import BUDGET, SEVERAL_BUDGETS
+from .occupants import Occupants
+from .plan import Blocker
+from .prospect import Means, Prospect
+from .victims import EvictionRules
+
+MAX_VICTIMS = "max_victims"
+_TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not let as many pods go together as would have to")
+_OF_SEVERAL = {
+    BUDGET: "PodDisruptionBudgets allow no disruption now",
+    SEVERAL_BUDGETS: "more than one PodDisruptionBudget selects them, and the API server evicts no such pod",
+}
+
+
+class Blockade:
+    """Collects what closes nodes to one pod."""
+
+    def __init__(self, placement: Placement, rules: EvictionRules, means: Means) -> None:
+        self._placement = placement
+        self._rules = rules
+        self._means = means
+        self._nodes: Counter[Reason] = Counter()
+        # By the code of what keeps pods where they are: on how many nodes, how many pods, and in which words.
+        self._staying_nodes: Counter[str] = Counter()
+        self._staying_pods: Counter[str] = Counter()
+        self._words: dict[str, set[str]] = {}
+
+    def blockers(self) -> tuple[Blocker, ...]:
+        """What closes most nodes comes first."""
+        found = [Blocker(reason, nodes) for reason, nodes in self._nodes.items()]
+        found += [Blocker(Reason(code, self._staying(code)), nodes) for code, nodes in self._staying_nodes.items()]
+        return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
+
+    def add_closed(self, reasons: Iterable[Reason]) -> None:
+        """A node that is closed whatever runs on it."""
+        self._nodes.update(set(reasons))
+
+    def add(self, name: str, occupants: Occupants) -> None:
+        """A node that is closed by what runs on it, or by a rule that depends on it."""
+        trial = self._means.trial
+        pods = [pod for pod in self._placement.pods_on(name) if pod.spec.node_name == name]
+        rejected, doubts = trial.verdict(name, pods)
+        if rejected or doubts:
+            self._nodes.update(Reason(reason.code, f"{reason.text}, even without its other pods") for reason in set(rejected))
+            self._nodes.update(set(doubts))
+            return
+        rejected, doubts = trial.verdict(name, [pod.pod for pod in occupants.evictable])
+        if not rejected and not doubts:
+            self._add_joint(name, occupants)
+            return
+        self._nodes.update(Reason(reason.code, f"{reason.text}, even after evicting all that may go") for reason in set(rejected))
+        self._nodes.update(set(doubts))
+        self._count_staying(pods)
+
+    def _count_staying(self, pods: Iterable[Pod]) -> None:
+        staying = [reason for reason in map(self._rules.immunity, pods) if reason is not None]
+        self._staying_pods.update(reason.code for reason in staying)
+        self._staying_nodes.update({reason.code for reason in staying})
+        for reason in staying:
+            self._words.setdefault(reason.code, set()).add(reason.text)
+
+    def _add_joint(self, name: str, occupants: Occupants) -> None:
+        """Each of the pods may go, and yet not enough of them together."""
+        most = self._means.options.max_victims
+        unbounded = replace(self._means, options=replace(self._means.options, max_victims=None), shapes={})
+        attempt = Prospect(name, occupants, unbounded)
+        while not attempt.proved:
+            if not attempt.refine():
+                self._nodes[_TOGETHER] += 1
+                return
+        if most is not None and len(attempt.victims) > most:
+            self._nodes[Reason(MAX_VICTIMS, f"more than {most} pods would have to go")] += 1
+
+    def _staying(self, code: str) -> str:
+        number, words = self._staying_pods[code], self._words[code]
+        text = next(iter(words)) if len(words) == 1 else _OF_SEVERAL[code]
+        return f"{number} pod{'' if number == 1 else 's'} there: {text}"

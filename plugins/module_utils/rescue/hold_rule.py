@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Whether the room that is made for a pod is kept by a taint, has to be, or cannot be."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..memory.hold import NO_SCHEDULE, hold_value, is_foreign, read_hold
+from ..model.objects import Node, Pod, Taint
+from ..model.reasons import Reason
+from ..scheduling.rules.taint_toleration import tolerates
+from .options import NONE, TAINT, RescueOptions
+from .plan import Victim
+
+
+class HoldRule(t.NamedTuple):
+    """``held``: a taint is put on; ``refusal``: why the room could not be kept, so that it must not be made."""
+
+    held: bool
+    refusal: t.Optional[Reason] = None
+
+
+def hold_rule(pod: Pod, node: Node, victims: t.Iterable[Victim], options: RescueOptions) -> HoldRule:
+    """How the node is kept for the pod while the victims leave and the scheduler comes round."""
+    if options.hold == NONE or _keeps_others_off(node, options.hold_taint_key):
+        return HoldRule(held=False)
+    if tolerates_hold(pod, options):
+        return HoldRule(held=True)
+    # The scheduler takes the more important pod first, so that what the victims leave behind is not taken by what replaces them. It
+    # knows nothing of the annotation that makes a pod critical.
+    if options.hold != TAINT and all(victim.priority < (pod.spec.priority or 0) for victim in victims):
+        return HoldRule(held=False)
+    return HoldRule(held=False, refusal=_no_toleration(options.hold_taint_key))
+
+
+def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
+    """The pod could still be scheduled to a node that is held for it."""
+    taint = Taint(key=options.hold_taint_key, value=hold_value(pod), effect=NO_SCHEDULE)
+    return tolerates(pod.spec.tolerations or (), taint)
+
+
+def _keeps_others_off(node: Node, key: str) -> bool:
+    """A taint of that key is there for good: it does what a hold would, and the API allows no second one."""
+    hold = read_hold(node)
+    return any(is_foreign(taint, key, hold) for taint in node.spec.taints or ())
+
+
+def _no_toleration(key: str) -> Reason:
+    text = (
+        f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and it is not more important than what "
+        f"would be evicted: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} to its template"
+    )
+    return Reason("no_toleration", text)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Decides what is to be done for each critical pod that the scheduler has found no node for.
+
+Source of the order of the questions: why a pod is pending decides whether evictions can help at all.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable
+
+from ..memory.hold import read_hold
+from ..model.objects import Pod
+from ..model.reasons import Reason
+from ..model.snapshot import ClusterSnapshot
+from ..scheduling.feasibility import Judge
+from ..scheduling.placement import Placement
+from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
+from .budgets import Budgets
+from .hold_rule import hold_rule
+from .leaving import leaving_pods
+from .options import RescueOptions
+from .plan import IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
+from .search import VictimSearch
+
+NOT_READY = Reason("node_not_ready", "node(s) were not ready, so that nothing ends or starts there")
+BUDGETS = "poddisruptionbudgets"
+HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
+
+
+class Facts(t.NamedTuple):
+    """What is known of a pod beside the snapshot.
+
+    ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
+    whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``settled``: the scheduler has had
+    its time.
+    """
+
+    settled: bool = True
+    scheduler: t.Optional[Reason] = None
+    excluded: frozenset[str] = frozenset()
+    banned: frozenset[str] = frozenset()
+    evicted: int = 0
+
+
+class RescuePlanner:
+    """Plans on one snapshot. What is reserved for one pod is taken into account for those that come after it.
+
+    ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``earlier``: a placement of an earlier snapshot, which
+    saves working out again what has not changed.
+    """
+
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        options: RescueOptions,
+        *,
+        now_s: float,
+        in_use: t.Optional[dict[str, str]] = None,
+        earlier: t.Optional[Placement] = None,
+    ) -> None:
+        self.placement = Placement.of(snapshot, earlier)
+        self._snapshot, self._options = snapshot, options
+        self._in_use = dict(in_use or {})
+        for name, node in snapshot.nodes.items():
+            hold = read_hold(node)
+            if hold is not None:
+                self._in_use.setdefault(name, hold.uid)
+        self._leaving = leaving_pods(snapshot, now_s)
+        self._budgets = Budgets(snapshot)
+        self._now_s = now_s
+        self._not_ready = frozenset(name for name, node in snapshot.nodes.items() if not node.ready)
+        self._clear_out()
+
+    def judge(self, pod: Pod, facts: Facts) -> Judgement:
+        """What is to be done for the pod now, on whatever node."""
+        if not facts.settled:
+            return _waiting(pod, "settling", f"the scheduler has {self._options.settle_time} s to place it by itself")
+        facts, promised = self._beside_a_preemption(pod, facts)
+        if promised is not None:
+            return promised
+        if facts.scheduler is not None:
+            return Judgement(pod, IMPOSSIBLE, facts.scheduler)
+        return self._judge_on(pod, facts, None)
+
+    def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
+        """What is still to be done on the node that is being cleared for the pod."""
+        return self._judge_on(pod, facts, (node_name,))
+
+    def reserve(self, judgement: Judgement) -> None:
+        """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there."""
+        choice = judgement.choice
+        if choice is None:
+            return
+        for victim in choice.victims:
+            self.placement.remove(victim.pod)
+        self._budgets.take([victim.pod for victim in choice.victims])
+        self.placement.assign(judgement.pod, choice.node)
+        self._in_use[choice.node] = judgement.pod.metadata.uid
+
+    # --- why it is pending ---
+
+    def _beside_a_preemption(self, pod: Pod, facts: Facts) -> tuple[Facts, t.Optional[Judgement]]:
+        """The scheduler has promised the pod a node: wait, or leave that node alone where the scheduler's victims hang."""
+        name = pod.status.nominated_node_name
+        if not name or name not in self._snapshot.nodes:
+            return facts, None
+        if self._leaving.soon.get(name):
+            return facts, _waiting(pod, "preemption_under_way", f"the scheduler has cleared node {name} for it; its victims are ending")
+        hanging = self._leaving.hanging.get(name)
+        if hanging:
+            return facts._replace(excluded=facts.excluded | {name}), None
+        if self._judge(pod).feasibility((name,)).feasible:
+            return facts, _waiting(pod, "preemption_under_way", f"the scheduler has promised it node {name}")
+        return facts, None
+
+    def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
+        unreadable = next((entry for entry in self._snapshot.skipped if entry.resource == BUDGETS), None)
+        if unreadable is not None:
+            return Judgement(pod, IMPOSSIBLE, Reason("unreadable", f"which budgets would be broken is not known: {unreadable.reason}"))
+        judge = self._judge(pod)
+        if judge.unknown:
+            return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))
+        candidates = self._candidates(pod, facts, names)
+        feasible = judge.feasibility(candidates).feasible
+        if feasible:
+            return self._fits(pod, feasible)
+        search = VictimSearch(
+            pod,
+            self.placement,
+            self._options.after(facts.evicted),
+            budgets=self._budgets,
+            profiles=profiles_for(pod),
+            banned=facts.banned,
+        )
+        choice = search.best(candidates)
+        if choice is None:
+            blockers = (*search.blockers(candidates), *self._closed(pod, facts))
+            return Judgement(pod, IMPOSSIBLE, _summary(blockers), blockers=blockers)
+        return self._planned(pod, choice)
+
+    def _planned(self, pod: Pod, choice: Choice) -> Judgement:
+        rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
+        if rule.refusal is not None:
+            return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, 1),))
+        names = ", ".join(f"{victim.pod.metadata.namespace}/{victim.pod.metadata.name}" for victim in choice.victims)
+        return Judgement(pod, PLANNED, Reason("makes_room", f"evict {names} from node {choice.node}"), choice, rule.held)
+
+    def _fits(self, pod: Pod, feasible: t.Sequence[str]) -> Judgement:
+        soon = [name for name in feasible if self._leaving.soon.get(name)]
+        if len(soon) == len(feasible):
+            return _waiting(pod, "room_becoming_free", f"pods that are ending make room on node {soon[0]}")
+        free = next(name for name in feasible if name not in soon)
+        return _waiting(pod, "fits", f"there is room on node {free}; the scheduler will place it")
+
+    # --- nodes ---
+
+    def _clear_out(self) -> None:
+        for pods in self._leaving.soon.values():
+            for pod in pods:
+                self.placement.remove(pod)
+
+    def _candidates(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> list[str]:
+        uid = pod.metadata.uid
+        return [
+            name
+            for name in (self._snapshot.nodes if names is None else names)
+            if name in self._snapshot.nodes
+            and name not in self._not_ready
+            and name not in facts.excluded
+            and self._in_use.get(name, uid) == uid
+        ]
+
+    def _closed(self, pod: Pod, facts: Facts) -> Iterable[Blocker]:
+        """What keeps nodes from being looked at."""
+        uid = pod.metadata.uid
+        taken = sum(owner != uid for name, owner in self._in_use.items() if name in self._snapshot.nodes)
+        tried = Reason("tried_in_vain", "node(s) were tried in vain")
+        counts = ((NOT_READY, len(self._not_ready)), (HELD, taken), (tried, len(facts.excluded)))
+        return (Blocker(reason, nodes) for reason, nodes in counts if nodes)
+
+    def _judge(self, pod: Pod) -> Judge:
+        return Judge(pod, self.placement, profiles_for(pod))
+
+
+def profiles_for(pod: Pod) -> Profiles:
+    """What is known of the pod's scheduler: another profile than the stock one counts as having its filters."""
+    return {**STOCK_PROFILES, pod.spec.scheduler_name: STOCK}
+
+
+def _waiting(pod: Pod, code: str, text: str) -> Judgement:
+    return Judgement(pod, WAITING, Reason(code, text))
+
+
+def _about(doubt: Reason) -> Reason:
+    return Reason(doubt.code, f"whether evictions would help cannot be judged: {doubt.text or doubt.code}")
+
+
+def _blockers_of(doubts: Iterable[Reason]) -> tuple[Blocker, ...]:
+    return tuple(Blocker(doubt, 0) for doubt in doubts)
+
+
+def _summary(blockers: t.Sequence[Blocker]) -> Reason:
+    """All that stands in the way in one line, as the scheduler words it."""
+    if not blockers:
+        return Reason("no_node", "there is no node")
+    text = ", ".join(f"{blocker.nodes} {blocker.reason.text or blocker.reason.code}" for blocker in blockers)
+    return Reason("no_node", f"no eviction makes a node fit: {text}")

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The node and the victims that give a pod its place at the lowest cost.
+
+Best first over the nodes: each has a lower bound of its cost, and only that of the cheapest is worked out further, until one is a cost that
+the scheduler's rules have confirmed. What a cost is: ``cost.Cost``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable
+from heapq import heapify, heappop, heappush
+
+from ..model.objects import Pod
+from ..model.reasons import Reason
+from ..scheduling.eligibility import static_checks
+from ..scheduling.placement import Placement
+from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
+from ..scheduling.reasons import PASSED, Reasons
+from .blockers import Blockade
+from .budgets import Budgets
+from .cost import VictimCosts
+from .critical import effective_priority
+from .occupants import Demand, Occupants
+from .options import RescueOptions
+from .plan import Blocker, Choice, Victim
+from .prospect import Key, Means, Prospect
+from .trial import Trial
+from .victims import EvictionRules, grace_of
+
+NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evictions there would not end"),)
+
+
+class VictimSearch:
+    """The search for one pod in a placement, which stays as it is.
+
+    ``budgets``: what is left of them; the victims' share is not taken. ``banned``: uids of pods that may not be victims now.
+    Raises QuantityError, which names the object.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        placement: Placement,
+        options: RescueOptions,
+        *,
+        budgets: Budgets,
+        profiles: Profiles = STOCK_PROFILES,
+        banned: Collection[str] = frozenset(),
+    ) -> None:
+        self._pod = pod
+        self._placement = placement
+        self._options = options
+        self._static = static_checks(pod, profiles.get(pod.spec.scheduler_name, STOCK))
+        self._rules = EvictionRules(pod, options, budgets, banned)
+        self._demand = Demand(pod, placement, profiles)
+        self._means = Means(options, budgets, VictimCosts(placement, options, profiles), Trial(pod, placement, profiles))
+
+    def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:
+        """The cheapest choice, on any node or on those of ``node_names``; None where nothing that may be evicted makes the pod fit.
+
+        A pod that fits as things are has no victims. Nothing is chosen for a pod of which something cannot be judged.
+        """
+        heap: list[tuple[Key, int, Prospect]] = []
+        for position, name in enumerate(self._placement.in_order(node_names) if not self._means.trial.unknown else ()):
+            if not self._closed(name):
+                prospect = self._prospect(name)
+                if prospect.refine():
+                    heap.append((prospect.key, position, prospect))
+        heapify(heap)
+        while heap:
+            _key, position, prospect = heappop(heap)
+            if prospect.proved:
+                return self._choice(prospect)
+            if prospect.refine():
+                heappush(heap, (prospect.key, position, prospect))
+        return None
+
+    def blockers(self, node_names: t.Optional[Iterable[str]] = None) -> tuple[Blocker, ...]:
+        """Why nothing is chosen on these nodes, for when ``best`` has found nothing there; what closes most nodes comes first.
+
+        The scheduler's reasons where no eviction would help; where evictions would, what is still missing after them, and what keeps the
+        other pods where they are (the codes of ``victims``), of which options may change some.
+        """
+        blockade = Blockade(self._placement, self._rules, self._means)
+        names = self._placement.in_order(node_names)
+        for name in names:
+            closed = self._means.trial.unknown or self._closed(name)
+            if closed:
+                blockade.add_closed(closed)
+            else:
+                blockade.add(name, self._occupants(name))
+        return blockade.blockers()
+
+    def _closed(self, name: str) -> Reasons:
+        """What closes the node to the pod, whatever runs there."""
+        node = self._placement.snapshot.nodes[name]
+        for check in self._static:
+            reasons = check(node)
+            if reasons:
+                return reasons
+        return PASSED if node.ready else NODE_NOT_READY
+
+    def _occupants(self, name: str) -> Occupants:
+        return self._demand.occupants(self._placement.info(name), self._rules, self._means.budgets)
+
+    def _prospect(self, name: str) -> Prospect:
+        return Prospect(name, self._occupants(name), self._means)
+
+    def _choice(self, prospect: Prospect) -> Choice:
+        victims = (
+            Victim(pod, effective_priority(pod, self._options), self._reason(pod), grace_of(pod, self._options)) for pod in prospect.victims
+        )
+        return Choice(prospect.node_name, tuple(victims))
+
+    def _reason(self, pod: Pod) -> Reason:
+        priority, own = effective_priority(pod, self._options), effective_priority(self._pod, self._options)
+        compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is {own}, too"
+        costs = self._means.costs
+        home = "has no room elsewhere now" if costs.is_homeless(pod) else "fits on another node now"
+        stays = costs.traits(pod).stays
+        siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
+        return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {home}; {siblings}")

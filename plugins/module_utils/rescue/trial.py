@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the scheduler's rules say of a pod on a node once some pods have left it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..model.objects import Pod
+from ..model.selectors import matches
+from ..scheduling.feasibility import Judge, Verdict
+from ..scheduling.placement import Placement
+from ..scheduling.pod_groups import required_pod_affinity
+from ..scheduling.profile import STOCK_PROFILES, Profiles
+
+
+class Trial:
+    """Takes pods away, asks, and puts them back; the placement stays as it is.
+
+    ``unknown``: what of the pod cannot be judged on any node.
+    """
+
+    def __init__(self, pod: Pod, placement: Placement, profiles: Profiles = STOCK_PROFILES) -> None:
+        self._placement = placement.fork()
+        self._judge = Judge(pod, self._placement, profiles)
+        self.unknown = self._judge.unknown
+        self._near = [term.label_selector for term in required_pod_affinity(pod)]
+
+    def verdict(self, node_name: str, without: Iterable[Pod]) -> Verdict:
+        """The verdict on the node without these pods of it, each where the snapshot has it."""
+        gone = list(without)
+        for pod in gone:
+            self._placement.remove(pod)
+        verdict = self._judge.verdict(node_name)
+        for pod in gone:
+            self._placement.restore(pod)
+        return verdict
+
+    def is_monotone(self, leaving: Iterable[Pod]) -> bool:
+        """None of these pods is one that the pod seeks to be near, so that with each more of them that leaves the node can only open."""
+        return not self._near or not any(matches(selector, pod.metadata.labels) for pod in leaving for selector in self._near)
+
+    def fits(self, node_name: str, without: Iterable[Pod]) -> bool:
+        """The node is surely feasible without these pods."""
+        return not any(self.verdict(node_name, without))

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the rescuer counts, in Prometheus' terms."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, PlatformCollector, ProcessCollector
+
+from ...plugins.module_utils.actions.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
+from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
+
+PREFIX = "kube_scheduling_rescue_"
+RESULTS = (RESCUED, FAILED, POD_GONE)
+STATUSES = (WAITING, PLANNED, CLEARING, IMPOSSIBLE)
+BOUND_BUCKETS_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600)
+PLANNING_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2.5, 5)
+
+
+class Metrics:
+    """Everything in a registry of its own, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=registry)
+        self.pending = Gauge(
+            f"{PREFIX}pending_critical_pods", "Critical pods without a node, by what is done for them.", ["status"], registry=registry
+        )
+        self.rescues = Counter(f"{PREFIX}rescues", "Rescues that this process began and that have ended.", ["result"], registry=registry)
+        self.evictions = Counter(f"{PREFIX}evictions", "Pods that this process has evicted.", registry=registry)
+        self.bound = Histogram(
+            f"{PREFIX}unschedulable_to_bound_seconds",
+            "From when the scheduler found no node for a critical pod until it was bound, seen by the process that led.",
+            buckets=BOUND_BUCKETS_S,
+            registry=registry,
+        )
+        self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, whoever holds them.", registry=registry)
+        self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
+        self.planning = Histogram(
+            f"{PREFIX}planning_seconds", "Look at the cluster and judge one pod.", buckets=PLANNING_BUCKETS_S, registry=registry
+        )
+        self.troubles = Counter(f"{PREFIX}troubles", "Requests that failed, and other things that went wrong.", registry=registry)
+        # A label value that has never been seen would be missing instead of 0.
+        for result in RESULTS:
+            self.rescues.labels(result)
+        self.show_pending(())
+
+    def show_pending(self, cases: Iterable[Case]) -> None:
+        """Count the cases that have not ended."""
+        tally = Tally(_status_of(case) for case in cases if not case.has_ended or case.status == PLANNED)
+        for status in STATUSES:
+            self.pending.labels(status).set(tally[status])
+
+
+def _status_of(case: Case) -> str:
+    """A node that is being cleared is what counts; what has not been judged yet waits."""
+    if case.stage == CLEARING:
+        return CLEARING
+    return case.status if case.status in STATUSES else WAITING

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The rescuer's settings: their names in FILE, as flags and as variables, and what values they take."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable
+
+from .durations import parse_duration
+
+PREFIX = "RESCUER_"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("json", "text")
+
+
+class Kind(t.NamedTuple):
+    """``metavar`` stands for a value in the help. ``parse`` takes text or what YAML makes of it, and raises ValueError."""
+
+    metavar: str
+    parse: Callable[[t.Any], t.Any]
+
+
+class Option(t.NamedTuple):
+    """One setting. ``flag`` is derived from the name where the original had none; ``own``: the daemon's, not one of RescueOptions."""
+
+    name: str
+    kind: Kind
+    help: str
+    own: bool = False
+    original_flag: str = ""
+    may_be_empty: bool = False
+
+    @property
+    def flag(self) -> str:
+        """As it stands on the command line."""
+        return self.original_flag or "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """As it stands in the environment."""
+        return PREFIX + self.name.upper()
+
+
+def _duration(value: t.Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"{value!r} is no duration: write it as 10s, 2m30s or 1h, or as whole seconds")
+    return parse_duration(str(value).strip())
+
+
+def _integer(value: t.Any) -> int:
+    try:
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise ValueError
+        return int(value)
+    except ValueError:
+        raise ValueError(f"{value!r} is no whole number") from None
+
+
+def _switch(value: t.Any) -> bool:
+    known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    found = known.get(str(value).strip().lower())
+    if found is None:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return found
+
+
+def _text(value: t.Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no text: put it into quotes")
+    return value
+
+
+def _names(value: t.Any) -> list[str]:
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"{value!r} is no list of names")
+    return [name.strip() for name in found]
+
+
+def _one_of(*words: str) -> Callable[[t.Any], str]:
+    def parse(value: t.Any) -> str:
+        if value not in words:
+            raise ValueError(f"{value!r} is not one of {', '.join(words)}")
+        return str(value)
+
+    return parse
+
+
+DURATION = Kind("DURATION", _duration)
+INTEGER = Kind("N", _integer)
+SWITCH = Kind("true|false", _switch)
+TEXT = Kind("TEXT", _text)
+NAMES = Kind("NAME,NAME", _names)
+
+OPTIONS = (
+    Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
+    Option("priority_threshold", INTEGER, "from this priority on a pod is critical (2000000000)"),
+    Option("honor_critical_annotation", SWITCH, "pods with the old critical-pod annotation are critical, too (true)"),
+    Option("grace_period", DURATION, "what an evicted pod gets at most (10s)"),
+    Option("force", SWITCH, "allow a grace period of 0 (false)"),
+    Option("max_victims", INTEGER, "the most pods that are evicted for one pod (no bound)"),
+    Option("allow_equal_priority", SWITCH, "allow to evict pods of the same priority, and critical ones (false)"),
+    Option("allow_short_grace", SWITCH, "allow to evict pods whose own grace period is longer (false)"),
+    Option("allow_bare_pods", SWITCH, "allow to evict pods without a controller (false)"),
+    Option("allow_local_storage", SWITCH, "allow to evict pods with emptyDir or hostPath volumes (false)"),
+    Option("settle_time", DURATION, "what the scheduler gets to place a pod by itself (2s)"),
+    Option("hold", Kind("auto|taint|none", _text), "how the room is kept for the pod (auto)"),
+    Option("hold_taint_key", TEXT, "the key of the taint that keeps it (CriticalAddonsOnly)"),
+    Option("scheduled_timeout", DURATION, "how long a pod is waited for (10m)", original_flag="--pod-scheduled-timeout"),
+    Option("evict_timeout", DURATION, "how long a refused eviction is asked for again (2m)"),
+    Option("max_attempts", INTEGER, "rescues in vain in a row, after which no more are made for an owner (3)"),
+    Option("housekeeping_interval", DURATION, "the longest time between two looks; changes are seen at once (10s)", own=True),
+    Option("initial_delay", DURATION, "how long to wait before the first look (0s)", own=True),
+    Option("stop_timeout", DURATION, "how long to go on with what is under way when told to stop (20s)", own=True),
+    Option(
+        "listen_address",
+        Kind("HOST:PORT", _text),
+        "where metrics and health are served; empty for nowhere, :9235 for all addresses (127.0.0.1:9235)",
+        own=True,
+        may_be_empty=True,
+    ),
+    Option("dry_run", SWITCH, "log the plans and change nothing (false)", own=True),
+    Option("kubeconfig", Kind("FILE", _text), "the connection (the pod's service account, else as kubectl)", own=True),
+    Option("context", TEXT, "the kubeconfig's context", own=True),
+    Option("log_format", Kind("|".join(LOG_FORMATS), _one_of(*LOG_FORMATS)), "one JSON object a line, or readable text (json)", own=True),
+    Option("log_level", Kind("|".join(LOG_LEVELS), _one_of(*LOG_LEVELS)), "the least important lines to be written (info)", own=True),
+)

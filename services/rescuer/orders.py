@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What signals ask of the loop, and threads that have died of an error."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+
+class ThreadDiedError(Exception):
+    """A thread without which the program must not go on has ended; its error is the cause."""
+
+
+class Orders:
+    """``install`` makes it hear of signals and threads.
+
+    ``stopping``: a first SIGTERM or SIGINT has asked for an end in good order; ``in_haste``: a second one.
+    """
+
+    def __init__(self) -> None:
+        # No Event: its lock might be held by the very code that a signal interrupts.
+        self.stopping = False
+        self._died: threading.ExceptHookArgs | None = None
+        self.in_haste = False
+
+    def install(self) -> None:
+        """From the main thread."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: self.stop())
+        threading.excepthook = self._note
+
+    def stop(self) -> None:
+        """Ask for the end."""
+        self.in_haste = self.stopping
+        self.stopping = True
+
+    def check(self) -> None:
+        """Raise ThreadDiedError where a thread has died."""
+        died = self._died
+        if died is not None:
+            name = died.thread.name if died.thread is not None else "?"
+            raise ThreadDiedError(f"the thread {name} has died") from died.exc_value
+
+    def _note(self, died: threading.ExceptHookArgs) -> None:
+        self._died = self._died or died

@@ -1,0 +1,314 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the watch cache shows while pods come and go, the API server dies and forgets, and permissions are missing."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import follower, resources
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, KubeError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import FOLLOWED, WatchCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import parse_time
+
+from lab.cluster import Cluster
+from tests.integration.workloads import IMAGE, budget, deployment, wait_rolled_out, wait_until
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def cache(api: KubeApi) -> Iterator[WatchCache]:
+    cache = WatchCache(api)
+    cache.start()
+    yield cache
+    cache.stop()
+
+
+def pod(namespace: str, name: str, *, cpu: str = "100m", **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def find(cache: WatchCache, namespace: str, name: str) -> Pod | None:
+    found = (item for item in cache.snapshot().pods if (item.metadata.namespace, item.metadata.name) == (namespace, name))
+    return next(found, None)
+
+
+def wait_for(cache: WatchCache, namespace: str, name: str, condition: Callable[[Pod], bool] = lambda _pod: True) -> Pod:
+    def fits() -> bool:
+        found = find(cache, namespace, name)
+        return found is not None and condition(found)
+
+    wait_until(fits, what=f"pod {name} in the cache")
+    found = find(cache, namespace, name)
+    assert found is not None
+    return found
+
+
+def assert_as_read(cache: WatchCache, api: KubeApi) -> None:
+    """The cache shows what a fresh read shows, once it is quiet."""
+
+    def same() -> bool:
+        shown, read = cache.snapshot(), read_snapshot(api, kinds=())
+        return all(
+            (
+                {item.metadata.uid: item for item in shown.pods} == {item.metadata.uid: item for item in read.pods},
+                shown.nodes == read.nodes,
+                shown.namespaces == read.namespaces,
+                shown.budgets_by_namespace == read.budgets_by_namespace,
+                _names(shown.pods_by_node) == _names(read.pods_by_node),
+                _names(shown.pods_by_owner) == _names(read.pods_by_owner),
+                shown.skipped == read.skipped == (),
+            )
+        )
+
+    wait_until(same, what="the cache to be as a fresh read")
+
+
+def _names(groups: dict[str, list[Pod]]) -> dict[str, list[str]]:
+    return {name: sorted(item.metadata.name for item in group) for name, group in groups.items()}
+
+
+def test_it_shows_what_a_read_shows_while_pods_come_move_and_go(cluster: Cluster, api: KubeApi, cache: WatchCache, namespace: str) -> None:
+    assert_as_read(cache, api)
+    web = deployment(namespace, "web", 8)
+    cluster.apply([web, budget(namespace, "web", "web", minAvailable=1)])
+    wait_rolled_out(cluster, web)
+    assert_as_read(cache, api)
+    cluster.kubectl("rollout", "restart", "deployment/web", "-n", namespace)
+    wait_rolled_out(cluster, web)
+    assert_as_read(cache, api)
+    cluster.kubectl("delete", "deployment/web", "pdb/web", "-n", namespace)
+    wait_until(lambda: not [item for item in cache.snapshot().pods if item.metadata.namespace == namespace], what="no pod is left")
+    assert_as_read(cache, api)
+    assert cache.synced and cache.errors == {}
+
+
+def test_what_has_not_changed_is_the_same_object(cluster: Cluster, cache: WatchCache, namespace: str) -> None:
+    cluster.apply([pod(namespace, "one", nodeName="worker-1"), pod(namespace, "two", nodeName="worker-2")])
+    for name in ("one", "two"):
+        wait_for(cache, namespace, name, lambda found: found.ready)
+    before = cache.snapshot()
+    cluster.apply(pod(namespace, "three", nodeName="worker-1"))
+    wait_for(cache, namespace, "three")
+    after = cache.snapshot()
+    assert after.pods_by_node["worker-2"] is before.pods_by_node["worker-2"]
+    assert after.pods_by_node["worker-1"] is not before.pods_by_node["worker-1"]
+    assert "three" not in _names(before.pods_by_node)["worker-1"], "a snapshot does not change"
+    assert after.nodes is before.nodes and after.storage is before.storage
+
+
+def test_waiting_ends_with_a_change_and_not_with_a_heartbeat(cluster: Cluster, cache: WatchCache, namespace: str) -> None:
+    cluster.apply(pod(namespace, "calm", nodeName="worker-3"))
+    wait_for(cache, namespace, "calm", lambda found: found.ready)
+    time.sleep(0.5)
+    version = cache.version
+    (condition, *others) = cluster.get("/api/v1/nodes/worker-1")["status"]["conditions"]
+    beat = {"status": {"conditions": [{**condition, "lastHeartbeatTime": "2026-01-01T00:00:00Z"}, *others]}}
+    written = cluster.api.merge_patch("/api/v1/nodes/worker-1/status", beat)["metadata"]["resourceVersion"]
+    assert cache.wait_for_change(version, 1.0) == version
+    assert cache.snapshot().nodes["worker-1"].metadata.resource_version == written, "though it was seen"
+
+    threading.Timer(0.3, lambda: cluster.apply(pod(namespace, "new", nodeName="worker-3"))).start()
+    started = time.monotonic()
+    assert cache.wait_for_change(version, 20.0) > version
+    assert time.monotonic() - started < 10
+
+
+def test_since_when_a_pod_is_unschedulable(cluster: Cluster, cache: WatchCache, namespace: str) -> None:
+    cluster.apply(pod(namespace, "huge", cpu="100"))
+    found = wait_for(cache, namespace, "huge", lambda found: bool(found.status.conditions))
+    status = cluster.get(f"/api/v1/namespaces/{namespace}/pods/huge")["status"]
+    assert cache.unschedulable_since(found.metadata.uid) == parse_time(status["conditions"][0]["lastTransitionTime"])
+
+    late = WatchCache(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(cluster.kubeconfig))))
+    late.start()
+    assert late.unschedulable_since(found.metadata.uid) == cache.unschedulable_since(found.metadata.uid), "from the first list as well"
+    late.stop()
+
+    cluster.kubectl("delete", "pod", "huge", "-n", namespace)
+    wait_until(lambda: find(cache, namespace, "huge") is None)
+    assert cache.unschedulable_since(found.metadata.uid) is None
+
+
+def test_an_evicted_pod_leaves_at_once(cluster: Cluster, api: KubeApi, cache: WatchCache, namespace: str) -> None:
+    cluster.apply(pod(namespace, "leaver", nodeName="worker-4", terminationGracePeriodSeconds=30))
+    found = wait_for(cache, namespace, "leaver", lambda found: found.ready)
+    with cache._changed:  # nothing gets through in between
+        api.evict(namespace, "leaver", uid=found.metadata.uid, grace_period_s=3)
+        cache.assume_leaving(found.metadata.uid)
+        shown = find(cache, namespace, "leaver")
+    assert shown is not None and shown.terminating and shown.metadata.deletion_grace_period_seconds is None
+    seen = wait_for(cache, namespace, "leaver", lambda found: found.metadata.deletion_grace_period_seconds is not None)
+    assert seen.metadata.deletion_grace_period_seconds == 3 and seen.terminating
+    wait_until(lambda: find(cache, namespace, "leaver") is None, timeout_s=15)
+
+
+def granted(cluster: Cluster, *, verbs: list[str], without: tuple[str, ...] = ()) -> tuple[str, KubeApi]:
+    """A service account that may read what is followed but for ``without``, and the name of its role."""
+    name = f"follower-{next(_NUMBERS)}"
+    kubeconfig = cluster.service_account(name, cluster_role=None)
+    plurals = [resource.plural for resource in FOLLOWED if resource.plural not in without]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": [{"apiGroups": ["*"], "resources": plurals, "verbs": verbs}],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+    }
+    cluster.apply([role, binding])
+    api = KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig)), retry_for_s=2)
+    wait_until(lambda: _may(api, resources.STORAGE_CLASSES), what="the role in force")
+    return name, api
+
+
+def _may(api: KubeApi, resource: resources.Resource) -> bool:
+    try:
+        api.list_all(resource)
+    except ForbiddenError:
+        return False
+    return True
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("follow ")]
+
+
+def test_what_may_not_be_read_is_named_and_asked_for_again(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "FORBIDDEN_PAUSE_S", 0.5)
+    hidden = ("poddisruptionbudgets", "csinodes", "deviceclasses", "persistentvolumeclaims", "jobs")
+    role, api = granted(cluster, verbs=["list", "watch"], without=hidden)
+    cluster.apply(budget(namespace, "hidden", "hidden", minAvailable=1))
+    cache = WatchCache(api)
+    cache.start()
+    snapshot = cache.snapshot()
+    assert {entry.resource for entry in snapshot.skipped} == set(hidden)
+    assert all("Grant the verb 'list'" in entry.reason and entry.namespace == "" for entry in snapshot.skipped)
+    assert snapshot.storage is not None and {"csinodes", "persistentvolumeclaims"} <= snapshot.storage.unreadable
+    assert snapshot.storage.claim_namespaces == frozenset() and snapshot.device_classes is None
+    assert cache.synced and namespace not in snapshot.budgets_by_namespace
+
+    cluster.kubectl("create", "clusterrolebinding", f"{role}-all", "--clusterrole=cluster-admin", f"--serviceaccount=default:{role}")
+    wait_until(lambda: cache.snapshot().skipped == (), what="nothing to be skipped")
+    assert namespace in cache.snapshot().budgets_by_namespace and cache.snapshot().device_classes == ()
+    cache.stop()
+
+
+@pytest.mark.parametrize("plural", ["nodes", "pods"])
+def test_without_nodes_or_pods_nothing_starts(cluster: Cluster, plural: str) -> None:
+    _role, api = granted(cluster, verbs=["list", "watch"], without=(plural,))
+    before = threads()
+    with pytest.raises(ForbiddenError, match=f"Grant the verb 'list' on {plural}"):
+        WatchCache(api).start()
+    assert threads() == before
+
+
+def test_pods_that_may_not_be_read_any_more_show(cluster: Cluster) -> None:
+    role, api = granted(cluster, verbs=["list"])
+    cache = WatchCache(api)
+    cache.start()
+    cluster.kubectl("delete", "clusterrolebinding", role)
+
+    def refused() -> bool:
+        try:
+            cache.snapshot()
+        except ForbiddenError:
+            return True
+        return False
+
+    wait_until(refused, timeout_s=40, what="the error")
+    with pytest.raises(ForbiddenError):
+        cache.wait_for_change(-1, 1)
+    assert not cache.synced and set(cache.errors) & {"nodes", "pods"}
+    cache.stop()
+
+
+def test_what_may_be_listed_but_not_watched_is_listed_again(cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "POLL_S", 0.2)
+    _role, api = granted(cluster, verbs=["list"])
+    cache = WatchCache(api)
+    cache.start()
+    cluster.apply(pod(namespace, "polled", nodeName="worker-5"))
+    wait_for(cache, namespace, "polled")
+    assert cache.synced
+    cache.stop()
+
+
+def test_an_api_server_that_cannot_be_reached_ends_the_start_in_time(cluster: Cluster, api: KubeApi) -> None:
+    before = threads()
+    cluster.pause("kube-apiserver")
+    try:
+        started = time.monotonic()
+        with pytest.raises(UnreachableError):
+            WatchCache(api).start(timeout_s=2)
+        assert time.monotonic() - started < 10
+    finally:
+        cluster.resume("kube-apiserver")
+    wait_until(lambda: len(threads()) <= len(before), timeout_s=60, what="the threads to end")
+
+
+def test_a_thread_that_dies_shows(api: KubeApi, cluster: Cluster, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = WatchCache(api)
+    cache.start()
+
+    def fail(data: bytes) -> Any:
+        raise RuntimeError("an error in this program")
+
+    monkeypatch.setattr(cache._pods, "prepare", fail)
+    cluster.apply(pod(namespace, "fatal", nodeName="worker-6"))
+    with pytest.raises(KubeError, match="pods are not followed any more: RuntimeError: an error in this program"):
+        cache.wait_for_change(cache.version, 10)
+    with pytest.raises(KubeError, match="an error in this program"):
+        cache.snapshot()
+    assert not cache.synced and "pods" in cache.errors
+    cache.stop()
+
+
+def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(cluster: Cluster, api: KubeApi, cache: WatchCache, namespace: str) -> None:
+    cluster.apply([pod(namespace, f"ghost-{number}", nodeName="worker-6") for number in range(3)])
+    ghosts = [wait_for(cache, namespace, f"ghost-{number}", lambda found: found.ready) for number in range(3)]
+    version = cache.version
+    cluster.kill("kube-apiserver")
+    try:
+        wait_until(lambda: not cache.synced, timeout_s=10, what="the lost connection to show")
+        assert set(cache.errors) >= {"nodes", "pods"} and cache.version > version
+        assert {item.metadata.uid for item in ghosts} <= {item.metadata.uid for item in cache.snapshot().pods}, "the old state stays"
+        assert cache.age_s > 0
+        # Behind its back, so that no watch event will ever tell of it; the versions that the watches know are gone as well.
+        cluster.bulk_unload("Pod", namespace)
+        cluster.compact()
+    finally:
+        cluster.start("kube-apiserver")
+    wait_until(lambda: cache.synced, timeout_s=30, what="the cache to be back")
+    wait_until(lambda: find(cache, namespace, "ghost-0") is None, timeout_s=30, what="the ghosts to go")
+    cluster.apply(pod(namespace, "alive", nodeName="worker-6"))
+    wait_for(cache, namespace, "alive")
+    assert_as_read(cache, api)
+
+
+def test_stopping_ends_every_thread_and_watch(api: KubeApi) -> None:
+    before = threads()
+    cache = WatchCache(api)
+    cache.start()
+    assert len(threads()) == len(before) + len(FOLLOWED)
+    started = time.monotonic()
+    cache.stop()
+    assert threads() == before and time.monotonic() - started < 2
+    assert cache.snapshot().nodes

@@ -1,0 +1,35 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A cluster whose scheduler does not preempt, and a scene on it for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab.cluster import Cluster
+from lab.pytest_fixtures import ClusterFactory
+from tests.integration.rescue.rescues import Rescues
+from tests.integration.rescue.scene import Scene, priority_classes
+
+
+@pytest.fixture(scope="module")
+def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
+    """Without DefaultPreemption: every eviction is this program's, so that budgets are looked at over all requests."""
+    made = fresh_module_cluster("single-worker", flavour="budget_safe")
+    made.apply(priority_classes())
+    return made
+
+
+@pytest.fixture
+def scene(cluster: Cluster) -> Iterator[Scene]:
+    made = Scene(cluster)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def rescues(cluster: Cluster) -> Rescues:
+    """k8s_critical_rescue as the cluster's administrator."""
+    return Rescues(cluster)

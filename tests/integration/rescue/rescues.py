@@ -1,0 +1,59 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rescues as k8s_critical_rescue makes them: within this process where that is enough, and as a module of its own."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest, rescue_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.run import run_rescue
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+
+from lab.cluster import Cluster
+from tests.integration.modules.module_process import result_of as result_of_process
+from tests.integration.modules.module_process import start_module
+
+Json = dict[str, Any]
+
+MODULE = "k8s_critical_rescue"
+QUICK = {"settle_time": 0, "scheduled_timeout": 30}
+"""Nobody preempts here, so that nobody has to be waited for."""
+
+
+@dataclass(frozen=True)
+class Rescues:
+    """Rescues on one cluster."""
+
+    cluster: Cluster
+
+    def run(self, *, name: str = "", label_selector: str = "", state: str = "rescued", check_mode: bool = False, **options: Any) -> Json:
+        """One run in this process; the module's result."""
+        api = KubeApi(client.connect(kubeconfig=str(self.cluster.kubeconfig), user_agent=f"onprem.kube_scheduling/{MODULE}"))
+        request = RescueRequest(
+            rescue_options({**QUICK, **options}), name=name, label_selector=label_selector, state=state, dry_run=check_mode
+        )
+        outcome = run_rescue(api, request)
+        return result_of(outcome.cases, outcome.released, named=bool(name))
+
+    def one(self, name: str, **options: Any) -> Json:
+        """What came of one pod."""
+        (row,) = self.run(name=name, **options)["pods"]
+        found: Json = row
+        return found
+
+    def start(self, *, check_mode: bool = False, **params: Any) -> subprocess.Popen[str]:
+        """The module as a process of its own."""
+        return start_module(MODULE, {"kubeconfig": str(self.cluster.kubeconfig), **QUICK, **params}, check_mode=check_mode)
+
+    def result(self, process: subprocess.Popen[str]) -> Json:
+        return result_of_process(process)
+
+
+def victims(row: Json) -> set[str]:
+    """The apps whose pods were evicted, or would be."""
+    return {victim["name"].rpartition("-")[0] for victim in row["victims"]}

@@ -1,0 +1,267 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rescues during which the world changes, or the program dies: the end is the same, nothing is done twice, nothing stays held."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lab.cluster import Cluster
+from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
+from tests.integration.rescue.rescues import Json, Rescues, victims
+from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.workloads import wait_until
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-rescue"
+ATTEMPTS = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
+
+
+def in_background(work: Callable[[], Json]) -> Future[Json]:
+    """Its result, or its error, is there when it has ended."""
+    pool = ThreadPoolExecutor(max_workers=1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future
+
+
+def is_real_eviction(review: Review) -> bool:
+    return is_eviction(review) and not review.get("dryRun")
+
+
+def forget_lease(cluster: Cluster) -> None:
+    """As if its time had run out: tests of the Lease wait for that."""
+    cluster.api.request("DELETE", LEASE)
+
+
+def attempts(cluster: Cluster) -> dict[str, str]:
+    found = cluster.api.find(ATTEMPTS)
+    return {} if found is None else found.get("data") or {}
+
+
+class Killed:
+    """A module that is killed when it asks for its n-th eviction, which is then turned down."""
+
+    def __init__(self, scene: Scene, rescues: Rescues, pod: str) -> None:
+        self._scene, self._rescues, self._pod = scene, rescues, pod
+        self._process: subprocess.Popen[str] | None = None
+        self._asked = 0
+        self._dead = threading.Event()
+
+    def at_eviction(self, number: int) -> None:
+        def decide(review: Review) -> str | None:
+            if not is_real_eviction(review):
+                return None
+            self._asked += 1
+            if self._asked < number:
+                return None
+            self.kill()
+            return "nobody is there to hear of it"
+
+        with admission_webhook(self._scene.cluster, f"kill-{self._scene.id}", self._scene.namespace, decide):
+            self.start()
+            assert self._dead.wait(60), "it has asked for no eviction"
+
+    def start(self) -> None:
+        self._process = self._rescues.start(name=self._pod)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+        self._dead.set()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_killed_between_hold_and_evictions(scene: Scene, rescues: Rescues, number: int) -> None:
+    """After the hold, and after the first of two evictions; the next run waits for the Lease to run out once."""
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="300m", replicas=3)
+    pod = scene.critical("dns", cpu="600m")
+    Killed(scene, rescues, pod).at_eviction(number)
+    assert scene.held() == [node] and len(scene.evictions()) == number - 1
+    if number == 2:
+        forget_lease(scene.cluster)
+    row = rescues.one(pod)
+    assert row["status"] == "rescued"
+    assert len(scene.evictions()) == 2 and scene.held() == []
+    assert pod not in str(attempts(scene.cluster))
+
+
+def test_killed_while_it_waits(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m", grace=6)
+    pod = scene.critical("dns")
+    killed = Killed(scene, rescues, pod)
+    killed.start()
+    wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
+    killed.kill()
+    assert scene.held() == [node]
+    forget_lease(scene.cluster)
+    row = rescues.one(pod)
+    assert row["status"] == "rescued" and len(scene.evictions()) == 1 and scene.held() == []
+
+
+def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_taken_off(scene: Scene, rescues: Rescues) -> None:
+    """Also on a node that was cordoned meanwhile, and on one that has gone down."""
+    nodes = scene.nodes(2)
+    scene.occupant("one", nodes[0], cpu="800m", grace=5)
+    scene.occupant("two", nodes[1], cpu="800m", grace=5)
+    pods = [scene.critical(f"dns{number}", node=name) for number, name in enumerate(nodes)]
+    process = rescues.start(label_selector=f"scene={scene.id}")
+    wait_until(lambda: len(scene.evictions()) == 2, what="the evictions")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert sorted(scene.held()) == nodes
+    scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pods[1]}", {"gracePeriodSeconds": 0})
+    scene.cluster.cordon(nodes[1])
+    wait_until(lambda: scene.bound_to(pods[0]) == nodes[0], what="the bound pod")
+    forget_lease(scene.cluster)
+    result = rescues.run(label_selector=f"scene={scene.id}")
+    assert sorted(entry["node"] for entry in result["released"]) == nodes and result["changed"] and scene.held() == []
+    assert scene.node(nodes[1])["spec"]["unschedulable"] is True
+
+
+def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m", grace=8)
+    pod = scene.critical("dns")
+    killed = Killed(scene, rescues, pod)
+    killed.start()
+    wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
+    killed.kill()
+    forget_lease(scene.cluster)
+    plan = rescues.run(state="released", check_mode=True)
+    assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
+    assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == []
+    assert rescues.run(state="released") == {"changed": False, "failed": False, "pods": [], "released": []}
+
+
+def test_the_pod_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m", grace=10)
+    pod = scene.critical("dns")
+    running = in_background(lambda: rescues.run(name=pod))
+    wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [node], what="the eviction")
+    scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pod}", {"gracePeriodSeconds": 0})
+    wait_until(lambda: scene.held() == [], timeout_s=5, what="the release")
+    result = running.result(10)
+    (row,) = result["pods"]
+    assert row["reason"].startswith("pod_gone") and victims(row) == {"web"} and not result["failed"]
+
+
+def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    first, second = scene.nodes(2)
+    scene.occupant("low", first, cpu="800m", priority="scene-low", grace=6)
+    scene.occupant("high", second, cpu="800m", priority="scene-high")
+    pod = scene.critical("dns")
+    running = in_background(lambda: rescues.run(name=pod))
+    wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [first], what="the eviction")
+    scene.cluster.cordon(first)
+    (row,) = running.result(40)["pods"]
+    assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []
+
+
+def test_a_budget_appears_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    """The second of two evictions is turned down by the server until the time for that is over; then another node is cleared."""
+    first, second = scene.nodes(2, cpu="1")
+    scene.occupant("low", first, cpu="300m", replicas=3, priority="scene-low", grace=1)
+    scene.occupant("high", second, cpu="800m", priority="scene-high")
+    pod = scene.critical("dns", cpu="600m")
+    seen = threading.Event()
+
+    def decide(review: Review) -> str | None:
+        if is_real_eviction(review) and not seen.is_set():
+            seen.set()
+            # Not worked out yet when the next eviction is asked for: a program that only reads budgets sees none.
+            scene.budget_unchecked("low", "low", min_available=2)
+        return None
+
+    with admission_webhook(scene.cluster, f"budget-{scene.id}", scene.namespace, decide):
+        row = rescues.one(pod, evict_timeout=3, scheduled_timeout=60)
+    assert (row["status"], row["node"]) == ("rescued", second), row
+    assert sum(name.startswith("low") for name in scene.evictions()) == 1 and scene.held() == []
+
+
+def test_the_api_server_is_restarted_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="400m", replicas=2, grace=6)
+    pod = scene.critical("dns", cpu="900m")
+    running = in_background(lambda: rescues.run(name=pod, scheduled_timeout=90))
+    wait_until(lambda: len(scene.evictions()) >= 1, what="an eviction")
+    scene.cluster.kill("kube-apiserver")
+    scene.cluster.start("kube-apiserver")
+    (row,) = running.result(100)["pods"]
+    assert row["status"] == "rescued", row
+    assert len(scene.evictions()) == 2 and scene.held() == []
+
+
+def test_no_scheduler_no_evictions(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m")
+    pod = scene.critical("dns")
+    scene.cluster.kill("kube-scheduler")
+    try:
+        wait_until(lambda: "scheduler_down" in rescues.one(pod, check_mode=True)["reason"], timeout_s=60, what="the stale Lease")
+        time.sleep(2)  # clocks tell whole seconds
+        row = rescues.one(pod)
+        assert row["status"] == "impossible" and "kube-scheduler" in row["reason"] and scene.evictions() == [], row
+    finally:
+        scene.cluster.start("kube-scheduler")
+    wait_until(lambda: rescues.one(pod)["status"] == "rescued", timeout_s=60, what="the rescue")
+
+
+def test_attempts_are_counted_and_end(scene: Scene, rescues: Rescues) -> None:
+    """A pod that is never bound although there is room: its owner gets no more than it may, and people are told."""
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m")
+    pod = scene.critical("dns")
+    uid = scene.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{pod}")["metadata"]["uid"]
+    scene.cluster.pause("kube-scheduler")
+    try:
+        result = rescues.run(name=pod, scheduled_timeout=3)
+        (row,) = result["pods"]
+        assert result["failed"] and row["reason"].startswith("not_bound") and victims(row) == {"web"} and scene.held() == []
+        assert '"attempts":1' in attempts(scene.cluster)[uid]
+        scene.occupant("again", node, cpu="800m", wait=False, nodeName=node)
+        wait_until(lambda: any(p["spec"].get("nodeName") for p in scene.pods("again")), what="the room being taken")
+        row = rescues.one(pod, scheduled_timeout=1)
+        assert row["reason"].startswith("backoff") and len(scene.evictions()) == 1
+        row = rescues.one(pod, max_attempts=1)
+        assert row["status"] == "impossible" and row["reason"].startswith("attempts_used_up") and len(scene.evictions()) == 1
+        events = scene.cluster.get(f"/api/v1/namespaces/{SYSTEM}/events?fieldSelector=involvedObject.uid%3D{uid}")["items"]
+        assert {"RescueStarted", "RescueFailed", "RescueAttemptsUsedUp"} <= {event["reason"] for event in events}
+    finally:
+        scene.cluster.resume("kube-scheduler")
+
+
+def test_who_is_told_what(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m")
+    pod = scene.critical("dns")
+    assert rescues.one(pod)["status"] == "rescued"
+
+    def reasons(path: str, name: str) -> set[str]:
+        items: list[dict[str, Any]] = scene.cluster.get(path)["items"]
+        return {item["reason"] for item in items if item["involvedObject"]["name"].startswith(name)}
+
+    assert {"RescueStarted", "Rescued"} <= reasons(f"/api/v1/namespaces/{SYSTEM}/events", pod)
+    assert "EvictedForCriticalPod" in reasons(f"/api/v1/namespaces/{scene.namespace}/events", "web")
+    assert {"RescueHold", "RescueHoldReleased"} <= reasons("/api/v1/namespaces/default/events", node)
+
+
+def test_two_runs_at_once_evict_as_one(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="300m", replicas=3, grace=2)
+    pod = scene.critical("dns", cpu="600m")
+    runs = [in_background(lambda: rescues.run(name=pod)) for _ in range(2)]
+    rows = [run.result(60)["pods"][0] for run in runs]
+    assert [row["status"] for row in rows] == ["rescued"] * 2
+    assert len(scene.evictions()) == 2 and sorted(len(row["victims"]) for row in rows) == [0, 2] and scene.held() == []

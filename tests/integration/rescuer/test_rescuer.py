@@ -1,0 +1,180 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rescuer on full nodes: one copy leads, and whatever ends it, the node is given back and the pod gets its room."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from lab.cluster import Cluster
+from tests.integration.requests_seen import requests_seen
+from tests.integration.rescue.rescues import Rescues
+from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.rescuer.conftest import Start
+from tests.integration.rescuer.daemons import AGENT, Daemon
+from tests.integration.workloads import wait_until
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-rescue"
+CHANGES = ("create", "patch", "update", "delete", "deletecollection")
+
+
+def full_node(scene: Scene, *, grace: int = 1) -> str:
+    """A node that has room for a critical pod of 500m only if its one pod leaves."""
+    (node,) = scene.nodes(cpu="1")
+    scene.occupant("web", node, cpu="900m", grace=grace)
+    return node
+
+
+def wait_bound(scene: Scene, pod: str, node: str, daemon: Daemon, *, timeout_s: float = 30) -> None:
+    wait_until(lambda: scene.bound_to(pod) == node, timeout_s=timeout_s, what=f"{pod} on {node}; {daemon.log.read_text()}")
+
+
+def wait_free(scene: Scene) -> None:
+    wait_until(lambda: scene.held() == [], what="a free node")
+
+
+def leader_and_follower(start: Start, *flags: str) -> tuple[Daemon, Daemon]:
+    first = start(*flags)
+    wait_until(lambda: first.leads, what="a leader")
+    return first, start(*flags)
+
+
+def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start) -> None:
+    daemon = daemons()
+    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    node = full_node(scene)
+    pod = scene.critical("dns")
+    wait_bound(scene, pod, node, daemon)
+    wait_free(scene)
+    wait_until(lambda: daemon.metric("rescues_total", result="rescued") == 1, what=f"the count; {daemon.log.read_text()}")
+    assert len(scene.evictions()) == daemon.metric("evictions_total") == 1
+    assert daemon.metric("rescues_total", result="failed") == 0
+    assert daemon.metric("unschedulable_to_bound_seconds_count") == 1
+    assert 0 < daemon.metric("unschedulable_to_bound_seconds_sum") < 20
+    assert daemon.metric("planning_seconds_count") >= 1
+    wait_until(lambda: daemon.metric("pending_critical_pods") == daemon.metric("holds") == 0, what="nothing pending")
+    (eviction,) = daemon.said("pod evicted")
+    assert (eviction["critical_pod"], eviction["node"]) == (f"{SYSTEM}/{pod}", node)
+    (end,) = daemon.said("pod no longer waits", pod=f"{SYSTEM}/{pod}")
+    assert end["status"] == "rescued" and end["evicted"] == [eviction["pod"]]
+    assert len(daemon.said("node held")) == len(daemon.said("node given back", node=node)) == 1
+
+
+def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -> None:
+    daemon = daemons()
+    scene.nodes(cpu="1")
+    pod = scene.critical("dns", cpu="2")
+    wait_until(lambda: daemon.metric("pending_critical_pods", status="impossible") == 1, timeout_s=40, what="an impossible pod")
+    (line,) = daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="impossible")
+    assert line["reason"] == "no_node" and "Insufficient cpu" in line["text"]
+    assert daemon.metric("pending_critical_pods") == 1 and scene.evictions() == []
+
+
+def test_the_module_beside_it_reports_what_it_does(scene: Scene, daemons: Start, rescues: Rescues) -> None:
+    daemon = daemons()
+    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    node = full_node(scene)
+    row = rescues.one(scene.critical("dns", wait=False))
+    assert (row["status"], row["node"]) == ("rescued", node)
+    assert len(scene.evictions()) == daemon.metric("evictions_total") == 1
+    wait_free(scene)
+
+
+def test_promtool_has_nothing_to_say(daemons: Start) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not on PATH")
+    text = daemons().ask("/metrics")[1]
+    checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_other_copy_takes_over_from_one_that_is_killed(scene: Scene, daemons: Start) -> None:
+    leader, follower = leader_and_follower(daemons)
+    assert not follower.leads and follower.said("following", leader=leader.said("leading")[0]["identity"])
+    leader.kill()
+    node = full_node(scene)
+    pod = scene.critical("dns")
+    wait_bound(scene, pod, node, follower, timeout_s=40)
+    assert follower.leads and len(scene.evictions()) == 1
+    wait_free(scene)
+
+
+def test_a_copy_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene: Scene, daemons: Start) -> None:
+    leader, follower = leader_and_follower(daemons, "--grace-period=30s")
+    node = full_node(scene, grace=25)
+    pod = scene.critical("dns")
+    wait_until(lambda: leader.said("pod evicted"), what="an eviction")
+    leader.kill()
+    wait_until(lambda: follower.leads, timeout_s=24, what="the next leader")
+    assert scene.held() == [node] and scene.bound_to(pod) == ""
+    assert follower.metric("pending_critical_pods", status="clearing") == follower.metric("holds") == 1
+    wait_bound(scene, pod, node, follower)
+    wait_free(scene)
+    assert len(scene.evictions()) == 1
+    wait_until(lambda: follower.metric("rescues_total", result="rescued") == 1, what=f"the count; {follower.log.read_text()}")
+    assert follower.metric("evictions_total") == 0
+
+
+def test_a_stop_finishes_what_is_under_way(scene: Scene, cluster: Cluster, daemons: Start) -> None:
+    daemon = daemons("--stop-timeout=20s")
+    node = full_node(scene, grace=4)
+    pod = scene.critical("dns")
+    wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what="an eviction")
+    assert daemon.stop() == 0
+    assert scene.bound_to(pod) == node and scene.held() == []
+    assert not cluster.get(LEASE)["spec"].get("holderIdentity")
+    assert daemon.said("stopping", at_work=True) and daemon.said("stopped")
+
+
+def test_a_stop_gives_the_node_back_in_time_and_the_other_copy_leads_at_once(scene: Scene, daemons: Start) -> None:
+    leader, follower = leader_and_follower(daemons, "--stop-timeout=1s")
+    node = full_node(scene, grace=8)
+    pod = scene.critical("dns")
+    wait_until(lambda: leader.said("pod evicted"), what="an eviction")
+    began_s = time.monotonic()
+    leader.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: leader.said("node given back"), what="the node")
+    assert leader.process.wait(10) == 0 and time.monotonic() - began_s < 6
+    wait_until(lambda: follower.leads, timeout_s=5, what="the next leader")
+    wait_bound(scene, pod, node, follower)
+    wait_free(scene)
+    assert len(scene.evictions()) == 1
+
+
+def test_the_api_server_is_restarted_in_mid_rescue(scene: Scene, cluster: Cluster, daemons: Start) -> None:
+    daemon = daemons()
+    node = full_node(scene, grace=6)
+    pod = scene.critical("dns")
+    wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what="an eviction")
+    cluster.kill("kube-apiserver")
+    wait_until(lambda: not daemon.ready, what="no readiness")
+    assert daemon.ask("/healthz")[0] == 200
+    cluster.start("kube-apiserver")
+    daemon.wait_ready(60)
+    wait_bound(scene, pod, node, daemon, timeout_s=60)
+    wait_until(lambda: scene.held() == [], timeout_s=30, what="a free node")
+    assert len(scene.evictions()) == 1 and daemon.metric("troubles_total") > 0
+    assert daemon.stop() == 0
+
+
+def test_a_dry_run_changes_nothing(scene: Scene, cluster: Cluster, daemons: Start) -> None:
+    node = full_node(scene)
+    pod = scene.critical("dns")
+    daemon = daemons("--dry-run", "--housekeeping-interval=1s")
+    wait_until(lambda: daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="planned"), what="a plan")
+    (line,) = daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="planned")
+    assert line["node"] == node and [victim.partition("/")[2].rpartition("-")[0] for victim in line["victims"]] == ["web"]
+    # The plan is made anew, and as it is the same one nothing more is said.
+    wait_until(lambda: len(scene.evictions(dry_run=True)) >= 2, what="a second look")
+    assert daemon.metric("pending_critical_pods", status="planned") == 1
+    assert len(daemon.said("pod judged", status="planned")) == 1
+    assert daemon.stop() == 0
+    asked = [event for event in requests_seen(cluster, scene.mark, user_agent=AGENT) if event.verb in CHANGES]
+    assert asked and [event.path for event in asked if "dryRun=All" not in event.path] == []
+    assert scene.bound_to(pod) == "" and scene.held() == []

@@ -1,0 +1,110 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What keeps the rescuer from starting, and what it says and returns then."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lab.cluster import Cluster
+from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.rescuer.conftest import Start
+from tests.integration.rescuer.daemons import start
+from tests.integration.rescuer.test_rescuer import full_node, wait_bound, wait_free
+from tests.integration.workloads import wait_until
+from tools.paths import ROOT
+
+BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+NAME = "kube-scheduling-rescuer"
+
+
+def documented(document: str) -> list[dict[str, object]]:
+    """The Kubernetes objects in the YAML of a document."""
+    text = (ROOT / "docs" / document).read_text()
+    objects = (item for block in BLOCK.findall(text) for item in yaml.safe_load_all(block))
+    return [item for item in objects if isinstance(item, dict) and "metadata" in item]
+
+
+def ended(log: Path, *flags: str, **environment: str) -> tuple[int, str]:
+    """Exit code and output of a rescuer that ends by itself."""
+    process = start(log, *flags, **environment)
+    try:
+        return process.wait(60), log.read_text()
+    finally:
+        process.kill()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--grace-perod=1"], "--grace-perod is no flag; the nearest is --grace-period"),
+        (["--kubeconfig=/nowhere/config"], "/nowhere/config"),
+        (["--config=/nowhere/rescuer.yml"], "/nowhere/rescuer.yml cannot be read"),
+    ],
+)
+def test_a_wrong_setting_is_2(tmp_path: Path, flags: list[str], words: str) -> None:
+    code, output = ended(tmp_path / "log", "--listen-address=", *flags)
+    assert code == 2 and words in output and "Traceback" not in output
+
+
+def test_an_address_that_is_taken_is_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, output = ended(tmp_path / "log", f"--listen-address=127.0.0.1:{taken.getsockname()[1]}")
+    assert code == 2 and "in use" in output
+
+
+def test_an_api_server_that_is_not_there_is_3(cluster: Cluster, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    text = re.sub(r"server: \S+", f"server: https://127.0.0.1:{port}", cluster.kubeconfig.read_text())
+    (tmp_path / "config").write_text(text)
+    code, output = ended(tmp_path / "log", "--listen-address=", f"--kubeconfig={tmp_path / 'config'}")
+    assert code == 3 and "no answer from the Kubernetes API server" in output and "Traceback" not in output
+
+
+def test_missing_roles_are_3(cluster: Cluster, tmp_path: Path) -> None:
+    kubeconfig = cluster.service_account("nobody", cluster_role=None)
+    code, output = ended(tmp_path / "log", "--listen-address=", f"--kubeconfig={kubeconfig}")
+    assert code == 3 and "Grant the verb 'list' on nodes" in output and "Traceback" not in output
+
+
+def test_the_documented_deployment_is_valid(cluster: Cluster) -> None:
+    objects = documented("rescuer.md")
+    (deployment,) = [item for item in objects if item["kind"] == "Deployment"]
+    cluster.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", input=yaml.safe_dump(deployment))
+
+
+def test_the_documented_roles_are_enough_and_it_survives_their_loss(scene: Scene, cluster: Cluster, daemons: Start) -> None:
+    permissions = [item for item in documented("rescue.md") if str(item["kind"]).endswith("Role")]
+    bindings = [item for item in documented("rescuer.md") if item["kind"] != "Deployment"]
+    cluster.apply([*permissions, *bindings])
+    daemon = daemons(kubeconfig=cluster.service_account(NAME, namespace=SYSTEM, cluster_role=None))
+    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    node = full_node(scene)
+    wait_bound(scene, scene.critical("dns"), node, daemon)
+    wait_free(scene)
+    wait_until(lambda: daemon.said("pod no longer waits"), what="the end")
+    assert [line for line in daemon.lines if line["level"] != "info"] == []
+    cluster.kubectl("delete", "rolebinding", NAME, "-n", SYSTEM)
+    wait_until(lambda: not daemon.leads, what="a lost Lease")
+    status, text = daemon.ask("/readyz")
+    assert status == 503 and "leases" in text and daemon.ask("/healthz")[0] == 200
+    cluster.apply(bindings)
+    wait_until(lambda: daemon.leads and daemon.ready, what="the Lease again")
+
+
+def test_an_api_server_that_gives_no_answer_does_not_keep_it_from_ending(cluster: Cluster, daemons: Start) -> None:
+    daemon = daemons()
+    cluster.pause("kube-apiserver")
+    try:
+        daemon.process.send_signal(signal.SIGTERM)
+        assert daemon.process.wait(30) == 0
+    finally:
+        cluster.resume("kube-apiserver")
+    cluster.wait_ready()

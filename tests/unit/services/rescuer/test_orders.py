@@ -1,0 +1,49 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Signals and threads that have died reach the loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import Orders, ThreadDiedError
+
+
+@pytest.fixture
+def orders() -> Iterator[Orders]:
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    hook = threading.excepthook
+    made = Orders()
+    made.install()
+    yield made
+    threading.excepthook = hook
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_asks_for_the_end_and_a_second_one_for_haste(orders: Orders, number: signal.Signals) -> None:
+    assert not orders.stopping
+    os.kill(os.getpid(), number)
+    assert (orders.stopping, orders.in_haste) == (True, False)
+    os.kill(os.getpid(), number)
+    assert orders.in_haste
+
+
+def test_a_thread_that_dies_is_not_overlooked(orders: Orders) -> None:
+    orders.check()
+
+    def die() -> None:
+        raise ValueError("broken")
+
+    thread = threading.Thread(target=die, name="worker 7")
+    thread.start()
+    thread.join()
+    with pytest.raises(ThreadDiedError, match="the thread worker 7 has died") as caught:
+        orders.check()
+    assert isinstance(caught.value.__cause__, ValueError)

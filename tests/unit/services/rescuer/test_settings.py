@@ -1,0 +1,150 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings come from FILE, environment and flags, and each wrong one is named together with where it comes from."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA, RescueOptions
+from ansible_collections.onprem.kube_scheduling.services.rescuer.address import Address
+from ansible_collections.onprem.kube_scheduling.services.rescuer.durations import parse_duration
+from ansible_collections.onprem.kube_scheduling.services.rescuer.options import DURATION, OPTIONS, Option
+from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings, SettingsError, read_settings
+
+
+def read(*flags: str, file: Path | None = None, **environment: str) -> Settings:
+    return read_settings([*flags, *(["--config", str(file)] if file else [])], environment)
+
+
+def config(folder: Path, text: str) -> Path:
+    file = folder / "rescuer.yml"
+    file.write_text(text)
+    return file
+
+
+def test_without_anything_the_defaults_are_those_of_the_original_and_the_module() -> None:
+    settings = read()
+    assert settings == Settings(RescueOptions(), listen=Address("127.0.0.1", 9235))
+    assert (settings.housekeeping_interval, settings.initial_delay, settings.rescue.scheduled_timeout) == (10, 0, 600)
+
+
+def test_every_option_of_a_rescue_can_be_set_and_every_setting_is_one() -> None:
+    named = {option.name for option in OPTIONS if not option.own}
+    assert named == {field.name for field in dataclasses.fields(RescueOptions)}
+    own = {option.name for option in OPTIONS if option.own} - {"listen_address"}
+    assert own == {field.name for field in dataclasses.fields(Settings)} - {"rescue", "listen"}
+
+
+def test_the_flags_of_the_original() -> None:
+    flags = ("--housekeeping-interval=30s", "--initial-delay", "2m", "--system-namespace", "kube-system,monitoring")
+    settings = read(*flags, "--pod-scheduled-timeout=1h", "--grace-period", "30", "--listen-address=:9235")
+    assert (settings.housekeeping_interval, settings.initial_delay) == (30, 120)
+    assert settings.rescue == RescueOptions(namespaces=("kube-system", "monitoring"), scheduled_timeout=3600, grace_period=30)
+    assert settings.listen == Address("", 9235)
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+    file = config(tmp_path, "grace_period: 1\nsettle_time: 1\nmax_attempts: 1\n")
+    settings = read("--grace-period=3", file=file, RESCUER_GRACE_PERIOD="2", RESCUER_SETTLE_TIME="2s")
+    assert (settings.rescue.grace_period, settings.rescue.settle_time, settings.rescue.max_attempts) == (3, 2, 1)
+
+
+def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
+    assert read(RESCUER_CONFIG=str(config(tmp_path, "dry_run: true\n"))).dry_run
+
+
+def test_a_file_with_every_kind_of_value(tmp_path: Path) -> None:
+    text = "namespaces: [kube-system, infra]\nallow_bare_pods: true\nscheduled_timeout: 2m30s\nhold: none\nlisten_address: ''\n"
+    settings = read(file=config(tmp_path, text))
+    assert settings.rescue == RescueOptions(namespaces=("kube-system", "infra"), allow_bare_pods=True, scheduled_timeout=150, hold="none")
+    assert settings.listen is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "wanted"),
+    [
+        (["--dry-run"], {}, True),
+        (["--dry-run=false"], {}, False),
+        ([], {"RESCUER_DRY_RUN": "true"}, True),
+        (["--dry-run=no"], {"RESCUER_DRY_RUN": "true"}, False),
+        ([], {"RESCUER_DRY_RUN": ""}, False),
+    ],
+)
+def test_switches(flags: list[str], environment: dict[str, str], wanted: bool) -> None:
+    assert read(*flags, **environment).dry_run is wanted
+
+
+def test_an_empty_address_in_the_environment_counts() -> None:
+    assert read(RESCUER_LISTEN_ADDRESS="").listen is None
+
+
+def test_variables_that_the_kubelet_sets_for_services_are_none_of_ours() -> None:
+    links = ("SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_METRICS", "PORT", "PORT_9235_TCP_ADDR", "METRICS_SERVICE_HOST", "METRICS_PORT")
+    assert read(**{f"RESCUER_{name}": "10.0.0.1" for name in links}) == read()
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "text", "complaint"),
+    [
+        (["--grace-perod=1"], {}, "", "--grace-perod is no flag; the nearest is --grace-period"),
+        (["--scheduled-timeout=1m"], {}, "", "the nearest is --pod-scheduled-timeout"),
+        (["--grace-period"], {}, "", "--grace-period: expected one argument"),
+        (["extra"], {}, "", "extra is no flag"),
+        ([], {"RESCUER_GRACE_PEROID": "1"}, "", "variable RESCUER_GRACE_PEROID is no setting; the nearest is RESCUER_GRACE_PERIOD"),
+        ([], {}, "grace_perod: 1", "grace_perod is no setting; the nearest is grace_period"),
+        ([], {}, "- grace_period", "settings by their names are expected"),
+        ([], {}, "grace_period: [", "cannot be read"),
+        (["--grace-period=soon"], {}, "", "flag --grace-period: 'soon' is no duration"),
+        ([], {"RESCUER_GRACE_PERIOD": "1d"}, "", "variable RESCUER_GRACE_PERIOD: '1d' is no duration"),
+        ([], {}, "grace_period: true", "rescuer.yml, grace_period: True is no duration"),
+        ([], {}, "max_victims: 1.5", "rescuer.yml, max_victims: 1.5 is no whole number"),
+        ([], {}, "namespaces: 5", "rescuer.yml, namespaces: 5 is no list of names"),
+        ([], {}, "hold_taint_key: 5", "rescuer.yml, hold_taint_key: 5 is no text"),
+        ([], {}, "hold: nonne", "rescuer.yml, hold: hold is 'nonne'"),
+        (["--hold=none", "--hold-taint-key=a b"], {}, "", "flag --hold-taint-key: hold_taint_key is 'a b'"),
+        (["--grace-period=0"], {}, "", "flag --grace-period: grace_period is 0"),
+        (["--system-namespace="], {}, "", "flag --system-namespace: namespaces is empty"),
+        (["--housekeeping-interval=0"], {}, "", "flag --housekeeping-interval: housekeeping_interval is 0"),
+        (["--listen-address=9235"], {}, "", "flag --listen-address: listen_address is '9235'"),
+        ([], {"RESCUER_LOG_LEVEL": "loud"}, "", "variable RESCUER_LOG_LEVEL: 'loud' is not one of debug, info, warning, error"),
+        (["--dry-run=perhaps"], {}, "", "flag --dry-run: 'perhaps' is neither true nor false"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_origin(
+    tmp_path: Path, flags: list[str], environment: dict[str, str], text: str, complaint: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(*flags, file=config(tmp_path, text) if text else None, **environment)
+    assert complaint in str(caught.value)
+
+
+# No duration is below 0.
+BOUNDED = [option for option in OPTIONS if option.name in MINIMA and (MINIMA[option.name] > 0 or option.kind is not DURATION)]
+
+
+@pytest.mark.parametrize("option", BOUNDED, ids=lambda option: option.name)
+def test_a_value_that_is_too_small_is_named_with_its_origin(option: Option) -> None:
+    with pytest.raises(SettingsError, match=f"flag {option.flag}: {option.name} is "):
+        read(f"{option.flag}={MINIMA[option.name] - 1}")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"flag --config: .*nowhere.yml cannot be read"):
+        read(file=tmp_path / "nowhere.yml")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("10s", 10), ("2m30s", 150), ("1h", 3600), ("1.5h", 5400), ("90", 90), ("0", 0), ("0s", 0), ("1h0m1s", 3601), ("1500ms500ms", 2)],
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "10 s", "-1s", "1d", "1.5", "s10", "10sx", "500ms", "١s"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(ValueError, match="is no"):
+        parse_duration(text)
