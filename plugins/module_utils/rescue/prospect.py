@@ -236,9 +236,14 @@ class Prospect:
         return self._means.trial.is_monotone(everybody) and not self._fits(everybody)
 
     def _exactly(self) -> t.Optional[list[Pod]]:
-        groups = _by_rank(self._evictable, self._means.costs, one_by_one=True)
+        means = self._means
         search = SubsetSearch(
-            groups, self._lacking, self._means.bounds(self._evictable), rank=self._means.costs.beyond_priority, accepts=self._fits
+            _by_rank(self._evictable, means.costs, one_by_one=True),
+            self._lacking,
+            means.bounds(self._evictable),
+            rank=means.costs.beyond_priority,
+            accepts=self._fits,
+            monotone=means.trial.is_monotone(pod.pod for pod in self._evictable),
         )
         found = search.run()
         return list(found.pods) if found is not None else None
