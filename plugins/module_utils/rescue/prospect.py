@@ -125,9 +125,9 @@ class Prospect:
         residents = self._useful(number)
         self.key = (
             *found.triple,
-            sum(sorted([costs.is_tied(resident) for resident in residents])[:number]),
-            sum(sorted([costs.is_surely_homeless(resident) for resident in residents])[:number]),
-            -min(sorted([costs.stays(resident) for resident in residents])[-number:], default=PRIORITY_OFFSET),
+            sum(sorted(map(costs.is_tied, residents))[:number]),
+            sum(sorted(map(costs.is_surely_homeless, residents))[:number]),
+            -min(sorted(map(costs.stays, residents))[-number:], default=PRIORITY_OFFSET),
             tuple(sorted([resident.age for resident in residents])[:number][::-1]),
             (min([resident.name for resident in residents]),) if residents else (),
         )
