@@ -287,6 +287,8 @@ def main():
     result = result_of(outcome.cases, outcome.released, named=bool(name))
     for warning in outcome.warnings:
         module.warn(warning)
+    if outcome.error is not None:
+        result.update(failed=True, msg=str(outcome.error))
     if result["failed"]:
         module.fail_json(**result)
     module.exit_json(**result)

@@ -11,7 +11,7 @@ from ...plugins.module_utils.actions.rescue.lease import LeaseLostError, RescueL
 from ...plugins.module_utils.actions.rescue.rescuer import Rescuer
 from ...plugins.module_utils.actions.rescue.run import identity
 from ...plugins.module_utils.kube.api import KubeApi
-from ...plugins.module_utils.kube.errors import ApiError, UnreachableError
+from ...plugins.module_utils.kube.errors import ApiError, UnexpectedAnswerError, UnreachableError
 from ...plugins.module_utils.kube.watch_cache import REQUIRED, WatchCache
 from .log import Log
 from .metrics import Metrics
@@ -32,8 +32,11 @@ STEADY_S = (0.02, 0.5)
 STEADY_FOR_EACH_S = 4.0
 """On a large and busy cluster each look takes longer: then there are fewer, and a core is free for most of the time."""
 
-TEMPORARY = (ApiError, UnreachableError)
-"""What may go away: the server, or a role. Everything else that a cache or a look raises ends the program."""
+TEMPORARY = (ApiError, UnreachableError, UnexpectedAnswerError)
+"""What may go away: a server that is not there, a role that is missing, a proxy that answers in the server's place.
+
+Everything else that a cache or a look raises ends the program.
+"""
 
 
 class Daemon:
@@ -62,6 +65,8 @@ class Daemon:
         self._holder = ""
         self._ask_at_s = 0.0
         self._lease_trouble = ""
+        self._away = False
+        metrics.leader.set_function(lambda: self._lease.held)
         self._skipped: frozenset[str] = frozenset()
 
     def run(self) -> None:
@@ -114,16 +119,18 @@ class Daemon:
     def _blind(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be judged without; nothing is begun on what was true before."""
         errors = self._cache.errors
+        if self._away:
+            return [self._lease_trouble]
         return [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
 
     def _show(self, blind: list[str]) -> None:
         self._metrics.show_pending(self._rescuer.cases.values())
-        self._metrics.leader.set(self._leading)
         for text in blind:
             self._observer.troubled(text)
         syncing = [] if blind or self._cache.synced else [f"{name}: {error}" for name, error in self._cache.errors.items()]
         stopping = ["it is being stopped"] if self._orders.stopping else []
-        self._watchdog.show([*blind, *syncing, *([self._lease_trouble] if self._lease_trouble else []), *stopping])
+        lease = [self._lease_trouble] if self._lease_trouble and not self._away else []
+        self._watchdog.show([*blind, *syncing, *lease, *stopping])
 
     def _rest(self, version: int, rest_s: float, busy_s: float) -> None:
         """Until something changes, the time is over, the Lease is won or lost, or the end is asked for."""
@@ -133,10 +140,12 @@ class Daemon:
                 if self._cache.wait_for_change(version, min(SLICE_S, left_s)) != version:
                     break
             except TEMPORARY:
-                self._orders.wait(min(SLICE_S, left_s))
+                time.sleep(min(SLICE_S, left_s))
             self._lead()
             if self._leading != leading:
-                return
+                break
+        else:
+            busy_s = 0.0  # the time is over, and what is due does not wait for more
         least_s, most_s = STEADY_S
         time.sleep(min(most_s, max(least_s, busy_s * STEADY_FOR_EACH_S)))
 
@@ -156,11 +165,11 @@ class Daemon:
         self._ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
         try:
             self._leading = self._lease.acquire(0)
-            self._lease_trouble = ""
+            self._lease_trouble, self._away = "", False
         except TEMPORARY as error:
             if at_the_start:
                 raise
-            self._lease_trouble = str(error)
+            self._lease_trouble, self._away = str(error), isinstance(error, UnreachableError)
             self._observer.troubled(str(error))
             return
         self._say_who_leads()

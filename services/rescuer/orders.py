@@ -13,10 +13,14 @@ class ThreadDiedError(Exception):
 
 
 class Orders:
-    """``install`` makes it hear of signals and threads. A first SIGTERM or SIGINT asks for an end in good order, a second one for haste."""
+    """``install`` makes it hear of signals and threads.
+
+    ``stopping``: a first SIGTERM or SIGINT has asked for an end in good order; ``in_haste``: a second one.
+    """
 
     def __init__(self) -> None:
-        self._stopping = threading.Event()
+        # No Event: its lock might be held by the very code that a signal interrupts.
+        self.stopping = False
         self._died: threading.ExceptHookArgs | None = None
         self.in_haste = False
 
@@ -28,17 +32,8 @@ class Orders:
 
     def stop(self) -> None:
         """Ask for the end."""
-        self.in_haste = self._stopping.is_set()
-        self._stopping.set()
-
-    @property
-    def stopping(self) -> bool:
-        """The end was asked for."""
-        return self._stopping.is_set()
-
-    def wait(self, timeout_s: float) -> None:
-        """Wait until the end is asked for, at most so long."""
-        self._stopping.wait(timeout_s)
+        self.in_haste = self.stopping
+        self.stopping = True
 
     def check(self) -> None:
         """Raise ThreadDiedError where a thread has died."""

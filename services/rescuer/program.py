@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 
 from ...plugins.module_utils.kube.api import KubeApi
 from ...plugins.module_utils.kube.client import connect
-from ...plugins.module_utils.kube.errors import ApiError, ConfigurationError, UnreachableError
-from .daemon import Daemon
+from ...plugins.module_utils.kube.errors import ConfigurationError
+from .daemon import TEMPORARY, Daemon
 from .endpoints import Endpoints
 from .log import Log, set_up_log
 from .metrics import Metrics
@@ -67,7 +68,7 @@ def _work(settings: Settings, log: Log, orders: Orders, metrics: Metrics, watchd
     except ConfigurationError as error:
         log.error(str(error))
         return CONFIGURATION
-    except (ApiError, UnreachableError) as error:
+    except TEMPORARY as error:
         log.error(str(error))
         return API
     return GOOD_ORDER
@@ -77,5 +78,5 @@ def _sleep(seconds: int, orders: Orders, watchdog: Watchdog) -> None:
     for _second in range(seconds):
         if orders.stopping:
             return
-        orders.wait(1)
+        time.sleep(1)
         watchdog.beat()

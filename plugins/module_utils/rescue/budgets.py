@@ -46,6 +46,8 @@ class Budgets:
 
     def forbids(self, pod: Pod) -> t.Optional[Reason]:
         """Why the pod may not be evicted now, not even alone; None where it may."""
+        if not self._unread and (not self._by_namespace or pod.metadata.namespace not in self._by_namespace):
+            return None
         if not self._applies(pod):
             return None
         if self._unread and not self._unread.isdisjoint(("", pod.metadata.namespace)):
@@ -60,7 +62,7 @@ class Budgets:
 
     def draws_on(self, pod: Pod) -> t.Optional[BudgetKey]:
         """The budget that has less to give once the pod, which ``forbids`` lets go, is evicted; None where there is none."""
-        if not self._by_namespace or not self._applies(pod):
+        if not self._by_namespace or pod.metadata.namespace not in self._by_namespace or not self._applies(pod):
             return None
         found = self._of(pod)
         return None if not found or _goes_uncounted(pod, found[0]) else _key(found[0])

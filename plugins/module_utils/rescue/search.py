@@ -103,7 +103,7 @@ class VictimSearch:
         return PASSED if node.ready else NODE_NOT_READY
 
     def _occupants(self, name: str) -> Occupants:
-        return self._demand.occupants(self._placement.info(name), self._rules, self._means.budgets)
+        return self._demand.occupants(self._placement.info(name), self._rules, self._means.budgets, self._options)
 
     def _prospect(self, name: str) -> Prospect:
         return Prospect(name, self._occupants(name), self._means)
@@ -119,6 +119,6 @@ class VictimSearch:
         compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is {own}, too"
         costs = self._means.costs
         home = "has no room elsewhere now" if costs.is_homeless(pod) else "fits on another node now"
-        stays = costs.traits(pod).stays
+        stays = costs.stays(costs.resident(pod))
         siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
         return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {home}; {siblings}")

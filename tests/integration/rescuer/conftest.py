@@ -12,10 +12,10 @@ from typing import Protocol
 import pytest
 
 from lab.cluster import Cluster
-from tests.integration.rescue.conftest import cluster, scene
+from tests.integration.rescue.conftest import cluster, rescues, scene
 from tests.integration.rescuer.daemons import Daemon
 
-__all__ = ["cluster", "daemons", "scene"]
+__all__ = ["cluster", "daemons", "rescues", "scene"]
 
 
 class Start(Protocol):

@@ -13,6 +13,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.requests_seen import requests_seen
+from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.daemons import AGENT, Daemon
@@ -74,6 +75,16 @@ def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -
     assert daemon.metric("pending_critical_pods") == 1 and scene.evictions() == []
 
 
+def test_the_module_beside_it_reports_what_it_does(scene: Scene, daemons: Start, rescues: Rescues) -> None:
+    daemon = daemons()
+    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    node = full_node(scene)
+    row = rescues.one(scene.critical("dns", wait=False))
+    assert (row["status"], row["node"]) == ("rescued", node)
+    assert len(scene.evictions()) == daemon.metric("evictions_total") == 1
+    wait_free(scene)
+
+
 def test_promtool_has_nothing_to_say(daemons: Start) -> None:
     promtool = shutil.which("promtool")
     if promtool is None:
@@ -101,8 +112,8 @@ def test_a_copy_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene:
     wait_until(lambda: leader.said("pod evicted"), what="an eviction")
     leader.kill()
     wait_until(lambda: follower.leads, timeout_s=24, what="the next leader")
-    assert scene.held() == [node] and scene.bound_to(pod) == ""
-    assert follower.metric("pending_critical_pods", status="clearing") == follower.metric("holds") == 1
+    wait_until(lambda: follower.metric("pending_critical_pods", status="clearing") == 1, timeout_s=3, what="the rescue")
+    assert scene.held() == [node] and scene.bound_to(pod) == "" and follower.metric("holds") == 1
     wait_bound(scene, pod, node, follower)
     wait_free(scene)
     assert len(scene.evictions()) == 1

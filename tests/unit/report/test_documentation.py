@@ -7,7 +7,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import REBALANCE
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import REBALANCE, RESCUE
+from ansible_collections.onprem.kube_scheduling.plugins.modules.k8s_critical_rescue import argument_spec
 
 ROOT = Path(__file__).parents[3]
 PLAYBOOK = (ROOT / "playbooks" / "rebalance.yml").read_text()
@@ -49,3 +50,19 @@ def test_the_guide_names_all_tags() -> None:
     tags = {tag for found in re.findall(r"tags: \[(.*)\]", BODY) for tag in found.split(", ")} - {"always"}
     assert tags == {"check", "restart", "verify", "report"}
     assert all(f"`{tag}`" in GUIDE for tag in tags)
+
+
+RESCUE_PLAYBOOK = (ROOT / "playbooks" / "rescue.yml").read_text()
+
+
+def test_the_rescue_playbook_uses_lists_and_accepts_the_same_variables() -> None:
+    lines = RESCUE_PLAYBOOK.splitlines()
+    head = "\n".join(line for line in lines if line.startswith("#"))
+    used = set(re.findall(r"(?<!_)\brescue_[a-z_]+\b", "\n".join(line for line in lines if not line.startswith("#")))) - {"rescue_plan"}
+    assert used == set(RESCUE.names) == set(re.findall(r"\brescue_[a-z_]+\b", head))
+
+
+def test_the_rescue_playbook_has_a_variable_for_each_option_of_the_module() -> None:
+    spec = set(argument_spec()) - {"state"}
+    assert {name.removeprefix("rescue_") for name in RESCUE.names} - spec == {"hosts", "kubeconfig", "context", "plan_only"}
+    assert spec <= {name.removeprefix("rescue_") for name in RESCUE.names}

@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError
+from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError, UnreachableError
 from ...kube.watch_cache import WatchCache
 from ...model.objects import Pod
 from ...model.reasons import Reason
@@ -174,11 +174,16 @@ class Rescuer:
 
     def _one_step(self, view: View) -> bool:
         """Let the most important case that can do something do it; whether the cluster has to be looked at again."""
+        leading = self._lease.held
         for case in self._in_order():
             try:
                 changed = self._step(case, view)
             except KubeError as error:
                 changed = self._troubled(case, error, view)
+                if leading:
+                    self._lease.check()
+                elif isinstance(error, UnreachableError):
+                    return False  # nothing can be done for the others either, and whoever drives this has to know soon
             if changed:
                 return True
         return False

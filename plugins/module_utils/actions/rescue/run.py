@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ...kube.api import KubeApi
-from ...kube.errors import InvalidError, KubeError
+from ...kube.errors import InvalidError, KubeError, OverloadedError, UnreachableError, UntrustedError
 from ...kube.resources import PODS
 from ...kube.watch_cache import WatchCache
 from ...model.objects import Pod
@@ -38,11 +38,12 @@ STEADY_S = 0.02
 
 
 class Outcome(t.NamedTuple):
-    """What came of a run: its cases, the nodes that were given back, and what went wrong without stopping it."""
+    """What came of a run: its cases, the nodes that were given back, what went wrong without stopping it, and what stopped it."""
 
     cases: list[Case]
     released: list[Released]
     warnings: tuple[str, ...] = ()
+    error: t.Optional[KubeError] = None
 
 
 class _Warnings(Witness):
@@ -81,7 +82,14 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
             dry_run=request.dry_run,
         )
         work = _release_all if request.state == RELEASED else _rescue
-        return work(rescuer, cache, lease, request)._replace(warnings=tuple(warnings.texts))
+        try:
+            outcome = work(rescuer, cache, lease, request)
+        except KubeError as error:
+            if not rescuer.cases:
+                raise
+            # What was done before must not go unsaid.
+            outcome = Outcome(list(rescuer.cases.values()), rescuer.holds.released, error=error)
+        return outcome._replace(warnings=tuple(warnings.texts))
     finally:
         cache.stop()
 
@@ -106,11 +114,21 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
             now_at_s = time.monotonic()
             if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
                 ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
-                if lease.acquire(0):
+                if _acquire(lease):
                     continue
             cache.wait_for_change(version, min(rest_s, LEASE_ASKED_EVERY_S))
             time.sleep(STEADY_S)
     return Outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)], rescuer.holds.released)
+
+
+def _acquire(lease: RescueLease) -> bool:
+    """Ask once; an API server that is away for a moment is asked again later."""
+    try:
+        return lease.acquire(0)
+    except UntrustedError:
+        raise
+    except (OverloadedError, UnreachableError):
+        return False
 
 
 def _has_work(rescuer: Rescuer) -> bool:

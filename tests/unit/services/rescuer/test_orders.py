@@ -30,7 +30,6 @@ def orders() -> Iterator[Orders]:
 def test_a_signal_asks_for_the_end_and_a_second_one_for_haste(orders: Orders, number: signal.Signals) -> None:
     assert not orders.stopping
     os.kill(os.getpid(), number)
-    orders.wait(5)
     assert (orders.stopping, orders.in_haste) == (True, False)
     os.kill(os.getpid(), number)
     assert orders.in_haste
