@@ -138,7 +138,8 @@ class World:
             if toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule"):
                 return True
         own = pod.spec.priority or 0
-        return self._options["hold"] == "auto" and all(self.priority(victim) < own for victim in victims)
+        # Of several the first to go would be replaced before the last one has left.
+        return self._options["hold"] == "auto" and len(victims) <= 1 and all(self.priority(victim) < own for victim in victims)
 
 
 def _goes_uncounted(victim: Pod, budget: PodDisruptionBudget) -> bool:
