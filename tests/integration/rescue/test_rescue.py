@@ -108,6 +108,30 @@ def test_two_critical_pods_for_one_gap(scene: Scene, rescues: Rescues) -> None:
     assert bool(scene.bound_to(first)) != bool(scene.bound_to(second))
 
 
+def test_two_critical_pods_for_two_gaps_of_one_node(scene: Scene, rescues: Rescues) -> None:
+    """The second one waits until the node is given back, and is then helped as well."""
+    (node,) = scene.nodes(cpu="1500m")
+    scene.occupant("low", node, cpu="700m", priority="scene-low")
+    scene.occupant("high", node, cpu="700m", priority="scene-high")
+    scene.critical("a", cpu="600m")
+    scene.critical("b", cpu="600m", priority="system-node-critical")
+    rows = rescues.run(label_selector=f"scene={scene.id}")["pods"]
+    assert {row["status"] for row in rows} == {"rescued"} and {row["node"] for row in rows} == {node}
+    assert len(scene.evictions()) == 2 and scene.held() == []
+
+
+def test_room_that_comes_free_in_parts_needs_a_hold(scene: Scene, rescues: Rescues) -> None:
+    """Pods that leave are replaced at once; whoever asks for no hold at all loses the room, once and not again and again."""
+    (node,) = scene.nodes(cpu="1")
+    scene.occupant("brief", node, cpu="500m", grace=1)
+    scene.occupant("long", node, cpu="500m", grace=3)
+    pod = scene.critical("dns", cpu="900m", tolerates=False)
+    row = rescues.one(pod)
+    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["reason"] and scene.evictions() == []
+    row = rescues.one(pod, hold="none")
+    assert row["status"] == "failed" and len(row["victims"]) == len(scene.evictions()) == 2
+
+
 def test_several_pods_get_nodes_of_their_own_the_most_important_first(scene: Scene, rescues: Rescues) -> None:
     cheap, dear = scene.nodes(2)
     scene.occupant("cheap", cheap, cpu="900m", priority="scene-low")

@@ -125,6 +125,25 @@ def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
     assert judgement.choice is not None and (judgement.choice.node, judgement.held) == ("kept", False)
 
 
+def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
+    """What replaces the first of several victims takes what that one left, before the last one has left."""
+    nodes = [node("two"), node("one")]
+    pods = [pod("a", "450m", on="two", priority=1), pod("b", "450m", on="two", priority=1), pod("c", "800m", on="one", priority=5)]
+    held = judge(critical("700m"), nodes, pods)
+    assert held.choice is not None and (held.choice.node, held.held) == ("two", True)
+    unheld = judge(critical("700m", tolerations=()), nodes, pods)
+    assert unheld.choice is not None and (unheld.choice.node, unheld.held) == ("one", False)
+    assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2]).reason.code == "no_toleration"
+    assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2], hold="none").status == PLANNED
+
+
+def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
+    pods = [pod("a", "450m", on="n", ends_in_s=3), pod("b", "450m", on="n")]
+    judgement = judge(critical("700m", tolerations=()), [node("n")], pods)
+    assert (judgement.status, judgement.reason.code) == (WAITING, "room_becoming_free")
+    assert judge(critical("700m"), [node("n")], pods).status == PLANNED
+
+
 def test_a_node_that_is_held_for_another_is_not_taken() -> None:
     other = pod("other", "500m", priority=2_000_000_000)
     hold = make_hold(other, key=KEY, deadline_s=NOW + 60, writer="x")
@@ -132,7 +151,8 @@ def test_a_node_that_is_held_for_another_is_not_taken() -> None:
         "n", taints=[{"key": KEY, "value": hold.value, "effect": "NoSchedule"}], annotations={HOLD_ANNOTATION: encode_json(hold).decode()}
     )
     judgement = judge(critical(), [held], [pod("web", "800m", on="n"), other])
-    assert judgement.status == IMPOSSIBLE and [blocker.reason.code for blocker in judgement.blockers] == ["held_for_another"]
+    assert (judgement.status, judgement.reason.code) == (WAITING, "held_for_another")
+    assert judge(critical("1500m"), [held], [pod("web", "800m", on="n"), other]).status == IMPOSSIBLE
 
 
 def test_what_ends_nowhere_is_not_evicted() -> None:

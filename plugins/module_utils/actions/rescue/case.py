@@ -31,8 +31,9 @@ LONGEST_PAUSE_S = 10.0
 class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
-    ``node`` is the one that is being cleared, ``hold`` what keeps it. ``excluded``: nodes tried in vain; ``banned``: pods whose eviction
-    was refused, until when. ``judgement``: the last one. ``status`` and ``reason`` are what a result would say now.
+    ``node`` is the one that is being cleared, ``hold`` what keeps it, ``there`` the uids of the pods that were on it when that began.
+    ``excluded``: nodes tried in vain; ``banned``: pods whose eviction was refused, until when. ``judgement``: the last one. ``status`` and
+    ``reason`` are what a result would say now.
     """
 
     pod: Pod
@@ -45,6 +46,7 @@ class Case:
     judge_at_s: float = 0.0
     node: str = ""
     hold: t.Optional[Hold] = None
+    there: t.Optional[frozenset[str]] = None
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
     excluded: set[str] = field(default_factory=set)
@@ -98,7 +100,7 @@ class Case:
     def leave_node(self) -> None:
         """The node was cleared in vain: another one is looked for."""
         self.excluded.add(self.node)
-        self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, 0.0
+        self.stage, self.node, self.hold, self.there, self.judge_at_s = WATCHED, "", None, None, 0.0
 
     def end(self, status: str, reason: Reason) -> None:
         """Nothing more is done for it."""

@@ -95,6 +95,9 @@ class Clearing:
             return self._give_up(case) if view.now_at_s > case.give_up_at_s else False
         if judgement.status == IMPOSSIBLE or judgement.choice is None:
             return self._leave(case, judgement.reason, view)
+        taken = _taken_by(case, judgement.choice, view)
+        if taken is not None:
+            return self._leave(case, taken, view)
         self._lease.check()
         self._ask(case, judgement.choice.victims[0], view, dry_run=False)
         return True
@@ -199,6 +202,17 @@ class Clearing:
             return
         case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
         case.judge_at_s = case.retry_at_s
+
+
+def _taken_by(case: Case, choice: Choice, view: View) -> t.Optional[Reason]:
+    """What has come to the node since its clearing began would have to leave it again: that could go on for ever."""
+    if case.there is None:
+        case.there = frozenset(pod.metadata.uid for pod in view.snapshot.pods_by_node.get(case.node, ()))
+    newcomers = [victim.pod.metadata for victim in choice.victims if victim.pod.metadata.uid not in case.there]
+    if not newcomers:
+        return None
+    names = ", ".join(f"{metadata.namespace}/{metadata.name}" for metadata in newcomers)
+    return Reason("room_taken", f"the room that was made there was taken by {names}")
 
 
 def _is_temporary(error: KubeError) -> bool:

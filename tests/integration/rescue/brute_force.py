@@ -1,0 +1,147 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether any set of evictions on any node would give a pod its place: every set is tried, by the words of the contract alone.
+
+Nothing here is taken from what plans rescues. Whether a pod fits is asked of the predicates, which are proven against the real scheduler.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors import matches
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+
+Json = dict[str, Any]
+
+CRITICAL_FROM = 2_000_000_000
+HOLD_KEY = "CriticalAddonsOnly"
+
+
+class Solution(NamedTuple):
+    """The node, and the names of the pods that would have to go."""
+
+    node: str
+    victims: tuple[str, ...]
+
+
+class World:
+    """A cluster as it was read, without the pods that are on their way out; ``options`` are those of the rescue."""
+
+    def __init__(self, snapshot: ClusterSnapshot, options: Json) -> None:
+        self.snapshot = snapshot
+        self._options = options
+        self.placement = Placement.of(snapshot)
+        for pod in snapshot.pods:
+            if pod.terminating:
+                self.placement.remove(pod)
+
+    def find(self, namespace: str, name: str) -> Pod | None:
+        """The pod of that name."""
+        wanted = (namespace, name)
+        return next((pod for pod in self.snapshot.pods if (pod.metadata.namespace, pod.metadata.name) == wanted), None)
+
+    def solution(self, pod: Pod, node_names: Iterable[str]) -> Solution | None:
+        """The first set of evictions that is permitted and makes the pod fit."""
+        for name in node_names:
+            node = self.snapshot.nodes[name]
+            able = [other for other in self.placement.pods_on(name) if self.may_go(other, pod)] if node.ready else []
+            for victims in (subset for size in range(len(able) + 1) for subset in combinations(able, size)):
+                if self.permits(victims) and self.can_hold(node, pod, victims) and self.fits(pod, name, victims):
+                    return Solution(name, tuple(victim.metadata.name for victim in victims))
+        return None
+
+    def fits(self, pod: Pod, node_name: str, without: Iterable[Pod] = ()) -> bool:
+        """The scheduler would take the pod on the node without these."""
+        now = self.placement.fork()
+        for other in without:
+            now.remove(other)
+        found = find_feasible(pod, now, node_names=[node_name])
+        assert not found.unknown and not found.unknown_nodes, f"{pod.metadata.name}: {found}"
+        return bool(found.feasible)
+
+    # --- who may go -------------------------------------------------------------------------------------------------------
+
+    def priority(self, pod: Pod) -> int:
+        """Its own, or that of the annotation."""
+        annotated = (pod.metadata.annotations or {}).get("scheduler.alpha.kubernetes.io/critical-pod") == ""
+        if annotated and self._options["honor_critical_annotation"] and pod.metadata.namespace == "kube-system":
+            return max(CRITICAL_FROM, pod.spec.priority or 0)
+        return pod.spec.priority or 0
+
+    def may_go(self, victim: Pod, pod: Pod) -> bool:
+        """By all rules but the budgets: by kind, by importance, by option."""
+        annotations, controller = victim.metadata.annotations or {}, victim.metadata.controller
+        if "kubernetes.io/config.mirror" in annotations or annotations.get("cluster-autoscaler.kubernetes.io/safe-to-evict") == "false":
+            return False
+        if controller is not None:
+            mine = pod.metadata.controller
+            if controller.kind in ("DaemonSet", "Node") or (mine is not None and mine.uid == controller.uid):
+                return False
+        elif not self._options["allow_bare_pods"]:
+            return False
+        return self._is_less_important(victim, pod) and self._may_end(victim)
+
+    def _is_less_important(self, victim: Pod, pod: Pod) -> bool:
+        theirs, own = self.priority(victim), self.priority(pod)
+        if self._options["allow_equal_priority"]:
+            return theirs <= own
+        critical = theirs >= CRITICAL_FROM or victim.spec.priority_class_name.startswith("system-")
+        return theirs < own and not critical
+
+    def _may_end(self, victim: Pod) -> bool:
+        grace = victim.spec.termination_grace_period_seconds
+        too_long = (30 if grace is None else grace) > self._options["grace_period"]
+        if too_long and not self._options["allow_short_grace"]:
+            return False
+        return self._options["allow_local_storage"] or not any(volume.local for volume in victim.spec.volumes or ())
+
+    # --- together ---------------------------------------------------------------------------------------------------------
+
+    def permits(self, victims: Sequence[Pod]) -> bool:
+        """The bound on victims and all budgets, for all of them at once."""
+        most = self._options["max_victims"]
+        if most is not None and len(victims) > most:
+            return False
+        drawn: Counter[str] = Counter()
+        for victim in victims:
+            budgets = self.budgets_of(victim)
+            if len(budgets) > 1:
+                return False
+            drawn.update(budget.metadata.name for budget in budgets if not _goes_uncounted(victim, budget))
+        namespaces = {victim.metadata.namespace for victim in victims}
+        allowed = {
+            budget.metadata.name: budget.status.disruptions_allowed
+            for namespace in namespaces
+            for budget in self.snapshot.budgets_by_namespace.get(namespace, ())
+        }
+        return all(number <= allowed[name] for name, number in drawn.items())
+
+    def budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        budgets = self.snapshot.budgets_by_namespace.get(pod.metadata.namespace, ())
+        return [budget for budget in budgets if matches(budget.spec.selector, pod.metadata.labels)]
+
+    def can_hold(self, node: Node, pod: Pod, victims: Sequence[Pod]) -> bool:
+        """The room stays the pod's: by no hold at all, a taint that is there for good, one's own taint, or importance."""
+        if self._options["hold"] == "none":
+            return True
+        if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
+            return True
+        for toleration in pod.spec.tolerations or ():
+            # The value of a hold is another for each pod: only who tolerates any value tolerates it.
+            if toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule"):
+                return True
+        own = pod.spec.priority or 0
+        # Of several the first to go would be replaced before the last one has left.
+        return self._options["hold"] == "auto" and len(victims) <= 1 and all(self.priority(victim) < own for victim in victims)
+
+
+def _goes_uncounted(victim: Pod, budget: PodDisruptionBudget) -> bool:
+    status = budget.status
+    return not victim.ready and status.current_healthy >= status.desired_healthy > 0

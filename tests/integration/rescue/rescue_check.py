@@ -1,0 +1,153 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and makes the rescue of one random cluster, and compares what it says and does with the contract."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+
+from tests.integration.rescue.brute_force import CRITICAL_FROM, World
+from tests.integration.rescue.random_scene import RandomScene
+from tests.integration.rescue.rescues import Rescues
+from tests.integration.rescue.scene import SCENE_LABEL, SYSTEM
+
+Json = dict[str, Any]
+
+SCHEDULED_TIMEOUT_S = 15
+TOO_MANY_REQUESTS = 429
+
+
+class RescueCheck:
+    """One case. ``problems``: what was wrong; ``seen``: what came of its pods."""
+
+    def __init__(self, scene: RandomScene, rescues: Rescues, api: KubeApi) -> None:
+        self.scene = scene
+        self.problems: list[str] = []
+        self.seen: Counter[str] = Counter()
+        self._rescues, self._api = rescues, api
+        self._options = scene.case.options
+
+    def run(self) -> None:
+        """Plan, rescue, look."""
+        scene = self.scene
+        scene.begin_leaving()
+        before = self._world()
+        asked = {"label_selector": f"{SCENE_LABEL}={scene.id}", "scheduled_timeout": SCHEDULED_TIMEOUT_S, **self._options}
+        scene.mark = scene.cluster.audit().mark()
+        plan = {row["name"]: row for row in self._rescues.run(check_mode=True, **asked)["pods"]}
+        if scene.evictions():
+            self._wrong(f"a plan has evicted {scene.evictions()}")
+        done = {row["name"]: row for row in self._rescues.run(**asked)["pods"]}
+        after = self._world()
+        self._check_rows(before, plan, done)
+        for row in done.values():
+            self._check_row(row, plan.get(row["name"]), before, after)
+        self._check_requests(done)
+        self._check_minimal(before, after, list(done.values()))
+        for name, (taints, now) in scene.changed_nodes().items():
+            self._wrong(f"node {name} is held, or its taints are another: {now} instead of {taints}")
+
+    def _world(self) -> World:
+        return World(read_snapshot(self._api, kinds=(), pending_pods=True), self._options)
+
+    def _wrong(self, text: str) -> None:
+        self.problems.append(text)
+
+    # --- what is said -----------------------------------------------------------------------------------------------------
+
+    def _check_rows(self, before: World, plan: dict[str, Json], done: dict[str, Json]) -> None:
+        for name in self.scene.critical_names():
+            pod = _pod(before, name)
+            wanted = not pod.spec.node_name and before.priority(pod) >= CRITICAL_FROM
+            if wanted != (name in plan):
+                self._wrong(f"{name} is {'not ' if wanted else ''}in the plan")
+            if name not in done:
+                self.seen["placed by the scheduler" if self.scene.bound_to(name) else "not critical"] += 1
+
+    def _check_row(self, row: Json, planned: Json | None, before: World, after: World) -> None:
+        name, status, node = row["name"], row["status"], self.scene.bound_to(row["name"])
+        self.seen[status] += 1
+        if status == "failed" and self._was_taken(row, before, after):
+            self.seen["room taken"] += 1
+        elif planned is not None and planned["status"] in ("planned", "waiting") and status != "rescued":
+            self._wrong(f"{name} was {planned['status']} ({planned['reason']}), and then {status}: {row['reason']}")
+        elif status == "rescued" and (not node or row["node"] != node):
+            self._wrong(f"{name} is rescued on {row['node']!r}, and bound to {node!r}")
+        elif status == "impossible":
+            found = None if node else after.solution(_pod(after, name), self.scene.node_names)
+            if node or row["victims"] or found:
+                self._wrong(f"{name} is impossible ({row['reason']}), node {node!r}, victims {row['victims']}; brute force: {found}")
+        elif status != "rescued":
+            self._wrong(f"{name} is {status}: {row['reason']}")
+        self._check_victims(row, before)
+
+    def _was_taken(self, row: Json, before: World, after: World) -> bool:
+        """Nothing could keep the room: no hold was wanted for a pod that is not above its victims, or another critical pod tolerates it.
+
+        What came of it must then be final: no other evictions would have helped.
+        """
+        pod, nodes = _pod(before, row["name"]), set()
+        for victim in row["victims"]:
+            there = before.find(victim["namespace"], victim["name"])
+            nodes |= {there.spec.node_name} if there is not None else set()
+        others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
+        unkept = self._options["hold"] == "none" and any(victim["priority"] >= (pod.spec.priority or 0) for victim in row["victims"])
+        return (unkept or bool(nodes & others)) and after.solution(_pod(after, row["name"]), self.scene.node_names) is None
+
+    def _check_victims(self, row: Json, before: World) -> None:
+        most = self._options["max_victims"]
+        if most is not None and len(row["victims"]) > most:
+            self._wrong(f"{row['name']} has {len(row['victims'])} victims, and may have {most}")
+        pod = _pod(before, row["name"])
+        for victim in row["victims"]:
+            there = before.find(victim["namespace"], victim["name"])
+            self.seen["replacements evicted"] += there is None
+            if there is not None and (there.terminating or not before.may_go(there, pod)):
+                self._wrong(f"{victim['name']} is a victim, and never may be one")
+
+    # --- what was done ----------------------------------------------------------------------------------------------------
+
+    def _check_requests(self, done: dict[str, Json]) -> None:
+        events = self.scene.cluster.audit().events(since=self.scene.mark, verb="create", resource="pods")
+        ours = [event for event in events if event.subresource == "eviction" and event.namespace in (self.scene.namespace, SYSTEM)]
+        refused = [event for event in ours if event.code == TOO_MANY_REQUESTS]
+        if refused:
+            self._wrong(f"refused by budgets: {[(event.name, event.path.rpartition('?')[2]) for event in refused]}")
+        evicted = sorted(event.name for event in ours if event.code == 201 and "dryRun" not in event.path)
+        reported = sorted(victim["name"] for row in done.values() for victim in row["victims"])
+        if evicted != reported:
+            self._wrong(f"evicted {evicted}, reported {reported}")
+        self.seen["evictions"] += len(evicted)
+
+    def _check_minimal(self, before: World, after: World, rows: list[Json]) -> None:
+        """Put any one victim back, with everything else as it came out: the pod does not fit any more.
+
+        Told only where pods cannot have got each other's room: with one pod, or each on a node of its own that was cleared for it.
+        """
+        rescued = [row for row in rows if row["status"] == "rescued" and row["victims"]]
+        nodes = [row["node"] for row in rows if row["node"]]
+        if not rescued or len(nodes) != len(set(nodes)):
+            return
+        victims = {row["name"]: [before.find(v["namespace"], v["name"]) for v in row["victims"]] for row in rescued}
+        if any(pod is None or pod.spec.node_name != row["node"] for row in rescued for pod in victims[row["name"]]):
+            return
+        self.seen["minimal"] += 1
+        for row in rescued:
+            pod = _pod(before, row["name"])
+            gone = [victim for victim in victims[row["name"]] if victim is not None]
+            if not before.fits(pod, row["node"], gone):
+                self._wrong(f"{row['name']} would not fit on {row['node']} without its victims")
+            for kept in gone:
+                if before.fits(pod, row["node"], [victim for victim in gone if victim is not kept]):
+                    self._wrong(f"{kept.metadata.name} was evicted for {row['name']} in vain")
+
+
+def _pod(world: World, name: str) -> Pod:
+    found = world.find(SYSTEM, name)
+    assert found is not None, name
+    return found

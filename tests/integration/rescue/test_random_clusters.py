@@ -1,0 +1,98 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random clusters from the plan to the binding, with the real scheduler, and every verdict compared with brute force.
+
+RESCUE_CASES sets how many (20; 300 under SOAK=1), RESCUE_SEED the first seed: the same seed gives the same cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+
+from lab.cluster import Cluster
+from lab.scenario import Scenario
+from tests.integration.conftest import SUMMARY
+from tests.integration.rescue.budget_history import BudgetHistory
+from tests.integration.rescue.random_clusters import random_cluster
+from tests.integration.rescue.random_scene import RandomScene
+from tests.integration.rescue.rescue_check import RescueCheck
+from tests.integration.rescue.rescues import Rescues
+from tests.integration.workloads import wait_until
+
+SOAK = os.environ.get("SOAK") == "1"
+CASES = int(os.environ.get("RESCUE_CASES", "300" if SOAK else "20"))
+SEED = int(os.environ.get("RESCUE_SEED", str(time.time_ns() % 10**9) if SOAK else "1"))
+BATCH = 10
+"""Cases that come to the cluster together; they are rescued one after the other."""
+RARE = 0.1
+"""A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
+MANY = 20
+
+
+@pytest.mark.timeout(0)
+def test_random_clusters(cluster: Cluster, rescues: Rescues, record_property: Callable[[str, object], None]) -> None:
+    print(f"seed {SEED}")
+    started = time.monotonic()
+    seen: Counter[str] = Counter()
+    problems: list[str] = []
+    with ThreadPoolExecutor(4) as pool:
+        for first in range(SEED, SEED + CASES, BATCH):
+            seeds = range(first, min(first + BATCH, SEED + CASES))
+            problems += _play(cluster, rescues, seeds, pool, seen)
+    summary = _summary(seen, time.monotonic() - started)
+    assert not problems, "\n".join([summary, *problems])
+    pods = sum(seen[status] for status in ("rescued", "impossible"))
+    if CASES >= MANY:
+        assert min(seen["rescued"], seen["impossible"]) > RARE * pods, summary
+    record_property(SUMMARY, summary)
+
+
+def _play(cluster: Cluster, rescues: Rescues, seeds: Iterable[int], pool: ThreadPoolExecutor, seen: Counter[str]) -> list[str]:
+    """What was wrong with the cases of these seeds, each with what it takes to see it again."""
+    scenes = list(pool.map(lambda seed: RandomScene(cluster, random_cluster(seed)), seeds))
+    try:
+        _set_up(cluster, scenes, pool)
+        history = BudgetHistory(cluster)
+        checks = []
+        api = KubeApi(connect(user_agent="random-clusters", kubeconfig=str(cluster.kubeconfig)))
+        for scene in scenes:
+            check = RescueCheck(scene, rescues, api)
+            check.run()
+            seen.update(check.seen)
+            checks.append(check)
+        breaches = history.breaches(scenes)
+        return [
+            f"RESCUE_CASES=1 RESCUE_SEED={check.scene.case.seed}: {text}"
+            for check in checks
+            for text in (*check.problems, *breaches[check.scene.id])
+        ]
+    finally:
+        list(pool.map(lambda scene: scene.close(), scenes))
+
+
+def _set_up(cluster: Cluster, scenes: list[RandomScene], pool: ThreadPoolExecutor) -> None:
+    cluster.add_nodes(Scenario("random", tuple(group for scene in scenes for group in scene.node_groups())))
+    steps: tuple[tuple[Callable[[RandomScene], None], Callable[[RandomScene], bool]], ...] = (
+        (RandomScene.create_pods, RandomScene.is_running),
+        (RandomScene.create_owners, RandomScene.is_owned),
+        (RandomScene.create_critical, RandomScene.is_pending),
+    )
+    for create, is_complete in steps:
+        list(pool.map(create, scenes))
+        for scene in scenes:
+            wait_until(lambda scene=scene, done=is_complete: done(scene), what=f"{is_complete.__name__} of seed {scene.case.seed}")
+    for scene in scenes:
+        scene.remember_taints()
+
+
+def _summary(seen: Counter[str], seconds: float) -> str:
+    counts = ", ".join(f"{seen[what]} {what}" for what in ("rescued", "impossible", "waiting", "placed by the scheduler", "evictions"))
+    return f"random clusters: {CASES} cases in {seconds:.0f} s, seed {SEED}: {counts}; minimality looked at in {seen['minimal']} cases"
