@@ -7,9 +7,8 @@ from __future__ import annotations
 import time
 
 from ...plugins.module_utils.actions.rescue.attempts import RescueAttempts
-from ...plugins.module_utils.actions.rescue.lease import LeaseLostError, RescueLease
+from ...plugins.module_utils.actions.rescue.lease import LeaseLostError, RescueLease, identity
 from ...plugins.module_utils.actions.rescue.rescuer import Rescuer
-from ...plugins.module_utils.actions.rescue.run import identity
 from ...plugins.module_utils.kube.api import KubeApi
 from ...plugins.module_utils.kube.errors import ApiError, UnexpectedAnswerError, UnreachableError
 from ...plugins.module_utils.kube.watch_cache import REQUIRED, WatchCache

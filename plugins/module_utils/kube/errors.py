@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 
@@ -64,6 +65,11 @@ class UnauthorizedError(ApiError):
 class ForbiddenError(ApiError):
     """403: a role lacks a verb on a resource, or an admission plugin refused."""
 
+    @property
+    def lacks_role(self) -> bool:
+        """It is about the user and not about the object (kubernetes ``endpoints/handlers/responsewriters/errors.go``)."""
+        return _LACKS_ROLE.search(str(self)) is not None
+
 
 class NotFoundError(ApiError):
     """404: no such object, namespace or kind."""
@@ -102,6 +108,8 @@ class SeveralBudgetsError(ApiError):
     """500 to an eviction: several PodDisruptionBudgets select the pod. Trying again does not help."""
 
 
+_LACKS_ROLE = re.compile(r'User "[^"]*" cannot ')
+
 DISRUPTION_BUDGET = "DisruptionBudget"
 """The cause of an eviction's 429 that tells it from an overloaded server's (k8s.io/api ``policy/v1`` DisruptionBudgetCause)."""
 
@@ -115,6 +123,13 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     422: InvalidError,
     429: OverloadedError,
 }
+
+
+def may_pass(error: KubeError) -> bool:
+    """The server may answer otherwise in a moment: nobody was there, or it was overloaded or in trouble itself."""
+    if isinstance(error, (UntrustedError, SeveralBudgetsError)):
+        return False
+    return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
 
 
 class Subject(t.NamedTuple):

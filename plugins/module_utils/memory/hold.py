@@ -79,15 +79,13 @@ def hold_value(pod: Pod) -> str:
 
 def read_hold(node: Node) -> Hold | None:
     """The node's hold; None where it has none, or where the mark cannot be read (somebody edited it)."""
-    text = (node.metadata.annotations or {}).get(HOLD_ANNOTATION)
-    if text is None:
-        return None
-    try:
-        hold = decode_json(Hold, text)
-        parse_time(hold.deadline)
-    except (WireError, ValueError):
-        return None
-    return hold
+    text = mark_of(node)
+    return decode_mark(text) if text is not None else None
+
+
+def mark_of(node: Node) -> str | None:
+    """What is written on the node in place of a mark, whether it can be read or not."""
+    return (node.metadata.annotations or {}).get(HOLD_ANNOTATION)
 
 
 def is_foreign(taint: Taint, key: str, hold: Hold | None) -> bool:
@@ -120,11 +118,13 @@ def operations_to_release(node: Json, hold: Hold) -> Operations:
 
 
 def decode_mark(text: str) -> Hold | None:
-    """The hold that an annotation's text stands for, or None."""
+    """The hold that an annotation's text stands for; None where it cannot be read."""
     try:
-        return decode_json(Hold, text)
-    except WireError:
+        hold = decode_json(Hold, text)
+        parse_time(hold.deadline)
+    except (WireError, ValueError):
         return None
+    return hold
 
 
 def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> Operations:

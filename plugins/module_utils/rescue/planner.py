@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
-from ..memory.hold import read_hold
+from ..memory.hold import mark_of, read_hold
 from ..model.objects import Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
@@ -19,14 +18,15 @@ from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from .budgets import Budgets
-from .hold_rule import hold_rule, keeps_others_off, no_toleration, tolerates_hold
+from .hold_rule import hold_rule, keeps_others_off, tolerates_hold
 from .leaving import leaving_pods
 from .options import RescueOptions
 from .plan import IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
 from .search import VictimSearch
 
-NOT_READY = Reason("node_not_ready", "node(s) were not ready, so that nothing ends or starts there")
-BUDGETS = "poddisruptionbudgets"
+NO_NODE = "no_node"
+UNREADABLE_MARK = "?"
+"""No pod's uid: what somebody made of a mark closes its node to all of them."""
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
 
@@ -66,13 +66,12 @@ class RescuePlanner:
         self._snapshot, self._options = snapshot, options
         self._in_use = dict(in_use or {})
         for name, node in snapshot.nodes.items():
-            hold = read_hold(node)
-            if hold is not None:
-                self._in_use.setdefault(name, hold.uid)
+            if node.metadata.annotations and mark_of(node) is not None:
+                hold = read_hold(node)
+                self._in_use.setdefault(name, hold.uid if hold is not None else UNREADABLE_MARK)
         self._leaving = leaving_pods(snapshot, now_s)
         self._budgets = Budgets(snapshot)
         self._now_s = now_s
-        self._not_ready = frozenset(name for name, node in snapshot.nodes.items() if not node.ready)
         self._clear_out()
 
     def judge(self, pod: Pod, facts: Facts) -> Judgement:
@@ -87,19 +86,34 @@ class RescuePlanner:
         return self._judge_on(pod, facts, None)
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
-        """What is still to be done on the node that is being cleared for the pod."""
+        """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
+        promised = self._beside_a_preemption(pod, facts)[1]
+        if promised is not None:
+            return promised
+        if facts.scheduler is not None:
+            return _waiting(pod, facts.scheduler.code, facts.scheduler.text)
+        feasible = self._judge(pod).feasibility(self._candidates(pod, facts, None)).feasible
+        if feasible:
+            return self._fits(pod, feasible)
         return self._judge_on(pod, facts, (node_name,))
 
-    def reserve(self, judgement: Judgement) -> None:
-        """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there."""
+    def reserve(self, judgement: Judgement) -> bool:
+        """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there.
+
+        False, and nothing is reserved, where the node or a victim is gone.
+        """
         choice = judgement.choice
-        if choice is None:
-            return
+        if choice is None or choice.node not in self._snapshot.nodes:
+            return False
+        there = {pod.metadata.uid for pod in self._snapshot.pods_by_node.get(choice.node, ())}
+        if not there.issuperset(victim.pod.metadata.uid for victim in choice.victims):
+            return False
         for victim in choice.victims:
             self.placement.remove(victim.pod)
         self._budgets.take([victim.pod for victim in choice.victims])
         self.placement.assign(judgement.pod, choice.node)
         self._in_use[choice.node] = judgement.pod.metadata.uid
+        return True
 
     # --- why it is pending ---
 
@@ -119,9 +133,6 @@ class RescuePlanner:
         return facts, None
 
     def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
-        unreadable = next((entry for entry in self._snapshot.skipped if entry.resource == BUDGETS), None)
-        if unreadable is not None:
-            return Judgement(pod, IMPOSSIBLE, Reason("unreadable", f"which budgets would be broken is not known: {unreadable.reason}"))
         judge = self._judge(pod)
         if judge.unknown:
             return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))
@@ -135,30 +146,17 @@ class RescuePlanner:
         if choice is None:
             return self._nothing(pod, facts, candidates, search, others=names is None)
         rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
-        if rule.refusal is None and not (rule.at_once and self._leaving.soon.get(choice.node)):
+        if rule.refusal is None:
+            if rule.unkept and names is None and self._leaving.soon.get(choice.node):
+                # What ends first would be taken by others, before the last of them has ended.
+                return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
             return _planned(pod, choice, facts.aside, held=rule.held)
         # Every other set is as important; but a node may be kept for such pods already.
         kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], self._options.hold_taint_key)]
         choice = search.best(kept) if kept else None
         if choice is not None:
             return _planned(pod, choice, facts.aside, held=False)
-        return self._at_once(pod, facts, candidates, rule.refusal)
-
-    def _at_once(self, pod: Pod, facts: Facts, candidates: Collection[str], refusal: t.Optional[Reason]) -> Judgement:
-        """One victim alone, on a node that nobody else is leaving: room that nothing but importance keeps must not come free in parts."""
-        options = self._options.after(facts.evicted)
-        most = 1 if options.max_victims is None else min(1, options.max_victims)
-        search = self._search(pod, facts, replace(options, max_victims=most))
-        quiet = [name for name in candidates if not self._leaving.soon.get(name)]
-        for names in (quiet, candidates):
-            choice = search.best(names)
-            rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options) if choice is not None else None
-            if choice is not None and rule is not None and rule.refusal is None:
-                if names is quiet:
-                    return _planned(pod, choice, facts.aside, held=False)
-                return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
-        refusal = refusal or no_toleration(self._options.hold_taint_key)
-        return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, 1),))
+        return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, 1),))
 
     def _nothing(self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool) -> Judgement:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
@@ -191,10 +189,7 @@ class RescuePlanner:
         return [
             name
             for name in (self._snapshot.nodes if names is None else names)
-            if name in self._snapshot.nodes
-            and name not in self._not_ready
-            and name not in facts.excluded
-            and self._in_use.get(name, uid) == uid
+            if name in self._snapshot.nodes and name not in facts.excluded and self._in_use.get(name, uid) == uid
         ]
 
     def _closed(self, pod: Pod, facts: Facts) -> Iterable[Blocker]:
@@ -202,7 +197,7 @@ class RescuePlanner:
         uid = pod.metadata.uid
         taken = sum(owner != uid for name, owner in self._in_use.items() if name in self._snapshot.nodes)
         tried = Reason("tried_in_vain", "node(s) were tried in vain")
-        counts = ((NOT_READY, len(self._not_ready)), (HELD, taken), (tried, len(facts.excluded)))
+        counts = ((HELD, taken), (tried, len(facts.excluded)))
         return (Blocker(reason, nodes) for reason, nodes in counts if nodes)
 
     def _judge(self, pod: Pod) -> Judge:
@@ -238,6 +233,6 @@ def _blockers_of(doubts: Iterable[Reason]) -> tuple[Blocker, ...]:
 def _summary(blockers: t.Sequence[Blocker], aside: str) -> Reason:
     """All that stands in the way in one line, as the scheduler words it."""
     if not blockers:
-        return Reason("no_node", f"there is no node{aside}")
+        return Reason(NO_NODE, f"there is no node{aside}")
     text = ", ".join(f"{blocker.nodes} {blocker.reason.text or blocker.reason.code}" for blocker in blockers)
-    return Reason("no_node", f"no eviction makes a node fit: {text}{aside}")
+    return Reason(NO_NODE, f"no eviction makes a node fit: {text}{aside}")

@@ -44,12 +44,12 @@ def test_they_outlive_the_program(cluster: Cluster, api: KubeApi, namespace: str
     assert attempts.read() == {} and data_of(cluster, namespace, name) is None, "reading makes nothing"
     assert attempts.update("owner", lambda entry: None) is None and data_of(cluster, namespace, name) is None
     first = attempts.update("owner", functools.partial(begin, api))
-    assert first is not None and first.attempts == 1
+    assert first is not None and list(first.under_way) == ["p"]
     again = RescueAttempts(api, name=name, namespace=namespace)
     assert again.read() == {"owner": first}
     ended = again.update("owner", lambda entry: failed(entry, now_s=api.now_s(), pod_uid="p", name="kube-system/dns"))
     second = again.update("owner", functools.partial(begin, api, pod_uid="q"))
-    assert ended is not None and ended.attempts == 1 and second is not None and second.attempts == 2
+    assert ended is not None and ended.attempts == 1 and second is not None and (second.attempts, list(second.under_way)) == (1, ["q"])
     assert again.update("owner", lambda entry: None) is None
     assert again.read() == {} and data_of(cluster, namespace, name) == {}
 
@@ -66,7 +66,7 @@ def test_several_writers_lose_nothing(api: KubeApi, namespace: str, name: str) -
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, ["one", "two", "three", "four"]))
     found = RescueAttempts(api, name=name, namespace=namespace).read()
-    assert {owner: entry.attempts for owner, entry in found.items()} == dict.fromkeys(("one", "two", "three", "four"), 3)
+    assert {owner: len(entry.under_way) for owner, entry in found.items()} == dict.fromkeys(("one", "two", "three", "four"), 3)
 
 
 @pytest.mark.parametrize(
@@ -117,8 +117,7 @@ def test_a_write_whose_answer_is_lost_counts_once(
             asked.append(entry)
             if len(asked) == 1:
                 line.hold()
-            attempts = 1 + (entry.attempts if entry is not None else 0)
-            return Attempt(attempts=attempts, time=begin(api, None).time, pod="p", name="n", result="failed")
+            return failed(entry, now_s=api.now_s(), pod_uid="p", name="n")
 
         def lose() -> None:
             wait_until(lambda: "owner" in (data_of(cluster, namespace, name) or {}))

@@ -6,27 +6,29 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import (
-    FAILED,
     KEPT_FOR_S,
     MOST_ENTRIES,
-    RESCUED,
-    UNDER_WAY,
+    MOST_PODS,
     UNDER_WAY_FOR_S,
     Attempt,
     begun,
+    called_off,
     changes,
     failed,
+    helped,
     may_try,
     read_attempts,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 
 NOW = 1_767_225_600.0
-GOOD = '{"attempts":1,"name":"kube-system/dns","pod":"p","result":"failed","time":"2026-01-01T00:00:00Z"}'
+GOOD = '{"attempts":1,"failures":{"p":1},"name":"kube-system/dns","time":"2026-01-01T00:00:00Z","under_way":{}}'
 
 
-def entry(attempts: int = 1, *, ago_s: float = 0, result: str = FAILED, pod: str = "old") -> Attempt:
-    return Attempt(attempts=attempts, time=format_time(NOW - ago_s), pod=pod, name="kube-system/dns", result=result)
+def entry(attempts: int = 1, *, ago_s: float = 0, pod: str = "old", under_way: dict[str, float] | None = None) -> Attempt:
+    times = {uid: format_time(NOW - ago_s) for uid, ago_s in (under_way or {}).items()}
+    failures = {pod: attempts} if attempts else {}
+    return Attempt(attempts=attempts, time=format_time(NOW - ago_s), name="kube-system/dns", failures=failures, under_way=times)
 
 
 def refusal(kept: Attempt | None, max_attempts: int = 30, pod_uid: str = "new") -> str | None:
@@ -54,15 +56,16 @@ def test_used_up_attempts_do_not_come_back_by_waiting() -> None:
 @pytest.mark.parametrize(
     ("kept", "pod_uid", "expected"),
     [
-        (entry(3, result=UNDER_WAY, pod="same"), "same", None),
-        (entry(3, result=UNDER_WAY, pod="same", ago_s=UNDER_WAY_FOR_S - 1), "same", None),
-        (entry(3, result=UNDER_WAY, pod="same", ago_s=UNDER_WAY_FOR_S), "same", "attempts_used_up"),
-        (entry(3, result=UNDER_WAY, pod="same"), "another", "attempts_used_up"),
-        (entry(2, result=UNDER_WAY, pod="same"), "another", "backoff"),
-        (entry(2, result=FAILED, pod="same"), "same", "backoff"),
+        (entry(3, under_way={"same": 0}), "same", None),
+        (entry(3, under_way={"same": UNDER_WAY_FOR_S - 1}), "same", None),
+        (entry(3, under_way={"same": UNDER_WAY_FOR_S}), "same", "attempts_used_up"),
+        (entry(3, under_way={"same": 0}), "another", "attempts_used_up"),
+        (entry(2, under_way={"same": 0}), "another", "backoff"),
+        (entry(0, under_way={"same": 0, "next": 0, "last": 0}), "another", None),
+        (entry(2, pod="same"), "same", "backoff"),
     ],
 )
-def test_only_what_is_under_way_for_this_pod_goes_on(kept: Attempt, pod_uid: str, expected: str | None) -> None:
+def test_what_is_under_way_goes_on_and_is_no_failure_yet(kept: Attempt, pod_uid: str, expected: str | None) -> None:
     assert refusal(kept, 3, pod_uid) == expected
 
 
@@ -74,10 +77,39 @@ def test_the_refusal_says_when_to_come_back() -> None:
 def test_to_begin_twice_counts_once() -> None:
     first = begun(None, now_s=NOW, pod_uid="p", name="a/b")
     again = begun(first, now_s=NOW + 40, pod_uid="p", name="a/b")
-    assert (first.attempts, first.result, again) == (1, UNDER_WAY, first)
+    assert (first.attempts, list(first.under_way), again) == (0, ["p"], first)
     ended = failed(again, now_s=NOW + 60, pod_uid="p", name="a/b")
-    assert (ended.attempts, ended.result, ended.time) == (1, FAILED, format_time(NOW + 60))
-    assert begun(ended, now_s=NOW + 99, pod_uid="p", name="a/b").attempts == 2
+    assert (ended.attempts, ended.failures, ended.under_way, ended.time) == (1, {"p": 1}, {}, format_time(NOW + 60))
+    twice = failed(begun(ended, now_s=NOW + 99, pod_uid="p", name="a/b"), now_s=NOW + 120, pod_uid="p", name="a/b")
+    assert (twice.attempts, twice.failures) == (2, {"p": 2})
+
+
+def test_what_was_left_under_way_for_an_hour_has_failed() -> None:
+    left = begun(None, now_s=NOW, pod_uid="p", name="a/b")
+    again = begun(left, now_s=NOW + UNDER_WAY_FOR_S, pod_uid="p", name="a/b")
+    assert (again.attempts, again.under_way) == (1, {"p": format_time(NOW + UNDER_WAY_FOR_S)})
+
+
+def test_pods_of_one_owner_are_told_apart() -> None:
+    """What helps one of them does not make up for another that is still pending, and no longer counts for one that has gone."""
+    kept = None
+    for uid in ("a", "b", "gone"):
+        kept = failed(begun(kept, now_s=NOW, pod_uid=uid, name=f"a/{uid}"), now_s=NOW, pod_uid=uid, name=f"a/{uid}")
+    kept = begun(kept, now_s=NOW, pod_uid="c", name="a/c")
+    assert kept is not None and kept.attempts == 3
+    kept = helped(kept, now_s=NOW, pod_uid="b", pending={"a", "c"})
+    assert kept is not None and (kept.attempts, kept.failures, list(kept.under_way)) == (1, {"a": 1}, ["c"])
+    kept = called_off(kept, now_s=NOW, pod_uid="c")
+    assert kept is not None and (kept.attempts, kept.under_way) == (1, {})
+    assert helped(kept, now_s=NOW, pod_uid="a", pending=()) is None
+    assert helped(None, now_s=NOW, pod_uid="a", pending=()) is called_off(None, now_s=NOW, pod_uid="a") is None
+
+
+def test_the_failures_of_countless_pods_do_not_fill_the_map() -> None:
+    kept = None
+    for number in range(2 * MOST_PODS):
+        kept = failed(kept, now_s=NOW, pod_uid=f"p{number}", name="a/b")
+    assert kept is not None and kept.attempts == len(kept.failures) == MOST_PODS
 
 
 @pytest.mark.parametrize(
@@ -89,7 +121,9 @@ def test_to_begin_twice_counts_once() -> None:
         "null",
         '{"attempts":"many"}',
         GOOD.replace("1,", "0,", 1),
-        GOOD.replace("failed", "glorious"),
+        GOOD.replace("1,", "2,", 1),
+        GOOD.replace(":1}", ":-1}").replace("1,", "-1,", 1),
+        GOOD.replace('"under_way":{}', '"under_way":{"q":"soon"}'),
         GOOD.replace("2026-01-01T00:00:00Z", "2026-01-01"),
         GOOD.replace("2026-01-01T00:00:00Z", "tomorrow"),
         GOOD.replace("2026-01-01T00:00:00Z", "2026-01-01T00:05:01Z"),
@@ -108,11 +142,10 @@ def test_clocks_may_differ_a_little() -> None:
 
 
 def test_only_what_changes_is_written() -> None:
-    data = {"good": GOOD, "done": entry(result=RESCUED).to_text()}
+    data = {"good": GOOD, "old": entry(ago_s=KEPT_FOR_S).to_text()}
     assert changes({"good": GOOD}, "other", None, now_s=NOW) == {}
     new = entry(2)
-    assert changes(data, "other", new, now_s=NOW) == {"done": None, "other": new.to_text()}
-    assert changes({"good": GOOD}, "good", entry(result=RESCUED), now_s=NOW) == {"good": None}
+    assert changes(data, "other", new, now_s=NOW) == {"old": None, "other": new.to_text()}
     assert changes({"good": GOOD}, "good", None, now_s=NOW) == {"good": None}
     assert changes(None, "good", entry(), now_s=NOW) == {"good": entry().to_text()}
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from dataclasses import dataclass, field
 
@@ -25,6 +26,8 @@ POD_GONE = "pod_gone"
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
+LEFT_ALONE_FOR_S = 60.0
+"""How long a node is not tried again that could not be cleared, and on which nothing was evicted."""
 
 
 @dataclass
@@ -32,8 +35,9 @@ class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
     ``node`` is the one that is being cleared, ``hold`` what keeps it, ``there`` the uids of the pods that were on it when that began.
-    ``excluded``: nodes tried in vain; ``banned``: pods whose eviction was refused, until when. ``judgement``: the last one. ``status`` and
-    ``reason`` are what a result would say now.
+    ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
+    evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
+    and ``reason`` are what a result would say now.
     """
 
     pod: Pod
@@ -49,8 +53,9 @@ class Case:
     there: t.Optional[frozenset[str]] = None
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
-    excluded: set[str] = field(default_factory=set)
+    excluded: dict[str, float] = field(default_factory=dict)
     banned: dict[str, float] = field(default_factory=dict)
+    vain: int = 0
     retry_at_s: float = 0.0
     refused_at_s: t.Optional[float] = None
     changed: bool = False
@@ -80,13 +85,20 @@ class Case:
 
     def facts(self, now_at_s: float, scheduler: t.Optional[Reason] = None) -> Facts:
         """What the planner has to know of it."""
+        self.excluded = {name: until_s for name, until_s in self.excluded.items() if until_s > now_at_s}
+        self.banned = {uid: until_s for uid, until_s in self.banned.items() if until_s > now_at_s}
         return Facts(
             settled=now_at_s >= self.settles_at_s,
             scheduler=scheduler,
             excluded=frozenset(self.excluded),
-            banned=frozenset(uid for uid, until_s in self.banned.items() if until_s > now_at_s),
+            banned=frozenset(self.banned),
             evicted=len(self.evicted),
         )
+
+    @property
+    def may_change_soon(self) -> bool:
+        """What was refused for a while, and not for good, may be granted later."""
+        return any(until_s < math.inf for until_s in (*self.banned.values(), *self.excluded.values()))
 
     def take(self, judgement: Judgement) -> None:
         """The judgement is what a result would say now."""
@@ -97,9 +109,11 @@ class Case:
         self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
         self.accepted()
 
-    def leave_node(self) -> None:
+    def leave_node(self, now_at_s: float) -> None:
         """The node was cleared in vain: another one is looked for."""
-        self.excluded.add(self.node)
+        in_vain = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
+        self.vain += in_vain
+        self.excluded[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
         self.stage, self.node, self.hold, self.there, self.judge_at_s = WATCHED, "", None, None, 0.0
 
     def end(self, status: str, reason: Reason) -> None:
@@ -107,7 +121,7 @@ class Case:
         self.stage, self.status, self.reason = ENDED, status, reason
 
     def accepted(self) -> None:
-        """The server has done what it was asked for."""
+        """The server has done what it was asked for: the next refusal is the first in a row."""
         self.refused_at_s, self.retry_at_s, self._pause_s = None, 0.0, FIRST_PAUSE_S
 
     def pause(self, now_at_s: float, asked_s: t.Optional[float] = None) -> None:

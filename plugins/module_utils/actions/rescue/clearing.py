@@ -6,27 +6,29 @@ from __future__ import annotations
 
 import math
 import typing as t
+from collections.abc import Mapping
 
 from ...kube.api import KubeApi
 from ...kube.errors import (
     ApiError,
     BudgetError,
     ConflictError,
+    ForbiddenError,
     KubeError,
     NotFoundError,
-    OverloadedError,
     SeveralBudgetsError,
-    UnreachableError,
-    UntrustedError,
+    UnauthorizedError,
+    may_pass,
 )
 from ...kube.watch_cache import WatchCache
-from ...memory.attempts import Attempt, begun, failed, may_try
+from ...memory.attempts import Attempt, begun, called_off, failed, helped, may_try
 from ...memory.hold import Hold, make_hold
+from ...model.objects import Node
 from ...model.reasons import Reason
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
-from .case import FAILED, Case
+from .case import FAILED, LEFT_ALONE_FOR_S, POD_GONE, RESCUED, Case
 from .hold_write import NodeTakenError, put_hold
 from .holds import Holds
 from .lease import RescueLease
@@ -36,6 +38,8 @@ from .witness import Witness
 
 REFUSED_FOR_S = 5.0
 """How long a pod is not asked for again after a budget has refused it in a dry run."""
+TURNED_DOWN_FOR_S = 60.0
+"""The same after a refusal of another kind, such as by a webhook."""
 LOOK_AGAIN_S = 0.5
 
 
@@ -65,7 +69,7 @@ class Clearing:
         self._writer, self._dry_run = writer, dry_run
 
     def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
-        """Ask for everything by dry runs; then count the attempt and hold the node."""
+        """Ask for everything by dry runs; then hold the node and count the attempt."""
         attempt = self._attempts.read().get(case.owner_uid)
         refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
@@ -73,23 +77,25 @@ class Clearing:
         for victim in choice.victims:
             if not self._ask(case, victim, view, dry_run=True):
                 return True
+        case.accepted()
         hold = self._hold_for(case, view) if judgement.held else None
         if self._dry_run:
             return self._plan_only(case, judgement, choice, hold, view)
         self._lease.check()
-        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
         if hold is not None and not self._put(case, choice, hold, view):
-            return False
+            return True
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        # From here on the hold is given back by the end of the case, also if this fails.
+        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
         case.changed = True
         self._teller.of_pod(case.pod, "RescueStarted", f"{judgement.reason.text}, because no node has room for it")
         return True
 
-    def advance(self, case: Case, view: View) -> bool:
+    def advance(self, case: Case, view: View, scheduler: t.Optional[Reason]) -> bool:
         """One step further on the node that is being cleared: evict, wait, or give the node up."""
         if view.now_at_s < case.retry_at_s:
             return False
-        judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s))
+        judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s, scheduler))
         if judgement.status == WAITING:
             case.take(judgement)
             return self._give_up(case) if view.now_at_s > case.give_up_at_s else False
@@ -99,21 +105,33 @@ class Clearing:
         if taken is not None:
             return self._leave(case, taken, view)
         self._lease.check()
+        if not case.changed:  # it could not be counted when the node was held
+            self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
+            case.changed = True
         self._ask(case, judgement.choice.victims[0], view, dry_run=False)
         return True
 
-    def release(self, case: Case, view: View) -> None:
-        """Give the case's node back, if it is held."""
-        node = view.snapshot.nodes.get(case.node)
-        if case.hold is not None and node is not None:
-            self._holds.give_back(node, case.hold)
-            case.hold = None
+    def release(self, case: Case, nodes: Mapping[str, Node]) -> bool:
+        """Give the case's node back, if it is held; false where that could not be written yet."""
+        if case.hold is None:
+            return True
+        self._lease.check()
+        node = nodes.get(case.node)
+        if node is not None and not self._holds.give_back(node, case.hold):
+            return False
+        case.hold = None
+        return True
 
-    def settle(self, case: Case, *, helped: bool, now_s: float) -> None:
-        """Count the attempt as one that came to nothing, or start the count anew."""
+    def settle(self, case: Case, view: View) -> None:
+        """Write down what came of the attempt."""
+        pending = {pod.metadata.uid for pod in view.snapshot.pods if not pod.spec.node_name}
 
         def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
-            return None if helped else failed(entry, now_s=now_s, pod_uid=case.uid, name=case.name)
+            if case.status == RESCUED:
+                return helped(entry, now_s=view.now_s, pod_uid=case.uid, pending=pending)
+            if case.status == POD_GONE:
+                return called_off(entry, now_s=view.now_s, pod_uid=case.uid)
+            return failed(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
 
         self._attempts.update(case.owner_uid, change)
 
@@ -128,6 +146,7 @@ class Clearing:
             put_hold(self._api, choice.node, hold)
         except NodeTakenError as error:
             self._witness.troubled(str(error))
+            case.excluded[choice.node] = view.now_at_s + LEFT_ALONE_FOR_S
             case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
             return False
         self._teller.of_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {case.name}")
@@ -142,8 +161,7 @@ class Clearing:
         return False
 
     def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
-        used_up = refusal.code == "attempts_used_up"
-        case.take(Judgement(case.pod, IMPOSSIBLE if used_up else WAITING, refusal))
+        case.take(Judgement(case.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
         case.judge_at_s = view.now_at_s + REFUSED_FOR_S
         return False
 
@@ -154,8 +172,13 @@ class Clearing:
 
     def _leave(self, case: Case, why: Reason, view: View) -> bool:
         self._witness.troubled(f"node {case.node} is no longer cleared for pod {case.name}: {why}")
-        self.release(case, view)
-        case.leave_node()
+        if not self.release(case, view.snapshot.nodes):
+            case.pause(view.now_at_s)
+            return False
+        case.leave_node(view.now_at_s)
+        case.accepted()
+        if case.vain >= self._options.max_attempts:
+            case.end(FAILED, Reason("no_other_node", f"pods were evicted in vain on {case.vain} nodes; the last: {why}"))
         return True
 
     # --- the server's answers ---
@@ -176,32 +199,36 @@ class Clearing:
         self._cache.assume_leaving(victim.pod.metadata.uid)
         case.accepted()
         case.evicted.append(victim)
-        case.changed = True
         self._witness.evicted(case, victim)
         self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {case.node} to make room for critical pod {case.name}")
 
     def _refused(self, case: Case, victim: Victim, error: KubeError, view: View, *, dry_run: bool) -> None:
         uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
-        if isinstance(error, SeveralBudgetsError):
+        if isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role):
+            case.end(FAILED, Reason("error", str(error)))
+        elif isinstance(error, SeveralBudgetsError):
             case.banned[uid] = math.inf
         elif isinstance(error, (NotFoundError, ConflictError)):
             case.banned[uid] = now_at_s + LOOK_AGAIN_S  # it has gone by itself; the watch will tell
         elif isinstance(error, BudgetError) and dry_run:
             case.banned[uid] = now_at_s + REFUSED_FOR_S
-        elif _is_temporary(error):
-            self._ask_later(case, error, view)
+        elif may_pass(error):
+            self._ask_later(case, uid, error, view)
         else:
-            case.end(FAILED, Reason("error", str(error)))
+            self._witness.troubled(f"{case.name}: {error}")
+            case.banned[uid] = now_at_s + TURNED_DOWN_FOR_S
 
-    def _ask_later(self, case: Case, error: KubeError, view: View) -> None:
-        if case.refused_for(view.now_at_s) >= self._options.evict_timeout:
-            if case.node:
-                self._leave(case, Reason("evict_timeout", f"refused for {self._options.evict_timeout} s: {error}"), view)
-            else:
-                case.end(FAILED, Reason("evict_timeout", f"not answered for {self._options.evict_timeout} s: {error}"))
+    def _ask_later(self, case: Case, uid: str, error: KubeError, view: View) -> None:
+        if case.refused_for(view.now_at_s) < self._options.evict_timeout:
+            case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
+            case.judge_at_s = case.retry_at_s
             return
-        case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
-        case.judge_at_s = case.retry_at_s
+        self._witness.troubled(f"{case.name}: {error}")
+        if case.node:
+            self._leave(case, Reason("evict_timeout", f"refused for {self._options.evict_timeout} s: {error}"), view)
+        else:
+            case.banned[uid] = view.now_at_s + TURNED_DOWN_FOR_S
+            case.accepted()
 
 
 def _taken_by(case: Case, choice: Choice, view: View) -> t.Optional[Reason]:
@@ -213,9 +240,3 @@ def _taken_by(case: Case, choice: Choice, view: View) -> t.Optional[Reason]:
         return None
     names = ", ".join(f"{metadata.namespace}/{metadata.name}" for metadata in newcomers)
     return Reason("room_taken", f"the room that was made there was taken by {names}")
-
-
-def _is_temporary(error: KubeError) -> bool:
-    if isinstance(error, UntrustedError):
-        return False
-    return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)

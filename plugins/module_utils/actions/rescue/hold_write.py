@@ -25,10 +25,13 @@ def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False)
 
     def operations(node: Json) -> Operations:
         mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-        found = decode_mark(mark) if mark is not None else None
-        if found is not None and found != hold:
-            raise NodeTakenError(f"node {node_name} is held for pod {found.namespace}/{found.pod}")
-        return operations_to_hold(node, hold) if found is None else []  # there already: only the answer was lost
+        if mark is None:
+            return operations_to_hold(node, hold)
+        found = decode_mark(mark)
+        if found == hold:
+            return []  # there already: only the answer was lost
+        held = f"for pod {found.namespace}/{found.pod}" if found is not None else f"by an annotation {HOLD_ANNOTATION} that cannot be read"
+        raise NodeTakenError(f"node {node_name} is held {held}")
 
     try:
         _patch(api, node_name, operations, dry_run=dry_run)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ...kube.api import KubeApi
 from ...kube.errors import KubeError
 from ...memory.hold import Hold, read_hold
-from ...model.objects import Node, Pod
+from ...model.objects import Node
 from ...model.snapshot import ClusterSnapshot
 from .case import CLEARING, WATCHED, Case
 from .hold_write import release_hold
@@ -20,13 +20,6 @@ from .witness import Witness
 RETRY_S = 1.0
 
 
-class Released(t.NamedTuple):
-    """A node that was given back."""
-
-    node: str
-    pod: str
-
-
 class Holds:
     """Gives nodes back. What could not be written is tried again by ``tidy``, because the mark is still on the node then.
 
@@ -34,30 +27,30 @@ class Holds:
     """
 
     def __init__(self, api: KubeApi, teller: Teller, witness: Witness) -> None:
-        self.released: list[Released] = []
         self.left: list[str] = []
         self._api, self._teller, self._witness = api, teller, witness
         self._done: dict[str, Hold] = {}
-        self._retry_at_s = 0.0
+        self._retry_at_s: dict[str, float] = {}
 
     def tidy(self, snapshot: ClusterSnapshot, cases: Mapping[str, Case], *, now_s: float, now_at_s: float, may_write: bool) -> None:
         """Take over the holds of cases that nobody works on any more, and give back those that have outlived their purpose."""
         self.left = []
         for node, hold in self.on(snapshot):
             case = cases.get(hold.uid)
-            if case is not None and case.stage == WATCHED and not hold.has_expired(now_s):
-                if may_write:
-                    case.begin(node.name, hold, give_up_at_s=now_at_s + _seconds_left(hold, now_s))
-                    case.changed = True  # its attempt is under way, and has to be settled
-            elif self._is_over(node, hold, case, snapshot, now_s) and not (may_write and self._try_to_give_back(node, hold, now_at_s)):
-                self.left.append(node.name)
+            if self._is_over(node, hold, case, snapshot, now_s):
+                if not (may_write and self._try_to_give_back(node, hold, now_at_s)):
+                    self.left.append(node.name)
+            elif may_write and case is not None and case.stage == WATCHED:
+                case.begin(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
+                case.changed = True  # its attempt is under way, and has to be settled
 
     def _try_to_give_back(self, node: Node, hold: Hold, now_at_s: float) -> bool:
-        if now_at_s < self._retry_at_s:
+        if now_at_s < self._retry_at_s.get(node.name, 0.0):
             return False
+        self._retry_at_s.pop(node.name, None)
         given_back = self.give_back(node, hold)
         if not given_back:
-            self._retry_at_s = now_at_s + RETRY_S
+            self._retry_at_s[node.name] = now_at_s + RETRY_S
         return given_back
 
     def on(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
@@ -77,7 +70,6 @@ class Holds:
         self._done[node.name] = hold
         if was_there:
             pod = f"{hold.namespace}/{hold.pod}"
-            self.released.append(Released(node.name, pod))
             self._witness.released(node.name, pod)
             self._teller.of_node(node, "RescueHoldReleased", f"no longer held for pod {pod}")
         return True
@@ -87,15 +79,8 @@ class Holds:
             return False  # its own end gives the node back
         if hold.has_expired(now_s):
             return True
-        if case is not None and case.stage == CLEARING:
-            return True  # another node is being cleared for it
-        pod = _pod_of(hold, snapshot)
+        if case is not None:
+            # Another node is being cleared for it, or this one was tried in vain, or nothing more is done for it.
+            return case.stage != WATCHED or node.name in case.excluded
+        pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
-
-
-def _pod_of(hold: Hold, snapshot: ClusterSnapshot) -> t.Optional[Pod]:
-    return next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
-
-
-def _seconds_left(hold: Hold, now_s: float) -> float:
-    return hold.deadline_s - now_s

@@ -4,18 +4,26 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 import threading
 import time
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ApiError, ConflictError, KubeError, NotFoundError, OverloadedError, UnreachableError, UntrustedError
+from ...kube.errors import ApiError, ConflictError, KubeError, NotFoundError, UnreachableError, may_pass
 from ...kube.resources import LEASES
 from ...memory.lease import as_patch, may_take, released, taken
 from ...model.records import Lease, LeaseSpec
 
 RETRY_S = 1.0
 CONFLICT_RETRIES = 5
+
+
+def identity() -> str:
+    """Who holds the Lease, and who has written a hold: host, process, and chance, because containers may share the first two."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 class LeaseLostError(Exception):
@@ -87,7 +95,7 @@ class RescueLease:
                     self._begin_renewal()
                     return True
             except (ApiError, UnreachableError) as error:
-                if not _passes(error):
+                if not may_pass(error):
                     raise
                 trouble = error
             left_s = deadline_s - self._clock()
@@ -187,10 +195,3 @@ class RescueLease:
         patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": as_patch(spec)}
         patched: Lease = self._api.merge_patch(LEASES, self._namespace, self._name, patch)
         return patched
-
-
-def _passes(error: KubeError) -> bool:
-    """The server may answer in a moment."""
-    if isinstance(error, UnreachableError):
-        return not isinstance(error, UntrustedError)
-    return isinstance(error, OverloadedError) or (isinstance(error, ApiError) and error.status >= 500)

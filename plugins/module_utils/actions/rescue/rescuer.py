@@ -13,14 +13,14 @@ import typing as t
 
 from ...kube.api import KubeApi
 from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError, UnreachableError
-from ...kube.watch_cache import WatchCache
+from ...kube.watch_cache import REQUIRED, WatchCache
 from ...model.collector import collector_paused
-from ...model.objects import Pod
+from ...model.objects import Node, Pod
 from ...model.reasons import Reason
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
-from ...rescue.planner import RescuePlanner
+from ...rescue.planner import NO_NODE, RescuePlanner
 from .attempts import RescueAttempts
 from .case import CLEARING, FAILED, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
@@ -39,6 +39,10 @@ SEEN_LIVE_S = 2.0
 OTHER_RESCUER = "other_rescuer"
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
+BLIND_S = 1.0
+"""Until the next look where the watches are broken."""
+MOST_STEPS = 50
+"""After so many the one who drives this gets a word in, whatever goes round in circles."""
 REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
 """The Events about them, by the reason's code."""
 
@@ -87,18 +91,32 @@ class Rescuer:
         )
         self._planner: t.Optional[RescuePlanner] = None
         self._look_s = 0.0
+        self._nodes: t.Mapping[str, Node] = {}
 
     def tick(self) -> float:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
+        blind = self.blind
+        if blind:
+            for text in blind:
+                self._witness.troubled(text)
+            return BLIND_S
         with collector_paused():
             view = self._look()
             try:
-                while self._one_step(view):
+                for _step in range(MOST_STEPS):
+                    if not self._one_step(view):
+                        break
                     view = self._look()
             except LeaseLostError as error:
                 self._witness.troubled(str(error))
                 self.let_go()
         return self._rest_s(view)
+
+    @property
+    def blind(self) -> list[str]:
+        """What is not followed at the moment, of what nothing can be decided without: the state of before may be wrong by now."""
+        errors = self._cache.errors
+        return [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
 
     def give_back_all(self) -> None:
         """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError."""
@@ -110,12 +128,9 @@ class Rescuer:
             case.hold = None
 
     def let_go_of_nodes(self) -> None:
-        """Give back the nodes that are being cleared; the cases stay as they are. Raises LeaseLostError."""
-        self._lease.check()
-        nodes = self._cache.snapshot().nodes
-        for case in self._of(CLEARING):
-            if case.hold is not None and case.node in nodes:
-                self.holds.give_back(nodes[case.node], case.hold)
+        """Give back the nodes that are being cleared, as they were last seen; the cases stay as they are. Raises LeaseLostError."""
+        for case in self.cases.values():
+            self._clearing.release(case, self._nodes)
 
     def let_go(self) -> None:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
@@ -132,13 +147,14 @@ class Rescuer:
     def _look(self) -> View:
         now_s, now_at_s = self._api.now_s(), time.monotonic()
         snapshot = self._cache.snapshot()
+        self._nodes = snapshot.nodes
         self._see(snapshot.pods, now_s, now_at_s)
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
         earlier = self._planner.placement if self._planner is not None else None
         self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, earlier=earlier)
         for case in self.cases.values() if self._dry_run else ():
-            if case.status == PLANNED and case.judgement is not None:
-                self._planner.reserve(case.judgement)
+            if case.status == PLANNED and case.has_ended and case.judgement is not None and not self._planner.reserve(case.judgement):
+                case.stage, case.status, case.judge_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
         view = View(snapshot, self._planner, now_s, now_at_s)
         self._look_s = time.monotonic() - now_at_s
         self.holds.tidy(
@@ -206,7 +222,8 @@ class Rescuer:
             case.end(*end)
             return self._conclude(case, view)
         if case.stage == CLEARING:
-            changed = self._clearing.advance(case, view)
+            scheduler = self._life.reason_to_wait(case.pod, case.since_s, view.snapshot)
+            changed = self._clearing.advance(case, view, scheduler)
         else:
             changed = view.now_at_s >= case.judge_at_s and self._judge(case, view)
         # Its step may have ended it.
@@ -231,7 +248,7 @@ class Rescuer:
             return False
         choice = judgement.choice
         changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
-        if judgement.status == IMPOSSIBLE and case.evicted:
+        if judgement.status == IMPOSSIBLE and case.evicted and judgement.reason.code == NO_NODE and not case.may_change_soon:
             case.end(FAILED, Reason("no_other_node", f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
         if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
             self._say(case)
@@ -247,10 +264,14 @@ class Rescuer:
             self._teller.of_pod(case.pod, event, str(case.reason), warning=case.status == IMPOSSIBLE)
 
     def _conclude(self, case: Case, view: View) -> bool:
-        """The node is given back, the attempt is settled, and everybody is told."""
+        """The node is given back, the attempt is settled, and everybody is told.
+
+        A hold that cannot be taken off now is over, and ``Holds.tidy`` goes on with it.
+        """
         if self._dry_run:
             return False
-        self._clearing.release(case, view)
+        if self._lease.held:
+            self._clearing.release(case, view.snapshot.nodes)
         if case.changed and self._lease.held:
             self._settle(case, view)
             if case.status != POD_GONE:
@@ -261,7 +282,7 @@ class Rescuer:
 
     def _settle(self, case: Case, view: View) -> None:
         try:
-            self._clearing.settle(case, helped=case.status == RESCUED, now_s=view.now_s)
+            self._clearing.settle(case, view)
         except KubeError as error:  # it counts as under way for a while longer
             self._witness.troubled(f"{case.name}: what came of the attempt is not kept: {error}")
 
@@ -287,7 +308,7 @@ class Rescuer:
         """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
         self._witness.troubled(f"{case.name}: {error}")
         case.retry_at_s = case.judge_at_s = view.now_at_s + TROUBLED_FOR_S
-        if isinstance(error, (ForbiddenError, UnauthorizedError)):
+        if isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role):
             case.end(FAILED, Reason("error", str(error)))
             return self._conclude(case, view)
         return False

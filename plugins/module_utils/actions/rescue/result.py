@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ...model.reasons import in_words
 from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
 from .case import FAILED, POD_GONE, Case
-from .holds import Released
+from .run import Released
 
 Json = dict[str, t.Any]
 
@@ -22,7 +22,7 @@ def result_of(cases: Iterable[Case], released: Iterable[Released], *, named: boo
     # A pod that was deleted meanwhile needs no rescue any more: that fails nothing.
     failed = [case for case in listed if case.status == FAILED or (named and case.status == IMPOSSIBLE)]
     result: Json = {
-        "changed": bool(given_back) or any(case.changed or case.status == PLANNED for case in listed),
+        "changed": bool(given_back) or any(case.changed or _is_plan(case) for case in listed),
         "pods": [row_of(case) for case in listed],
         "released": given_back,
         "failed": bool(failed),
@@ -34,17 +34,22 @@ def result_of(cases: Iterable[Case], released: Iterable[Released], *, named: boo
 
 def row_of(case: Case) -> Json:
     """One pod."""
-    metadata, choice = case.pod.metadata, case.judgement.choice if case.judgement is not None else None
-    victims = [*case.evicted, *(choice.victims if choice is not None and case.status == PLANNED else ())]
+    metadata, choice = case.pod.metadata, case.judgement.choice if case.judgement is not None and _is_plan(case) else None
+    victims = [*case.evicted, *(choice.victims if choice is not None else ())]
     return {
         "namespace": metadata.namespace,
         "name": metadata.name,
         "status": FAILED if case.status == POD_GONE else case.status,
         "reason": in_words(case.reason),
-        "node": case.pod.spec.node_name or case.node or (choice.node if choice is not None and case.status == PLANNED else ""),
+        "node": case.pod.spec.node_name or case.node or (choice.node if choice is not None else ""),
         "victims": [_victim(victim) for victim in victims],
         "blockers": _blockers(case),
     }
+
+
+def _is_plan(case: Case) -> bool:
+    """What would be done for it, and is not."""
+    return case.status == PLANNED and case.has_ended
 
 
 def _victim(victim: Victim) -> Json:

@@ -24,22 +24,31 @@ ASKED_EVERY_S = 5
 
 
 class SchedulerLife:
-    """Looks for signs of life, each scheduler's at most every five seconds."""
+    """Looks for signs of life, at most every five seconds. One that is found counts for all pods of the scheduler; that there is none does
+    not.
+    """
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._known: dict[str, tuple[float, t.Optional[Reason]]] = {}
+        self._alive_s: dict[str, float] = {}
+        self._silent: dict[str, tuple[float, Reason]] = {}
 
     def reason_to_wait(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         """Why the pod's scheduler counts as not running; None where it runs, or where nothing says that it does not."""
-        name, now_s = pod.spec.scheduler_name, self._api.now_s()
-        asked_s, known = self._known.get(name, (0.0, None))
+        name, uid, now_s = pod.spec.scheduler_name, pod.metadata.uid, self._api.now_s()
+        if now_s - self._alive_s.get(name, 0.0) < ASKED_EVERY_S:
+            return None
+        asked_s, known = self._silent.get(uid, (0.0, None))
         if now_s - asked_s < ASKED_EVERY_S:
             return known
+        self._silent = {uid: entry for uid, entry in self._silent.items() if now_s - entry[0] < ASKED_EVERY_S}
         found = self._lease_given_up(now_s) if name == DEFAULT_SCHEDULER else _NO_LEASE
         if found is _NO_LEASE:
             found = None if self._has_been_seen(pod, since_s, snapshot, now_s) else _silent(name)
-        self._known[name] = now_s, found
+        if found is None:
+            self._alive_s[name] = now_s
+        else:
+            self._silent[uid] = now_s, found
         return found
 
     def _lease_given_up(self, now_s: float) -> t.Optional[Reason]:
@@ -61,7 +70,7 @@ class SchedulerLife:
         if since_s > earliest_s:
             return True
         name = pod.spec.scheduler_name
-        bound = (other for other in snapshot.pods if other.spec.node_name and other.spec.scheduler_name == name)
+        bound = (other for other in snapshot.pods if other.spec.node_name and other.spec.scheduler_name == name and not _is_static(other))
         if any(parse_time(other.metadata.creation_timestamp) > earliest_s for other in bound if other.metadata.creation_timestamp):
             return True
         try:
@@ -69,6 +78,11 @@ class SchedulerLife:
         except ForbiddenError:
             return False
         return any(parse_time(event.last_seen) > earliest_s for event in events if event.last_seen)
+
+
+def _is_static(pod: Pod) -> bool:
+    """The kubelet runs it; no scheduler has bound it."""
+    return any(owner.kind == "Node" for owner in pod.metadata.owner_references or ())
 
 
 def _silent(name: str) -> Reason:

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A cluster in memory for the steps of rescues, on which each request can be refused: what takes minutes, or a fault, on a real one."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.lease import LeaseLostError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.witness import Witness
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError, NotFoundError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import Attempt
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+
+Json = dict[str, t.Any]
+
+CRITICAL = 2_000_000_000
+TOLERATION = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+Refusal = t.Callable[..., KubeError | None]
+
+
+def node(name: str, *, cpu: str = "1") -> Json:
+    """A ready node."""
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"metadata": {"name": name, "uid": f"n-{name}", "labels": {"kubernetes.io/hostname": name}}, "spec": {}, "status": status}
+
+
+def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, owner: str = "") -> Json:
+    """A running pod, or without a node a critical one that the scheduler has reported Unschedulable."""
+    reference = {"kind": "ReplicaSet", "name": owner or name, "uid": f"o-{owner or name}", "controller": True}
+    metadata = {"name": name, "namespace": "app" if on else "kube-system", "uid": f"u-{name}", "ownerReferences": [reference]}
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    spec = {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 1, "containers": containers}
+    if on:
+        return {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    spec = {**spec, "priority": priority or CRITICAL, "tolerations": [TOLERATION]}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}
+
+
+class Cluster:
+    """API server and watch cache in one. ``refuse_eviction(name, dry_run)`` and ``refuse_patch(node, release)`` may return an error."""
+
+    def __init__(self, nodes: t.Sequence[Json], pods: t.Sequence[Json]) -> None:
+        self.nodes = {item["metadata"]["name"]: item for item in nodes}
+        self.pods = {item["metadata"]["name"]: item for item in pods}
+        self.refuse_eviction: Refusal = lambda _name, _dry_run: None
+        self.refuse_patch: Refusal = lambda _name, _release: None
+        self.evicted: list[str] = []
+        self.patches = 0
+        self.events: list[str] = []
+        self.errors: dict[str, str] = {}
+        self.version = 0
+        self.broken: KubeError | None = None
+
+    # --- as the watch cache ---
+
+    def snapshot(self) -> ClusterSnapshot:
+        if self.broken is not None:
+            raise self.broken
+        nodes = [decode_json(Node, encode_json(item)) for item in self.nodes.values()]
+        return ClusterSnapshot(nodes=nodes, pods=[decode_json(Pod, encode_json(item)) for item in self.pods.values()])
+
+    def unschedulable_since(self, _uid: str) -> float:
+        return time.time() - 60
+
+    def assume_leaving(self, uid: str) -> None:
+        for item in self.pods.values():
+            if item["metadata"]["uid"] == uid:
+                item["metadata"]["deletionTimestamp"] = format_time(time.time() + 1)
+
+    # --- as the API ---
+
+    def now_s(self) -> float:
+        return time.time()
+
+    def get(self, *_of: t.Any) -> t.Any:
+        raise NotFoundError("there is no Lease of a scheduler", status=404)
+
+    def create_event(self, _namespace: str, event: Json) -> None:
+        self.events.append(event["reason"])
+
+    def evict(self, _namespace: str, name: str, *, uid: str, dry_run: bool, grace_period_s: int) -> None:
+        assert self.pods[name]["metadata"]["uid"] == uid and grace_period_s == 1
+        error = self.refuse_eviction(name, dry_run)
+        if error is not None:
+            raise error
+        if not dry_run:
+            self.evicted.append(name)
+
+    def get_bytes(self, _resource: t.Any, _namespace: str, name: str) -> bytes:
+        return json.dumps(self.nodes[name]).encode()
+
+    def json_patch(self, _resource: t.Any, _namespace: str, name: str, operations: list[Json], *, dry_run: bool = False) -> None:
+        self.patches += 1
+        error = self.refuse_patch(name, any(operation["op"] == "remove" for operation in operations))
+        if error is not None:
+            raise error
+        for operation in operations if not dry_run else ():
+            self._apply(self.nodes[name], operation)
+
+    def _apply(self, document: Json, operation: Json) -> None:
+        *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
+        for part in parents:
+            document = document[part]
+        if operation["op"] == "add":
+            document[last] = operation["value"]
+        elif operation["op"] == "remove":
+            del document[last]
+
+    @property
+    def held(self) -> list[str]:
+        return [name for name, item in self.nodes.items() if HOLD_ANNOTATION in (item["metadata"].get("annotations") or {})]
+
+
+class Lease:
+    """Held until it is lost."""
+
+    def __init__(self) -> None:
+        self.held = True
+        self.holder = "me"
+
+    def check(self) -> None:
+        if not self.held:
+            raise LeaseLostError("lost")
+
+    def acquire(self, _timeout_s: float) -> bool:
+        return self.held
+
+    def release(self) -> None:
+        self.held, self.holder = False, ""
+
+
+class Attempts:
+    """The ConfigMap."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Attempt] = {}
+
+    def read(self) -> dict[str, Attempt]:
+        return dict(self.kept)
+
+    def update(self, owner: str, change: t.Callable[[Attempt | None], Attempt | None]) -> None:
+        wanted = change(self.kept.pop(owner, None))
+        if wanted is not None:
+            self.kept[owner] = wanted
+
+
+class Notes(Witness):
+    """What was troubling."""
+
+    def __init__(self) -> None:
+        self.troubles: list[str] = []
+
+    def troubled(self, what: str) -> None:
+        self.troubles.append(what)
+
+
+class Scene(t.NamedTuple):
+    """A rescuer and what it works on."""
+
+    rescuer: Rescuer
+    cluster: Cluster
+    lease: Lease
+    attempts: Attempts
+    notes: Notes
+
+
+def scene(nodes: t.Sequence[Json], pods: t.Sequence[Json], *, once: bool = True, dry_run: bool = False, **options: t.Any) -> Scene:
+    """A rescuer on a cluster in memory."""
+    cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), Notes()
+    stands_in: t.Any = cluster
+    rescuer = Rescuer(
+        stands_in,
+        stands_in,
+        RescueOptions(**{"settle_time": 0, **options}),
+        lease=t.cast(t.Any, lease),
+        attempts=t.cast(t.Any, attempts),
+        writer="test",
+        witness=notes,
+        dry_run=dry_run,
+        once=once,
+    )
+    return Scene(rescuer, cluster, lease, attempts, notes)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The steps of rescues where requests are refused, pods and nodes vanish, or several pods are rescued at a time."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+    ApiError,
+    BudgetError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    OverloadedError,
+    UnreachableError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+
+from tests.unit.actions.rescue_fakes import Scene, node, pod, scene
+
+DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
+NO_ROLE = ForbiddenError('pods "v" is forbidden: User "me" cannot create resource "pods/eviction"', status=403)
+
+
+def full(*names: str, **options: t.Any) -> Scene:
+    """Full nodes, the first the cheapest, and one critical pod."""
+    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
+    return scene([node(name) for name in names], [*victims, pod("dns", "500m")], **options)
+
+
+def the_case(on: Scene) -> Case:
+    (case,) = on.rescuer.cases.values()
+    return case
+
+
+def later(case: Case) -> None:
+    """Whatever it waits for is over."""
+    case.retry_at_s = case.judge_at_s = 0.0
+
+
+def test_from_plan_to_bound() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and on.cluster.held == ["n"] and list(on.attempts.kept) == ["o-dns"]
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    assert the_case(on).status == "rescued" and on.cluster.held == [] and on.attempts.kept == {}
+    assert {"RescueStarted", "RescueHold", "EvictedForCriticalPod", "RescueHoldReleased", "Rescued"} == set(on.cluster.events)
+
+
+def test_a_node_that_cannot_be_given_back_keeps_nobody_busy() -> None:
+    on = full("n", "m")
+    on.rescuer.tick()
+    on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+    on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
+    before = on.cluster.patches
+    on.rescuer.tick()
+    assert on.cluster.patches - before == 1 and the_case(on).node == "n"
+    on.cluster.refuse_patch = lambda _name, _release: None
+    later(the_case(on))
+    on.rescuer.tick()
+    assert on.cluster.held == ["m"] and on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
+    on = full("n", scheduled_timeout=1)
+    on.rescuer.tick()
+    del on.cluster.pods["v-n"]
+    the_case(on).give_up_at_s = time.monotonic() - 1
+    refused = iter([DENIED, DENIED])
+    on.cluster.refuse_patch = lambda _name, release: next(refused, None) if release else None
+    on.rescuer.tick()
+    assert the_case(on).reason.code == "not_bound" and on.cluster.held == ["n"]  # type: ignore[union-attr]
+    assert on.rescuer.holds.left == ["n"]
+    time.sleep(1.1)
+    on.rescuer.tick()
+    assert on.cluster.held == [] and on.rescuer.holds.left == []
+
+
+def test_one_stubborn_node_keeps_no_other_held() -> None:
+    on = full("a", "b")
+    on.rescuer.tick()
+    on.cluster.nodes["b"]["metadata"]["annotations"] = dict(on.cluster.nodes["a"]["metadata"]["annotations"])
+    del on.cluster.pods["dns"]
+    on.cluster.refuse_patch = lambda name, release: DENIED if release and name == "a" else None
+    on.rescuer.tick()
+    assert on.cluster.held == ["a"]
+
+
+def test_pods_of_one_owner_are_rescued_side_by_side() -> None:
+    """Five of one DaemonSet: none of them has failed, so that none has to wait for another's attempt."""
+    names = [f"n{number}" for number in range(5)]
+    victims = [pod(f"v-{name}", "900m", on=name) for name in names]
+    on = scene([node(name) for name in names], [*victims, *(pod(f"d-{name}", "500m", owner="ds") for name in names)])
+    on.rescuer.tick()
+    assert sorted(on.cluster.evicted) == sorted(f"v-{name}" for name in names) and sorted(on.cluster.held) == names
+
+
+def test_evictions_in_vain_end_after_as_many_nodes_as_attempts_are_allowed() -> None:
+    names = [f"n{number}" for number in range(6)]
+    on = full(*names, max_attempts=3)
+    for _round in names:
+        on.rescuer.tick()
+        for case in on.rescuer.cases.values():
+            later(case)
+        for item in on.cluster.pods.values():  # what was evicted does not end
+            if "deletionTimestamp" in item["metadata"]:
+                item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert len(on.cluster.evicted) == 3 and on.cluster.held == []
+    assert the_case(on).status == "failed" and the_case(on).reason.code == "no_other_node"  # type: ignore[union-attr]
+    assert on.attempts.kept["o-dns"].attempts == 1
+
+
+@pytest.mark.parametrize("error", [DENIED, InvalidError("no", status=400), BudgetError("not now", status=429)])
+def test_a_victim_that_is_refused_is_replaced_by_another(error: KubeError) -> None:
+    on = full("n", "m")
+    on.cluster.refuse_eviction = lambda name, _dry_run: error if name == "v-n" else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
+
+
+def test_a_missing_role_ends_it() -> None:
+    on = full("n", "m")
+    on.cluster.refuse_eviction = lambda _name, _dry_run: NO_ROLE
+    on.rescuer.tick()
+    assert the_case(on).status == "failed" and on.cluster.held == [] and on.attempts.kept == {}
+
+
+@pytest.mark.parametrize(
+    "error", [OverloadedError("busy", status=429), ApiError("etcd", status=500, reason="InternalError"), UnreachableError("gone")]
+)
+def test_a_server_in_trouble_is_asked_again_and_then_about_another(error: KubeError) -> None:
+    on = full("n", "m", evict_timeout=60)
+    on.cluster.refuse_eviction = lambda name, dry_run: error if name == "v-n" and not dry_run else None
+    on.rescuer.tick()
+    assert on.cluster.held == ["n"] and on.cluster.evicted == []
+    case = the_case(on)
+    later(case)
+    case.refused_at_s = time.monotonic() - 61
+    on.rescuer.tick()
+    assert on.cluster.held == ["m"] and on.cluster.evicted == ["v-m"]
+
+
+def test_a_plan_says_only_what_the_server_has_said() -> None:
+    on = full("n", dry_run=True)
+    on.cluster.refuse_eviction = lambda _name, _dry_run: OverloadedError("busy", status=429)
+    on.rescuer.tick()
+    request = RescueRequest(RescueOptions(), dry_run=True)
+    assert not run._is_done(on.rescuer, request, time.monotonic())
+    assert result_of(on.rescuer.cases.values(), [], named=False)["changed"] is False
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    later(the_case(on))
+    on.rescuer.tick()
+    assert run._is_done(on.rescuer, request, time.monotonic()) and the_case(on).status == "planned"
+    assert on.cluster.evicted == [] and on.cluster.held == []
+
+
+def test_a_planned_node_that_vanishes_is_planned_anew() -> None:
+    on = full("n", "m", dry_run=True, once=False)
+    on.rescuer.tick()
+    assert the_case(on).judgement.choice.node == "n"  # type: ignore[union-attr]
+    del on.cluster.nodes["n"], on.cluster.pods["v-n"]
+    on.rescuer.tick()
+    assert the_case(on).judgement.choice.node == "m"  # type: ignore[union-attr]
+
+
+def test_nothing_is_written_without_the_lease() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.lease.held = False
+    before = on.cluster.patches
+    del on.cluster.pods["dns"]
+    on.rescuer.tick()
+    assert on.cluster.patches == before and on.cluster.held == ["n"]
+
+
+def test_a_broken_watch_decides_nothing() -> None:
+    on = full("n")
+    on.cluster.errors = {"pods": "no answer"}
+    on.rescuer.tick()
+    assert on.rescuer.cases == {} and on.cluster.evicted == [] and on.notes.troubles == ["pods: no answer"]
+
+
+def test_a_mark_that_somebody_edited_closes_the_node() -> None:
+    on = full("n", "m")
+    mark = {
+        "key": "CriticalAddonsOnly",
+        "value": "x",
+        "namespace": "a",
+        "pod": "b",
+        "uid": "c",
+        "owner": "",
+        "deadline": "soon",
+        "writer": "",
+    }
+    on.cluster.nodes["n"]["metadata"]["annotations"] = {HOLD_ANNOTATION: json.dumps(mark)}
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-m"]
+
+
+def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
+    on = full("n")
+    with pytest.raises(ForbiddenError), run._given_back(on.rescuer, t.cast(t.Any, on.lease)):
+        on.rescuer.tick()
+        assert on.cluster.held == ["n"]
+        on.cluster.broken = NO_ROLE
+        on.rescuer.tick()
+    assert on.cluster.held == [] and not on.lease.held
+
+
+def test_evictions_stop_when_the_pod_has_another_way() -> None:
+    victims = [pod("v1", "450m", on="n"), pod("v2", "450m", on="n")]
+    on = scene([node("n")], [*victims, pod("dns", "900m")])
+    asked: list[str] = []
+
+    def refuse(name: str, dry_run: bool) -> KubeError | None:
+        if dry_run:
+            return None
+        asked.append(name)
+        return BudgetError("not now", status=429) if len(asked) > 1 else None
+
+    on.cluster.refuse_eviction = refuse
+    on.rescuer.tick()
+    assert len(on.cluster.evicted) == 1
+    on.cluster.nodes["free"] = node("free")
+    later(the_case(on))
+    on.rescuer.tick()
+    assert len(asked) == 2 and the_case(on).status == "waiting"
+
+
+def test_a_pod_that_is_deleted_counts_as_no_failure() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    del on.cluster.pods["dns"]
+    on.rescuer.tick()
+    assert the_case(on).status == "pod_gone" and on.attempts.kept == {} and on.cluster.held == []
