@@ -212,7 +212,7 @@ pods:
       status: rescued
       reason: "bound: it is on node worker-3"
       node: worker-3
-      victims: [{namespace: shop, name: batch-7c9d8-4xv2z, priority: 0, grace_period: 10, reason: "frees_room: 500m cpu"}]
+      victims: [{namespace: shop, name: batch-7c9d8-4xv2z, priority: 0, grace_period: 10, reason: "lower_priority: ..."}]
       blockers: []
 released:
   description: The nodes that were given back because nobody needed their hold any more; with O(state=released), all that were held.

@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 from ...plugins.module_utils.actions.rescue.attempts import RescueAttempts
+from ...plugins.module_utils.actions.rescue.case import CLEARING
 from ...plugins.module_utils.actions.rescue.lease import LeaseLostError, RescueLease, identity
 from ...plugins.module_utils.actions.rescue.rescuer import Rescuer
 from ...plugins.module_utils.kube.api import KubeApi
@@ -190,6 +191,9 @@ class Daemon:
         while self._rescuer.at_work and time.monotonic() < end_at_s and not self._orders.in_haste:
             version, rest_s, _busy_s = self._turn()
             self._wait_for_change(version, min(rest_s, SLICE_S))
+        unfinished = [case.name for case in self._rescuer.cases.values() if case.stage == CLEARING]
+        if unfinished:
+            self._log.warning("stopped before these pods were bound; what is held for them is given back", pods=unfinished)
         if self._leading and self._lease.held:
             self._give_back()
         self._log.info("stopped")

@@ -25,7 +25,7 @@ else:
 
 DEFAULT_FILE = "~/.kube/config"
 NO_CLUSTER = (
-    "no cluster given: set the option kubeconfig (rebalance_kubeconfig in the playbook), KUBECONFIG or K8S_AUTH_*; "
+    "no cluster given: set the option kubeconfig (rebalance_kubeconfig or rescue_kubeconfig in the playbooks), KUBECONFIG or K8S_AUTH_*; "
     f"{DEFAULT_FILE} is missing or has no current-context"
 )
 

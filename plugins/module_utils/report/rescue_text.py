@@ -27,7 +27,7 @@ def render_rescue(result: Json, *, cluster: str = "", width: int = 120) -> str:
     pods = sorted(result.get("pods") or (), key=lambda pod: (ORDER.index(pod["status"]), pod["namespace"], pod["name"]))
     head = f"{cluster}: " if cluster else ""
     error = f"{head}error: {result['msg']}" if result.get("failed") and not pods and result.get("msg") else ""
-    lines = [error or head + _count(len(pods), "critical pod") + " without a node" + _totals(pods)]
+    lines = [error or head + _count(len(pods), "critical pod") + _totals(pods)]
     for pod in pods:
         lines += ["", *_about(pod)]
     released = result.get("released") or ()
@@ -43,14 +43,24 @@ def _totals(pods: t.Sequence[Json]) -> str:
 
 
 def _about(pod: Json) -> list[str]:
+    if pod["reason"].startswith("pod_gone"):
+        return [f"{pod['namespace']}/{pod['name']}: was deleted meanwhile", f"{INDENT}{pod['reason']}", *_victims(pod)]
     node = f" on node {pod['node']}" if pod["node"] and pod["status"] in ("planned", "failed") else ""
-    lines = [f"{pod['namespace']}/{pod['name']}: {WORDS[pod['status']]}{node}", f"{INDENT}{pod['reason']}"]
-    verb = "evict" if pod["status"] == "planned" else "evicted"
-    for victim in pod["victims"]:
-        grace = f"{victim['grace_period']} s to end"
-        lines.append(f"{INDENT}{verb} {victim['namespace']}/{victim['name']} (priority {victim['priority']}, {grace}): {victim['reason']}")
-    if pod["status"] in ("impossible", "failed"):
+    lines = [f"{pod['namespace']}/{pod['name']}: {WORDS[pod['status']]}{node}"]
+    if len(pod["blockers"]) > 1:
+        # The reason says the same in one line, however many they are.
         lines += [f"{INDENT}{_nodes(blocker)}{blocker['text'] or blocker['reason']}" for blocker in pod["blockers"]]
+    else:
+        lines.append(f"{INDENT}{pod['reason']}")
+    return lines + _victims(pod)
+
+
+def _victims(pod: Json) -> list[str]:
+    verb = "evict" if pod["status"] == "planned" else "evicted"
+    lines = []
+    for victim in pod["victims"]:
+        given = f"priority {victim['priority']}, {victim['grace_period']} s to end"
+        lines.append(f"{INDENT}{verb} {victim['namespace']}/{victim['name']} ({given}): {victim['reason']}")
     return lines
 
 

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from ..rescue.options import HOLDS
+from ..rescue.options import HOLDS, STATES
 from ..rescue.options import MINIMA as RESCUE_MINIMA
 from ..spread.options import MINIMA
 from ..spread.restart_plan import STRATEGIES
@@ -78,7 +78,7 @@ RESCUE = Variables(
         "honor_critical_annotation",
         "plan_only",
     ),
-    choices={"hold": HOLDS},
+    choices={"hold": HOLDS, "state": STATES},
     others=("context", "hold_taint_key", "hosts", "kubeconfig", "label_selector", "name", "namespaces"),
 )
 PLAYBOOKS = {"rebalance": REBALANCE, "rescue": RESCUE}

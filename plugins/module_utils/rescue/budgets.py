@@ -60,7 +60,7 @@ class Budgets:
             return Reason(SEVERAL_BUDGETS, f"PodDisruptionBudgets {names} select it, and no pod with more than one is evicted")
         if not found or _goes_uncounted(pod, found[0]) or self.left(_key(found[0])) > 0:
             return None
-        return Reason(BUDGET, f"PodDisruptionBudget {found[0].metadata.name} allows no disruption now")
+        return Reason(BUDGET, f"PodDisruptionBudget {pod.metadata.namespace}/{found[0].metadata.name} allows no disruption now")
 
     def draws_on(self, pod: Pod) -> t.Optional[BudgetKey]:
         """The budget that has less to give once the pod, which ``forbids`` lets go, is evicted; None where there is none."""

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
+RESCUED, RELEASED = "rescued", "released"
+STATES = (RESCUED, RELEASED)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
 MINIMA: dict[str, int] = {
     "evict_timeout": 0,

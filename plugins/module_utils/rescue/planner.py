@@ -156,7 +156,7 @@ class RescuePlanner:
         choice = search.best(kept) if kept else None
         if choice is not None:
             return _planned(pod, choice, facts.aside, held=False)
-        return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, 1),))
+        return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, len(candidates)),))
 
     def _nothing(self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool) -> Judgement:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
@@ -234,5 +234,5 @@ def _summary(blockers: t.Sequence[Blocker], aside: str) -> Reason:
     """All that stands in the way in one line, as the scheduler words it."""
     if not blockers:
         return Reason(NO_NODE, f"there is no node{aside}")
-    text = ", ".join(f"{blocker.nodes} {blocker.reason.text or blocker.reason.code}" for blocker in blockers)
+    text = "; ".join(f"{blocker.reason.text or blocker.reason.code} (nodes: {blocker.nodes})" for blocker in blockers)
     return Reason(NO_NODE, f"no eviction makes a node fit: {text}{aside}")

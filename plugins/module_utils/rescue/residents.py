@@ -130,7 +130,10 @@ def _by_options(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
 
 @lru_cache(maxsize=16)
 def _grace_too_long(cap_s: int) -> Reason:
-    return Reason(GRACE_TOO_LONG, f"its grace period is longer than grace_period, {cap_s} s; allow_short_grace would cut it")
+    return Reason(
+        GRACE_TOO_LONG,
+        f"its own grace period is longer than grace_period, {cap_s} s: raise that (most pods have 30 s), or set allow_short_grace",
+    )
 
 
 def _is_static(pod: Pod) -> bool:

@@ -63,6 +63,6 @@ def test_the_rescue_playbook_uses_lists_and_accepts_the_same_variables() -> None
 
 
 def test_the_rescue_playbook_has_a_variable_for_each_option_of_the_module() -> None:
-    spec = set(argument_spec()) - {"state"}
+    spec = set(argument_spec())
     assert {name.removeprefix("rescue_") for name in RESCUE.names} - spec == {"hosts", "kubeconfig", "context", "plan_only"}
     assert spec <= {name.removeprefix("rescue_") for name in RESCUE.names}

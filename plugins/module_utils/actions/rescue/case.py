@@ -23,6 +23,7 @@ ENDED = "ended"
 RESCUED = "rescued"
 FAILED = "failed"
 POD_GONE = "pod_gone"
+NO_OTHER_NODE = "no_other_node"
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0

@@ -28,7 +28,7 @@ from ...model.reasons import Reason
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
-from .case import FAILED, LEFT_ALONE_FOR_S, POD_GONE, RESCUED, Case
+from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
 from .hold_write import NodeTakenError, put_hold
 from .holds import Holds
 from .lease import RescueLease
@@ -178,7 +178,7 @@ class Clearing:
         case.leave_node(view.now_at_s)
         case.accepted()
         if case.vain >= self._options.max_attempts:
-            case.end(FAILED, Reason("no_other_node", f"pods were evicted in vain on {case.vain} nodes; the last: {why}"))
+            case.end(FAILED, Reason(NO_OTHER_NODE, f"pods were evicted in vain on {case.vain} nodes; the last: {why}"))
         return True
 
     # --- the server's answers ---

@@ -9,9 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...rescue.options import HOLDS, MINIMA, RescueOptions
-
-RESCUED, RELEASED = "rescued", "released"
+from ...rescue.options import HOLDS, MINIMA, RESCUED, RescueOptions
 
 _TAINT_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 

@@ -22,7 +22,7 @@ from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 from ...rescue.planner import NO_NODE, RescuePlanner
 from .attempts import RescueAttempts
-from .case import CLEARING, FAILED, POD_GONE, RESCUED, WATCHED, Case
+from .case import CLEARING, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
 from .holds import Holds
 from .lease import LeaseLostError, RescueLease
@@ -249,7 +249,7 @@ class Rescuer:
         choice = judgement.choice
         changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
         if judgement.status == IMPOSSIBLE and case.evicted and judgement.reason.code == NO_NODE and not case.may_change_soon:
-            case.end(FAILED, Reason("no_other_node", f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
+            case.end(FAILED, Reason(NO_OTHER_NODE, f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
         if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
             self._say(case)
         return changed

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ...model.reasons import in_words
 from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
-from .case import FAILED, POD_GONE, Case
+from .case import FAILED, NO_OTHER_NODE, POD_GONE, Case
 from .run import Released
 
 Json = dict[str, t.Any]
@@ -64,5 +64,6 @@ def _victim(victim: Victim) -> Json:
 
 
 def _blockers(case: Case) -> list[Json]:
-    blockers = case.judgement.blockers if case.judgement is not None else ()
+    told = case.status == IMPOSSIBLE or (case.reason is not None and case.reason.code == NO_OTHER_NODE)
+    blockers = case.judgement.blockers if case.judgement is not None and told else ()
     return [{"reason": blocker.reason.code, "text": blocker.reason.text, "nodes": blocker.nodes} for blocker in blockers]

@@ -16,12 +16,12 @@ from ...kube.watch_cache import WatchCache
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.critical import effective_priority, is_critical
-from ...rescue.options import RescueOptions
+from ...rescue.options import RELEASED, RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
 from .attempts import RescueAttempts
 from .case import FAILED, POD_GONE, RESCUED, Case
 from .lease import LeaseLostError, RescueLease, identity
-from .request import RELEASED, RescueOptionError, RescueRequest
+from .request import RescueOptionError, RescueRequest
 from .rescuer import OTHER_RESCUER, Rescuer
 from .witness import Witness
 
