@@ -128,18 +128,23 @@ class World:
         return [budget for budget in budgets if matches(budget.spec.selector, pod.metadata.labels)]
 
     def can_hold(self, node: Node, pod: Pod, victims: Sequence[Pod]) -> bool:
-        """The room stays the pod's: by no hold at all, a taint that is there for good, one's own taint, or importance."""
-        if self._options["hold"] == "none":
+        """The room stays the pod's: by a taint, by the pod's importance, or because nobody asks for that."""
+        if self._options["hold"] == "none" or self.keeps(node, pod):
             return True
-        if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
-            return True
-        for toleration in pod.spec.tolerations or ():
-            # The value of a hold is another for each pod: only who tolerates any value tolerates it.
-            if toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule"):
-                return True
         own = pod.spec.priority or 0
         # Of several the first to go would be replaced before the last one has left.
         return self._options["hold"] == "auto" and len(victims) <= 1 and all(self.priority(victim) < own for victim in victims)
+
+    def keeps(self, node: Node, pod: Pod) -> bool:
+        """A taint keeps the room for the pod: one that is there for good, or that is put on for it."""
+        if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
+            return True
+        # The value of a hold is another for each pod: only who tolerates any value tolerates it.
+        tolerated = any(
+            toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")
+            for toleration in pod.spec.tolerations or ()
+        )
+        return tolerated and self._options["hold"] != "none"
 
 
 def _goes_uncounted(victim: Pod, budget: PodDisruptionBudget) -> bool:
