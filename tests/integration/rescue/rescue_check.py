@@ -87,7 +87,7 @@ class RescueCheck:
         self._check_victims(row, before)
 
     def _was_taken(self, row: Json, before: World, after: World) -> bool:
-        """Nothing could keep the room, neither a taint of the node nor one of this program, or another critical pod tolerates it as well.
+        """No taint could keep the room, neither one of the node nor one of this program, or another critical pod tolerates it.
 
         The scheduler tries a pod again only after a pause that grows with its attempts, so that importance alone is no promise. In the other
         case what came of it has to be final: no other evictions would have helped.
