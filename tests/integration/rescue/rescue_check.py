@@ -89,13 +89,13 @@ class RescueCheck:
     def _was_taken(self, row: Json, before: World, after: World) -> bool:
         """No taint could keep the room, neither one of the node nor one of this program, or another critical pod tolerates it.
 
-        The scheduler tries a pod again only after a pause that grows with its attempts, so that importance alone is no promise. In the other
-        case what came of it has to be final: no other evictions would have helped.
+        The scheduler tries a pod again only after a pause that grows with its attempts: importance alone is no promise. In the other case
+        what came of it has to be final: no other evictions would have helped.
         """
         pod = _pod(before, row["name"])
         evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
-        nodes = {victim.spec.node_name for victim in evicted if victim is not None}
-        if nodes and not any(before.keeps(before.snapshot.nodes[name], pod) for name in nodes):
+        nodes = {victim.spec.node_name for victim in evicted if victim is not None} or set(self.scene.node_names)
+        if not any(before.keeps(before.snapshot.nodes[name], pod) for name in nodes):
             return True
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         return bool(nodes & others) and after.solution(_pod(after, row["name"]), self.scene.node_names) is None
