@@ -97,7 +97,8 @@ class VictimCosts:
 
     def stays(self, resident: Resident) -> int:
         """How many ready pods its owner keeps if it alone goes."""
-        return self._ready(resident.owner) - resident.ready if resident.owner else 0
+        owner = resident.owner
+        return (self._ready_of.get(owner) or self._ready(owner)) - resident.ready if owner else 0
 
     def importance(self, resident: Resident) -> tuple[t.Any, ...]:
         """Sorts pods by how bad it is that each of them goes, the least important first."""

@@ -124,9 +124,9 @@ class Prospect:
         residents = self._useful(number)
         self.key = (
             *found.triple,
-            sum(sorted([costs.is_tied(resident) for resident in residents])[:number]),
-            sum(sorted([costs.is_surely_homeless(resident) for resident in residents])[:number]),
-            -min(sorted([costs.stays(resident) for resident in residents])[-number:], default=PRIORITY_OFFSET),
+            sum(sorted(map(costs.is_tied, residents))[:number]),
+            sum(sorted(map(costs.is_surely_homeless, residents))[:number]),
+            -min(sorted(map(costs.stays, residents))[-number:], default=PRIORITY_OFFSET),
             tuple(sorted([resident.age for resident in residents])[:number][::-1]),
             (min([resident.name for resident in residents]),) if residents else (),
         )
@@ -233,9 +233,14 @@ class Prospect:
         return self._means.trial.is_monotone(everybody) and not self._fits(everybody)
 
     def _exactly(self) -> t.Optional[list[Pod]]:
-        groups = _by_rank(self._evictable, self._means.costs, one_by_one=True)
+        means = self._means
         search = SubsetSearch(
-            groups, self._lacking, self._means.bounds(self._evictable), rank=self._means.costs.beyond_priority, accepts=self._fits
+            _by_rank(self._evictable, means.costs, one_by_one=True),
+            self._lacking,
+            means.bounds(self._evictable),
+            rank=means.costs.beyond_priority,
+            accepts=self._fits,
+            monotone=means.trial.is_monotone(pod.pod for pod in self._evictable),
         )
         found = search.run()
         return list(found.pods) if found is not None else None

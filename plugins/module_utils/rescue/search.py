@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heapreplace
 
 from ..model.objects import Pod
 from ..model.reasons import Reason
@@ -70,11 +70,13 @@ class VictimSearch:
                     heap.append((prospect.key, position, prospect))
         heapify(heap)
         while heap:
-            _key, position, prospect = heappop(heap)
+            _key, position, prospect = heap[0]
             if prospect.proved:
                 return self._choice(prospect)
             if prospect.refine():
-                heappush(heap, (prospect.key, position, prospect))
+                heapreplace(heap, (prospect.key, position, prospect))
+            else:
+                heappop(heap)
         return None
 
     def blockers(self, node_names: t.Optional[Iterable[str]] = None) -> tuple[Blocker, ...]:

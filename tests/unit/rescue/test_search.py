@@ -163,6 +163,12 @@ PORT = [{"containerPort": 53, "hostPort": 53}]
             ["p", "r"],
             id="affinity to one of those that might go",
         ),
+        pytest.param(
+            {"affinity": pod_affinity(affinity_term(WEB, namespaces=["app"])), "cpu": "300m"},
+            {"p": {"labels": WEB, "cpu": "300m"}, "q": {"cpu": "300m", "priority": 1}, "r": {"cpu": "300m", "priority": 2}},
+            ["q"],
+            id="affinity to the least important one",
+        ),
     ],
 )
 def test_every_rule_counts(pod: t.Any, here: t.Any, expected: list[str]) -> None:
