@@ -94,8 +94,10 @@ class RescueCheck:
         """
         pod = _pod(before, row["name"])
         evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
-        nodes = {victim.spec.node_name for victim in evicted if victim is not None} or set(self.scene.node_names)
-        if not any(before.keeps(before.snapshot.nodes[name], pod) for name in nodes):
+        nodes = {victim.spec.node_name for victim in evicted if victim is not None}
+        # Where every victim has come during the run nobody knows the node any more.
+        kept = [before.keeps(before.snapshot.nodes[name], pod) for name in nodes or self.scene.node_names]
+        if not any(kept) or (not nodes and not all(kept)):
             return True
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         return bool(nodes & others) and after.solution(_pod(after, row["name"]), self.scene.node_names) is None

@@ -34,6 +34,8 @@ BATCH = 10
 """Cases that come to the cluster together; they are rescued one after the other."""
 RARE = 0.1
 """A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
+MOST_LOST = 0.2
+"""Share of the pods whose room somebody else has taken, because no taint could keep it."""
 MANY = 20
 
 
@@ -52,7 +54,7 @@ def test_random_clusters(cluster: Cluster, rescues: Rescues, record_property: Ca
     assert not problems, "\n".join([summary, *problems])
     pods = sum(seen[status] for status in ("rescued", "impossible", "lost rooms"))
     if CASES >= MANY:
-        assert seen["lost rooms"] < RARE * pods, summary
+        assert seen["lost rooms"] < MOST_LOST * pods, summary
         assert min(seen["rescued"], seen["impossible"]) > RARE * pods, summary
     record_property(SUMMARY, summary)
 
