@@ -48,8 +48,9 @@ def test_random_clusters(cluster: Cluster, rescues: Rescues, record_property: Ca
     with ThreadPoolExecutor(4) as pool:
         for first in range(SEED, SEED + CASES, BATCH):
             seeds = range(first, min(first + BATCH, SEED + CASES))
-            problems += _play(cluster, rescues, seeds, pool, seen)
-            print(f"up to seed {seeds[-1]}: {dict(seen)}", *problems, sep="\n", flush=True)
+            found = _play(cluster, rescues, seeds, pool, seen)
+            print(f"up to seed {seeds[-1]}: {dict(seen)}", *found, sep="\n", flush=True)
+            problems += found
     summary = _summary(seen, time.monotonic() - started)
     assert not problems, "\n".join([summary, *problems])
     pods = sum(seen[status] for status in ("rescued", "impossible", "lost rooms"))
