@@ -47,13 +47,13 @@ class World:
         wanted = (namespace, name)
         return next((pod for pod in self.snapshot.pods if (pod.metadata.namespace, pod.metadata.name) == wanted), None)
 
-    def solution(self, pod: Pod, node_names: Iterable[str]) -> Solution | None:
-        """The first set of evictions that is permitted and makes the pod fit."""
+    def solution(self, pod: Pod, node_names: Iterable[str], *, evicted: int = 0) -> Solution | None:
+        """The first set of evictions that is permitted and makes the pod fit, when so many pods have been evicted for it already."""
         for name in node_names:
             node = self.snapshot.nodes[name]
             able = [other for other in self.placement.pods_on(name) if self.may_go(other, pod)] if node.ready else []
             for victims in (subset for size in range(len(able) + 1) for subset in combinations(able, size)):
-                if self.permits(victims) and self.can_hold(node, pod, victims) and self.fits(pod, name, victims):
+                if self.permits(victims, evicted) and self.can_hold(node, pod, victims) and self.fits(pod, name, victims):
                     return Solution(name, tuple(victim.metadata.name for victim in victims))
         return None
 
@@ -104,10 +104,10 @@ class World:
 
     # --- together ---------------------------------------------------------------------------------------------------------
 
-    def permits(self, victims: Sequence[Pod]) -> bool:
+    def permits(self, victims: Sequence[Pod], evicted: int) -> bool:
         """The bound on victims and all budgets, for all of them at once."""
         most = self._options["max_victims"]
-        if most is not None and len(victims) > most:
+        if most is not None and evicted + len(victims) > most:
             return False
         drawn: Counter[str] = Counter()
         for victim in victims:

@@ -100,7 +100,7 @@ class RescueCheck:
         if not any(kept) or (not nodes and not all(kept)):
             return True
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
-        return bool(nodes & others) and after.solution(_pod(after, row["name"]), self.scene.node_names) is None
+        return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
 
     def _check_victims(self, row: Json, before: World) -> None:
         most = self._options["max_victims"]

@@ -29,7 +29,7 @@ from tests.integration.workloads import wait_until
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("RESCUE_CASES", "300" if SOAK else "20"))
-SEED = int(os.environ.get("RESCUE_SEED", str(time.time_ns() % 10**9) if SOAK else "1"))
+SEED = int(os.environ.get("RESCUE_SEED", str(time.time_ns() % 10**9) if SOAK else "5050"))
 BATCH = 10
 """Cases that come to the cluster together; they are rescued one after the other."""
 RARE = 0.1
