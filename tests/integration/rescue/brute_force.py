@@ -47,13 +47,13 @@ class World:
         wanted = (namespace, name)
         return next((pod for pod in self.snapshot.pods if (pod.metadata.namespace, pod.metadata.name) == wanted), None)
 
-    def solution(self, pod: Pod, node_names: Iterable[str]) -> Solution | None:
-        """The first set of evictions that is permitted and makes the pod fit."""
+    def solution(self, pod: Pod, node_names: Iterable[str], *, evicted: int = 0) -> Solution | None:
+        """The first set of evictions that is permitted and makes the pod fit, when so many pods have been evicted for it already."""
         for name in node_names:
             node = self.snapshot.nodes[name]
             able = [other for other in self.placement.pods_on(name) if self.may_go(other, pod)] if node.ready else []
             for victims in (subset for size in range(len(able) + 1) for subset in combinations(able, size)):
-                if self.permits(victims) and self.can_hold(node, pod, victims) and self.fits(pod, name, victims):
+                if self.permits(victims, evicted) and self.can_hold(node, pod, victims) and self.fits(pod, name, victims):
                     return Solution(name, tuple(victim.metadata.name for victim in victims))
         return None
 
@@ -104,10 +104,10 @@ class World:
 
     # --- together ---------------------------------------------------------------------------------------------------------
 
-    def permits(self, victims: Sequence[Pod]) -> bool:
+    def permits(self, victims: Sequence[Pod], evicted: int) -> bool:
         """The bound on victims and all budgets, for all of them at once."""
         most = self._options["max_victims"]
-        if most is not None and len(victims) > most:
+        if most is not None and evicted + len(victims) > most:
             return False
         drawn: Counter[str] = Counter()
         for victim in victims:
@@ -128,18 +128,23 @@ class World:
         return [budget for budget in budgets if matches(budget.spec.selector, pod.metadata.labels)]
 
     def can_hold(self, node: Node, pod: Pod, victims: Sequence[Pod]) -> bool:
-        """The room stays the pod's: by no hold at all, a taint that is there for good, one's own taint, or importance."""
-        if self._options["hold"] == "none":
+        """The room stays the pod's: by a taint, by the pod's importance, or because nobody asks for that."""
+        if self._options["hold"] == "none" or self.keeps(node, pod):
             return True
-        if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
-            return True
-        for toleration in pod.spec.tolerations or ():
-            # The value of a hold is another for each pod: only who tolerates any value tolerates it.
-            if toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule"):
-                return True
         own = pod.spec.priority or 0
         # Of several the first to go would be replaced before the last one has left.
         return self._options["hold"] == "auto" and len(victims) <= 1 and all(self.priority(victim) < own for victim in victims)
+
+    def keeps(self, node: Node, pod: Pod) -> bool:
+        """A taint keeps the room for the pod: one that is there for good, or that is put on for it."""
+        if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
+            return True
+        # The value of a hold is another for each pod: only who tolerates any value tolerates it.
+        tolerated = any(
+            toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")
+            for toleration in pod.spec.tolerations or ()
+        )
+        return tolerated and self._options["hold"] != "none"
 
 
 def _goes_uncounted(victim: Pod, budget: PodDisruptionBudget) -> bool:

@@ -27,6 +27,7 @@ OTHER_TAINTS = (
 TOLERATIONS: tuple[tuple[Json, ...], ...] = (
     ({"key": HOLD_KEY, "operator": "Exists"},),
     ({"key": HOLD_KEY, "operator": "Exists"},),
+    ({"key": HOLD_KEY, "operator": "Exists"},),
     ({"operator": "Exists"},),
     ({"key": HOLD_KEY, "operator": "Equal", "value": "true", "effect": "NoSchedule"},),
     (),
@@ -254,6 +255,6 @@ def _options(chance: random.Random) -> Json:
         "allow_short_grace": rarely(),
         "honor_critical_annotation": chance.random() > 0.1,
         "max_victims": chance.choice((None, None, None, None, 1, 2, 3)),
-        "hold": chance.choice(("auto", "auto", "auto", "taint", "none")),
+        "hold": chance.choices(("auto", "taint", "none"), (76, 14, 10))[0],
         "grace_period": chance.choice((1, 2)),
     }
