@@ -56,7 +56,7 @@ def measure(cluster: Cluster, log: Path, *, graces: tuple[int, ...], samples: in
     for grace in graces:
         daemon = Daemon(cluster, log, f"--grace-period={grace}s", "--allow-short-grace=true")
         try:
-            _wait_leading(daemon)
+            wait_leading(daemon)
             for number in range(samples + 1):
                 sample = _sample(cluster, history, f"critical-{grace}-{number}", NEEDS[number % len(NEEDS)], grace, daemon)
                 found += [sample] if number else []
@@ -94,7 +94,8 @@ def _need(history: PodHistory, condition: Callable[[], bool], timeout_s: float, 
         raise SystemExit(f"{what} after {timeout_s:.0f} s")
 
 
-def _wait_leading(daemon: Daemon) -> None:
+def wait_leading(daemon: Daemon) -> None:
+    """Until it has taken the Lease."""
     daemon.wait_ready(60)
     deadline_s = time.monotonic() + 60
     while not daemon.leads:
