@@ -88,8 +88,8 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 bench: lab-binaries ## measure the spread check on 5,000 nodes with 20,000 and 100,000 pods; writes docs/benchmarks.md
 	@$(PYTHON) -m tests.bench
 
-soak: lab-binaries ## long random runs: 200,000 decisions compared with the real scheduler
-	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle --timeout 0
+soak: lab-binaries ## long random runs: 200,000 decisions compared with the real scheduler, 80,000 choices of victims with brute force
+	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/test_against_brute_force.py --timeout 0
 
 format: env ## rewrite Python files as `ruff` wants them
 	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .

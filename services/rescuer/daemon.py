@@ -65,6 +65,8 @@ class Daemon:
         self._holder = ""
         self._ask_at_s = 0.0
         self._lease_trouble = ""
+        self._away = False
+        metrics.leader.set_function(lambda: self._lease.held)
         self._skipped: frozenset[str] = frozenset()
 
     def run(self) -> None:
@@ -117,16 +119,18 @@ class Daemon:
     def _blind(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be judged without; nothing is begun on what was true before."""
         errors = self._cache.errors
+        if self._away:
+            return [self._lease_trouble]
         return [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
 
     def _show(self, blind: list[str]) -> None:
         self._metrics.show_pending(self._rescuer.cases.values())
-        self._metrics.leader.set(self._leading)
         for text in blind:
             self._observer.troubled(text)
         syncing = [] if blind or self._cache.synced else [f"{name}: {error}" for name, error in self._cache.errors.items()]
         stopping = ["it is being stopped"] if self._orders.stopping else []
-        self._watchdog.show([*blind, *syncing, *([self._lease_trouble] if self._lease_trouble else []), *stopping])
+        lease = [self._lease_trouble] if self._lease_trouble and not self._away else []
+        self._watchdog.show([*blind, *syncing, *lease, *stopping])
 
     def _rest(self, version: int, rest_s: float, busy_s: float) -> None:
         """Until something changes, the time is over, the Lease is won or lost, or the end is asked for."""
@@ -161,11 +165,11 @@ class Daemon:
         self._ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
         try:
             self._leading = self._lease.acquire(0)
-            self._lease_trouble = ""
+            self._lease_trouble, self._away = "", False
         except TEMPORARY as error:
             if at_the_start:
                 raise
-            self._lease_trouble = str(error)
+            self._lease_trouble, self._away = str(error), isinstance(error, UnreachableError)
             self._observer.troubled(str(error))
             return
         self._say_who_leads()

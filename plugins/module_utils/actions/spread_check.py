@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..kube.api import KubeApi
 from ..kube.errors import InvalidError
 from ..kube.reading import read_snapshot
+from ..model.collector import collector_paused
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import CheckOptions, SpreadReport, check_spread
 from ..spread.options import (
@@ -49,4 +50,5 @@ def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str
     unreadable = {entry.namespace for entry in snapshot.skipped}
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())
-    return snapshot, check_spread(snapshot, options)
+    with collector_paused():
+        return snapshot, check_spread(snapshot, options)

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-import gc
 import typing as t
 from collections.abc import Sequence
 
+from ..model.collector import collector_paused
 from ..model.objects import Workload, extended_resources, mounts_claims, pod_of_workload
 from ..model.sharing import Sharer
 from ..model.snapshot import ClusterSnapshot, Skipped
@@ -39,14 +39,9 @@ def read_snapshot(
     Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
     """
     # Tens of thousands of new structs would otherwise trigger the collector again and again; they hold no cycles.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with collector_paused():
         reader = _Reader(api, namespaces, label_selector, pods_everywhere=pods_everywhere, for_moves=for_moves)
         return reader.snapshot(kinds, pending_pods=pending_pods)
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class _Reader:

@@ -178,8 +178,15 @@ class ClusterSnapshot:
 
     def older_pods(self, workload: Workload) -> list[Pod]:
         """Pods of an earlier revision that a rollout still has to replace; those on their way out have been replaced already."""
-        current = {pod.metadata.uid for pod in self.current_pods(workload)}
-        older = (pod for pod in self.owned_pods(workload) if pod.metadata.uid not in current)
+        if workload.kind == "Deployment":
+            current = self.current_replica_set(workload)
+            uids = {replica_set.metadata.uid: None for replica_set in self.replica_sets(workload)}
+            if current is not None:
+                del uids[current.metadata.uid]
+            older = [pod for uid in uids for pod in self.pods_by_owner.get(uid, ())]
+        else:
+            updated = {pod.metadata.uid for pod in self.current_pods(workload)}
+            older = [pod for pod in self.owned_pods(workload) if pod.metadata.uid not in updated]
         return [pod for pod in older if not pod.terminal and not pod.terminating]
 
     def returned_to(self, workload: Workload) -> bool:

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..model.objects import Pod
 from ..model.reasons import Reason
 from ..scheduling.placement import Placement
 from .budgets import BUDGET, SEVERAL_BUDGETS
 from .occupants import Occupants
 from .plan import Blocker
 from .prospect import Means, Prospect
+from .residents import Resident, residents_of
 from .victims import EvictionRules
 
 MAX_VICTIMS = "max_victims"
@@ -51,8 +51,8 @@ class Blockade:
     def add(self, name: str, occupants: Occupants) -> None:
         """A node that is closed by what runs on it, or by a rule that depends on it."""
         trial = self._means.trial
-        pods = [pod for pod in self._placement.pods_on(name) if pod.spec.node_name == name]
-        rejected, doubts = trial.verdict(name, pods)
+        residents = residents_of(self._placement.info(name), self._means.options).everybody
+        rejected, doubts = trial.verdict(name, [resident.pod for resident in residents])
         if rejected or doubts:
             self._nodes.update(Reason(reason.code, f"{reason.text}, even without its other pods") for reason in set(rejected))
             self._nodes.update(set(doubts))
@@ -63,10 +63,10 @@ class Blockade:
             return
         self._nodes.update(Reason(reason.code, f"{reason.text}, even after evicting all that may go") for reason in set(rejected))
         self._nodes.update(set(doubts))
-        self._count_staying(pods)
+        self._count_staying(residents)
 
-    def _count_staying(self, pods: Iterable[Pod]) -> None:
-        staying = [reason for reason in map(self._rules.immunity, pods) if reason is not None]
+    def _count_staying(self, residents: Iterable[Resident]) -> None:
+        staying = [reason for reason in map(self._rules.immunity_of, residents) if reason is not None]
         self._staying_pods.update(reason.code for reason in staying)
         self._staying_nodes.update({reason.code for reason in staying})
         for reason in staying:

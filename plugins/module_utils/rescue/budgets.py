@@ -32,6 +32,7 @@ class Budgets:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._by_namespace = snapshot.budgets_by_namespace
+        self._by_key = {_key(budget): budget for budgets in self._by_namespace.values() for budget in budgets}
         self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
         # By the identity of the labels, which the pods of one template share; the labels are kept, so that no others get their id.
         self._selecting: dict[tuple[str, int], tuple[t.Optional[Labels], list[PodDisruptionBudget]]] = {}
@@ -40,12 +41,15 @@ class Budgets:
     def copy(self) -> Budgets:
         """A ledger that starts equal to this one; neither sees what is taken from the other afterwards."""
         other = object.__new__(Budgets)
-        other._by_namespace, other._unread, other._selecting = self._by_namespace, self._unread, self._selecting
+        other._by_namespace, other._by_key = self._by_namespace, self._by_key
+        other._unread, other._selecting = self._unread, self._selecting
         other._taken = Counter(self._taken)
         return other
 
     def forbids(self, pod: Pod) -> t.Optional[Reason]:
         """Why the pod may not be evicted now, not even alone; None where it may."""
+        if not self._unread and (not self._by_namespace or pod.metadata.namespace not in self._by_namespace):
+            return None
         if not self._applies(pod):
             return None
         if self._unread and not self._unread.isdisjoint(("", pod.metadata.namespace)):
@@ -60,15 +64,14 @@ class Budgets:
 
     def draws_on(self, pod: Pod) -> t.Optional[BudgetKey]:
         """The budget that has less to give once the pod, which ``forbids`` lets go, is evicted; None where there is none."""
-        if not self._by_namespace or not self._applies(pod):
+        if not self._by_namespace or pod.metadata.namespace not in self._by_namespace or not self._applies(pod):
             return None
         found = self._of(pod)
         return None if not found or _goes_uncounted(pod, found[0]) else _key(found[0])
 
     def left(self, key: BudgetKey) -> int:
-        """How many more pods the budget lets go."""
-        namespace, name = key
-        budget = next(budget for budget in self._by_namespace[namespace] if budget.metadata.name == name)
+        """How many more pods the budget lets go. Raises KeyError for one that the snapshot does not have."""
+        budget = self._by_key[key]
         if budget.status.observed_generation < budget.metadata.generation:
             return 0  # its controller has not seen the newest spec: until then nothing is let go
         return max(0, budget.status.disruptions_allowed - self._taken[key])

@@ -5,31 +5,22 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from collections.abc import Iterable
 
-from ..model.objects import Pod, mounts_claims
+from ..model.objects import Pod
+from ..scheduling.node_info import PodLoad
 from ..scheduling.placement import Placement, pod_key
 from ..scheduling.profile import STOCK_PROFILES, Profiles
 from .critical import effective_priority
 from .elsewhere import Elsewhere
 from .options import RescueOptions
+from .residents import Resident
 
 PRIORITY_OFFSET = 2**31
 """Makes every priority a positive weight, so that more victims never weigh less (kubernetes ``pkg/scheduler/framework/preemption``)."""
 
 NO_VICTIM = -PRIORITY_OFFSET - 1
 """Stands for the highest priority where there is no victim."""
-
-# By which the gang schedulers in use know the members of a gang.
-GANG_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "kueue.x-k8s.io/pod-group-name")
-GANG_ANNOTATIONS = (
-    "scheduling.k8s.io/group-name",
-    "scheduling.volcano.sh/group-name",
-    "gang.scheduling.koordinator.sh/name",
-    "yunikorn.apache.org/task-group-name",
-    "pod-group-name",
-)
 
 
 class Cost(t.NamedTuple):
@@ -53,16 +44,6 @@ class Cost(t.NamedTuple):
     names: tuple[tuple[str, str], ...]
 
 
-class Traits(t.NamedTuple):
-    """What of one victim counts after its priority. ``stays``: ready pods of its owner if it alone goes; ``age`` as in ``Cost.ages``."""
-
-    tied: bool
-    owner: str
-    ready: bool
-    stays: int
-    age: int
-
-
 class VictimCosts:
     """Costs of sets of pods that run in a placement."""
 
@@ -71,9 +52,11 @@ class VictimCosts:
         self._options = options
         self._elsewhere = Elsewhere(placement, profiles)
         self._homeless: dict[str, bool] = {}
+        self._tied: dict[str, bool] = {}
         self._ready_of: dict[str, int] = {}
-        self._ready_by_conditions: dict[int, bool] = {}
-        self._traits: dict[str, Traits] = {}
+        self._residents: dict[str, Resident] = {}
+        # By the identity of loads, which the pods of one template share: whether any node has room for one more.
+        self._roomy: dict[int, tuple[PodLoad, bool]] = {}
         self._gone: t.Optional[set[str]] = None
 
     def of(self, pods: Iterable[Pod]) -> Cost:
@@ -90,34 +73,36 @@ class VictimCosts:
 
     def beyond_priority(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
         """The fields of the cost from ``tied`` to ``ages``. None of them gets smaller with one more victim."""
-        traits = [self.traits(pod) for pod in victims]
-        leaving = Counter(known.owner for known in traits if known.ready)
-        keeps = [self._ready(known.owner) - leaving[known.owner] if known.owner else 0 for known in traits]
+        residents = [self.resident(pod) for pod in victims]
+        leaving = [known.owner for known in residents if known.ready]
+        keeps = [self._ready(known.owner) - leaving.count(known.owner) if known.owner else 0 for known in residents]
         return (
-            sum(known.tied for known in traits),
-            sum(map(self.is_homeless, victims)),
+            sum([self.is_tied(known) for known in residents]),
+            sum([self.is_homeless(pod) for pod in victims]),
             -min(keeps, default=PRIORITY_OFFSET),
-            tuple(sorted((known.age for known in traits), reverse=True)),
+            tuple(sorted([known.age for known in residents], reverse=True)),
         )
 
-    def traits(self, pod: Pod) -> Traits:
-        """What of the pod counts after its priority, but for its replacement."""
-        known = self._traits.get(pod.metadata.uid)
+    def know(self, residents: Iterable[Resident]) -> None:
+        """What counts of these pods has been worked out already."""
+        for resident in residents:
+            self._residents[resident.pod.metadata.uid] = resident
+
+    def resident(self, pod: Pod) -> Resident:
+        """What of the pod counts."""
+        known = self._residents.get(pod.metadata.uid)
         if known is None:
-            controller = pod.metadata.controller
-            owner = controller.uid if controller is not None else ""
-            ready = self._is_ready(pod)
-            stays = self._ready(owner) - ready if owner else 0
-            known = self._traits[pod.metadata.uid] = Traits(
-                self.is_tied(pod), owner, ready, stays, -_moment(pod.metadata.creation_timestamp)
-            )
+            known = self._residents[pod.metadata.uid] = Resident.of(pod, PodLoad.of(pod), self._options)
         return known
 
-    def importance(self, pod: Pod) -> tuple[t.Any, ...]:
+    def stays(self, resident: Resident) -> int:
+        """How many ready pods its owner keeps if it alone goes."""
+        owner = resident.owner
+        return (self._ready_of.get(owner) or self._ready(owner)) - resident.ready if owner else 0
+
+    def importance(self, resident: Resident) -> tuple[t.Any, ...]:
         """Sorts pods by how bad it is that each of them goes, the least important first."""
-        known = self.traits(pod)
-        name = pod.metadata.namespace, pod.metadata.name
-        return effective_priority(pod, self._options), known.tied, self.is_homeless(pod), -known.stays, known.age, name
+        return resident.priority, self.is_tied(resident), -self.stays(resident), resident.age, resident.name
 
     def is_homeless(self, pod: Pod) -> bool:
         """No other node is surely feasible for its replacement now."""
@@ -126,21 +111,30 @@ class VictimCosts:
             known = self._homeless[pod.metadata.uid] = not self._elsewhere.fits(pod)
         return known
 
-    def is_surely_homeless(self, pod: Pod) -> bool:
-        """No other node has the room for its replacement: what ``is_homeless`` can tell at little cost."""
-        return not self._elsewhere.has_room(pod)
+    def is_surely_homeless(self, resident: Resident) -> bool:
+        """No node has the room for its replacement: what ``is_homeless`` can tell at little cost."""
+        known = self._roomy.get(id(resident.load))
+        if known is None:
+            known = self._roomy[id(resident.load)] = (resident.load, self._elsewhere.has_room(resident.pod))
+        return not known[1]
 
-    def is_tied(self, pod: Pod) -> bool:
+    def is_tied(self, resident: Resident) -> bool:
         """The pod is one of those that come last."""
-        return _in_gang(pod) or self._in_job_that_counts(pod) or (mounts_claims(pod) and self._bound_to_node(pod))
+        if resident.in_gang:
+            return True
+        if not (resident.in_job or resident.mounts_claims):
+            return False
+        uid = resident.pod.metadata.uid
+        known = self._tied.get(uid)
+        if known is None:
+            in_job = resident.in_job and self._in_job_that_counts(resident)
+            known = self._tied[uid] = in_job or (resident.mounts_claims and self._bound_to_node(resident.pod))
+        return known
 
     # --- ties ---
 
-    def _in_job_that_counts(self, pod: Pod) -> bool:
-        controller = pod.metadata.controller
-        if controller is None or controller.kind != "Job":
-            return False
-        job = self._placement.snapshot.jobs.get(controller.uid)
+    def _in_job_that_counts(self, resident: Resident) -> bool:
+        job = self._placement.snapshot.jobs.get(resident.owner)
         return job is None or not job.ignores_disruptions
 
     def _bound_to_node(self, pod: Pod) -> bool:
@@ -171,26 +165,9 @@ class VictimCosts:
                 self._gone = _gone(self._placement)
             pods = self._placement.snapshot.pods_by_owner.get(owner, ())
             gone = self._gone
-            known = self._ready_of[owner] = sum(self._is_ready(pod) for pod in pods if not gone or pod_key(pod) not in gone)
+            staying = [pod for pod in pods if pod_key(pod) not in gone] if gone else pods
+            known = self._ready_of[owner] = sum(pod.ready and not pod.terminating and not pod.terminal for pod in staying)
         return known
-
-    def _is_ready(self, pod: Pod) -> bool:
-        if pod.metadata.deletion_timestamp is not None or pod.terminal:
-            return False
-        # Pods in the same state share their conditions, and the snapshot keeps them alive.
-        key = id(pod.status.conditions)
-        known = self._ready_by_conditions.get(key)
-        if known is None:
-            known = self._ready_by_conditions[key] = pod.ready
-        return known
-
-
-def _in_gang(pod: Pod) -> bool:
-    labels, annotations = pod.metadata.labels, pod.metadata.annotations
-    if pod.spec.scheduling_group is not None:
-        return True
-    by_label = labels is not None and any(key in labels for key in GANG_LABELS)
-    return by_label or (annotations is not None and any(key in annotations for key in GANG_ANNOTATIONS))
 
 
 def _gone(placement: Placement) -> set[str]:
@@ -200,9 +177,3 @@ def _gone(placement: Placement) -> set[str]:
         if change.amount:
             (gone.add if change.amount < 0 else gone.discard)(pod_key(change.pod))
     return gone
-
-
-def _moment(timestamp: str) -> int:
-    """The time as a number that grows with it; 0 where there is none. The API server writes all times in one form and zone."""
-    digits = "".join(filter(str.isdigit, timestamp))
-    return int(digits) if digits else 0

@@ -33,8 +33,8 @@ class Elsewhere:
         self._requests: dict[tuple[t.Any, ...], tuple[Pod, Requests]] = {}
 
     def has_room(self, pod: Pod) -> bool:
-        """Some node other than its own has what the pod asks for; whether the pod may run there is another question."""
-        return any(name != pod.spec.node_name for name in self._nodes_with_room(pod))
+        """Some node, perhaps its own, has as much left as the pod asks for; whether the pod may run there is another question."""
+        return bool(self._nodes_with_room(pod))
 
     def fits(self, pod: Pod) -> bool:
         """Some node other than its own is surely feasible for the pod's replacement, once the pod has left."""

@@ -23,7 +23,7 @@ class HoldRule(t.NamedTuple):
 
 def hold_rule(pod: Pod, node: Node, victims: t.Iterable[Victim], options: RescueOptions) -> HoldRule:
     """How the node is kept for the pod while the victims leave and the scheduler comes round."""
-    if options.hold == NONE or _keeps_others_off(node, options.hold_taint_key):
+    if options.hold == NONE or keeps_others_off(node, options.hold_taint_key):
         return HoldRule(held=False)
     if tolerates_hold(pod, options):
         return HoldRule(held=True)
@@ -40,7 +40,7 @@ def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
     return tolerates(pod.spec.tolerations or (), taint)
 
 
-def _keeps_others_off(node: Node, key: str) -> bool:
+def keeps_others_off(node: Node, key: str) -> bool:
     """A taint of that key is there for good: it does what a hold would, and the API allows no second one."""
     hold = read_hold(node)
     return any(is_foreign(taint, key, hold) for taint in node.spec.taints or ())

@@ -14,6 +14,8 @@ from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, Profiles
 from ..scheduling.rules.node_resources import asked_for
 from .budgets import BudgetKey, Budgets
+from .options import RescueOptions
+from .residents import Resident, residents_of
 from .subsets import Amounts
 from .victims import EvictionRules
 
@@ -25,10 +27,11 @@ class Evictable(t.NamedTuple):
     frees: Amounts
     budget: t.Optional[BudgetKey]
     pod: Pod
+    resident: Resident
 
 
 class Occupants(t.NamedTuple):
-    """What is lacking on a node, only kinds of which something is, and who may go."""
+    """What is lacking on a node, only kinds of which something is, and who may go, the lowest priority first."""
 
     lacking: Amounts
     evictable: list[Evictable]
@@ -50,19 +53,18 @@ class Demand:
         # By the kinds that are lacking: what each load frees of them. Loads are shared, and kept so that no other gets its id.
         self._freed: dict[Amounts, dict[int, tuple[PodLoad, Amounts]]] = {}
 
-    def occupants(self, info: NodeInfo, rules: EvictionRules, budgets: Budgets) -> Occupants:
+    def occupants(self, info: NodeInfo, rules: EvictionRules, budgets: Budgets, options: RescueOptions) -> Occupants:
         """What is lacking on the node, and who may go."""
         lacking = self._lacking(info)
         freed = self._freed.setdefault(lacking, {})
         evictable: list[Evictable] = []
-        for pod, load in info.pods.values():
-            immunity, priority = rules.standing(pod)
-            if immunity is None and pod.spec.node_name == info.node.metadata.name:
-                known = freed.get(id(load))
-                if known is None:
-                    known = freed[id(load)] = (load, self._frees(load, lacking))
-                evictable.append(Evictable(priority, known[1], budgets.draws_on(pod), pod))
-        return Occupants(tuple(amount for amount in lacking if amount), evictable)
+        for resident in rules.may_go(residents_of(info, options).movable):
+            load = resident.load
+            known = freed.get(id(load))
+            if known is None:
+                known = freed[id(load)] = (load, self._frees(load, lacking))
+            evictable.append(Evictable(resident.priority, known[1], budgets.draws_on(resident.pod), resident.pod, resident))
+        return Occupants(tuple([amount for amount in lacking if amount]), evictable)
 
     def _lacking(self, info: NodeInfo) -> Amounts:
         """What is lacking of each kind, 0 where there is enough."""

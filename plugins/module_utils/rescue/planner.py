@@ -18,7 +18,7 @@ from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from .budgets import Budgets
-from .hold_rule import hold_rule
+from .hold_rule import hold_rule, keeps_others_off
 from .leaving import leaving_pods
 from .options import RescueOptions
 from .plan import IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
@@ -34,7 +34,7 @@ class Facts(t.NamedTuple):
 
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
     whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``settled``: the scheduler has had
-    its time.
+    its time. ``aside``: what else the reason has to say.
     """
 
     settled: bool = True
@@ -42,6 +42,7 @@ class Facts(t.NamedTuple):
     excluded: frozenset[str] = frozenset()
     banned: frozenset[str] = frozenset()
     evicted: int = 0
+    aside: str = ""
 
 
 class RescuePlanner:
@@ -110,7 +111,8 @@ class RescuePlanner:
             return facts, _waiting(pod, "preemption_under_way", f"the scheduler has cleared node {name} for it; its victims are ending")
         hanging = self._leaving.hanging.get(name)
         if hanging:
-            return facts._replace(excluded=facts.excluded | {name}), None
+            aside = f"; the scheduler waits for node {name}, where {_names(hanging)} should have ended long ago"
+            return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
         if self._judge(pod).feasibility((name,)).feasible:
             return facts, _waiting(pod, "preemption_under_way", f"the scheduler has promised it node {name}")
         return facts, None
@@ -137,15 +139,16 @@ class RescuePlanner:
         choice = search.best(candidates)
         if choice is None:
             blockers = (*search.blockers(candidates), *self._closed(pod, facts))
-            return Judgement(pod, IMPOSSIBLE, _summary(blockers), blockers=blockers)
-        return self._planned(pod, choice)
-
-    def _planned(self, pod: Pod, choice: Choice) -> Judgement:
+            return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside), blockers=blockers)
         rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
-        if rule.refusal is not None:
-            return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, 1),))
-        names = ", ".join(f"{victim.pod.metadata.namespace}/{victim.pod.metadata.name}" for victim in choice.victims)
-        return Judgement(pod, PLANNED, Reason("makes_room", f"evict {names} from node {choice.node}"), choice, rule.held)
+        if rule.refusal is None:
+            return _planned(pod, choice, facts.aside, held=rule.held)
+        # Every other set is as important; but a node may be kept for such pods already.
+        kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], self._options.hold_taint_key)]
+        choice = search.best(kept) if kept else None
+        if choice is not None:
+            return _planned(pod, choice, facts.aside, held=False)
+        return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, 1),))
 
     def _fits(self, pod: Pod, feasible: t.Sequence[str]) -> Judgement:
         soon = [name for name in feasible if self._leaving.soon.get(name)]
@@ -189,6 +192,15 @@ def profiles_for(pod: Pod) -> Profiles:
     return {**STOCK_PROFILES, pod.spec.scheduler_name: STOCK}
 
 
+def _planned(pod: Pod, choice: Choice, aside: str, *, held: bool) -> Judgement:
+    victims = _names(victim.pod for victim in choice.victims)
+    return Judgement(pod, PLANNED, Reason("makes_room", f"evict {victims} from node {choice.node}{aside}"), choice, held)
+
+
+def _names(pods: Iterable[Pod]) -> str:
+    return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
+
+
 def _waiting(pod: Pod, code: str, text: str) -> Judgement:
     return Judgement(pod, WAITING, Reason(code, text))
 
@@ -201,9 +213,9 @@ def _blockers_of(doubts: Iterable[Reason]) -> tuple[Blocker, ...]:
     return tuple(Blocker(doubt, 0) for doubt in doubts)
 
 
-def _summary(blockers: t.Sequence[Blocker]) -> Reason:
+def _summary(blockers: t.Sequence[Blocker], aside: str) -> Reason:
     """All that stands in the way in one line, as the scheduler words it."""
     if not blockers:
-        return Reason("no_node", "there is no node")
+        return Reason("no_node", f"there is no node{aside}")
     text = ", ".join(f"{blocker.nodes} {blocker.reason.text or blocker.reason.code}" for blocker in blockers)
-    return Reason("no_node", f"no eviction makes a node fit: {text}")
+    return Reason("no_node", f"no eviction makes a node fit: {text}{aside}")

@@ -8,12 +8,14 @@ import typing as t
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import ge
 
 from ..model.objects import Pod
 from .budgets import BudgetKey, Budgets
-from .cost import NO_VICTIM, VictimCosts
+from .cost import NO_VICTIM, PRIORITY_OFFSET, VictimCosts
 from .occupants import Evictable, Occupants
 from .options import RescueOptions
+from .residents import Resident
 from .subsets import Amounts, Bounds, Found, Group, SubsetSearch
 from .trial import Trial
 
@@ -29,13 +31,18 @@ Key = tuple[t.Any, ...]
 
 @dataclass
 class Means:
-    """What all prospects of one search share. ``shapes``: what was found on nodes that differ only in the names and owners of pods."""
+    """What all prospects of one search share.
+
+    ``shapes``: what was found on nodes that differ only in the names and owners of pods. ``contested``: on some node a rule has spoken that
+    is not about room, so that it may on others.
+    """
 
     options: RescueOptions
     budgets: Budgets
     costs: VictimCosts
     trial: Trial
     shapes: dict[tuple[t.Any, ...], t.Optional[Found]] = field(default_factory=dict)
+    contested: bool = False
 
     def bounds(self, pods: Iterable[Evictable], steps: t.Optional[int] = None) -> Bounds:
         """The bounds of a search among these pods."""
@@ -70,14 +77,17 @@ class Prospect:
 
     def _reach(self) -> bool:
         """How high the priorities must go for all pods up to there to free enough."""
-        short = self._lacking
-        highest = NO_VICTIM
-        for pod in sorted(self._evictable, key=_priority) if short else ():
-            if pod.priority > highest and max(short) <= 0:
+        short = list(self._lacking)
+        kinds = range(len(short))
+        highest, reached = NO_VICTIM, self._reached
+        for pod in self._evictable if short else ():
+            priority = pod.priority
+            if priority > highest and max(short) <= 0:
                 break
-            highest = pod.priority
-            self._reached.append(pod)
-            short = _less(short, pod.frees)
+            highest = priority
+            reached.append(pod)
+            for kind in kinds:
+                short[kind] -= pod.frees[kind]
         if max(short, default=0) > 0:
             return False
         self.key, self._next = (highest,), self._weigh
@@ -85,10 +95,10 @@ class Prospect:
 
     def _weigh(self) -> bool:
         """The first three fields."""
-        groups = _alike(self._reached)
-        shape = (self._lacking, tuple((*group[:3], len(group.pods)) for group in groups))
+        shape = (self._lacking, tuple([pod[:3] for pod in self._reached]))
         shapes = self._means.shapes
         if shape not in shapes:
+            groups = _alike(self._reached)
             found = self._search(groups, self._reached)
             shapes[shape] = found or (self._among_many(groups) if len(self._reached) > EXACT_UP_TO else None)
         found = shapes[shape]
@@ -111,23 +121,35 @@ class Prospect:
         """Lower bounds of the other fields: what the best of the pods come to, whether or not they free enough together."""
         costs = self._means.costs
         number = found.triple[2]
-        alone = [pod.pod for pod in self._reached if pod.frees == self._lacking and pod.priority == found.triple[0]]
-        pods = alone if number == 1 else [pod.pod for pod in self._reached] if number else []
-        traits = [costs.traits(pod) for pod in pods]
+        residents = self._useful(number)
         self.key = (
             *found.triple,
-            sum(sorted(known.tied for known in traits)[:number]),
-            sum(sorted(map(costs.is_surely_homeless, pods))[:number]),
-            -min(sorted((known.stays for known in traits), reverse=True)[:number], default=-NO_VICTIM),
-            tuple(sorted(known.age for known in traits)[:number][::-1]),
-            (min((pod.metadata.namespace, pod.metadata.name) for pod in pods),) if pods else (),
+            sum(sorted(map(costs.is_tied, residents))[:number]),
+            sum(sorted(map(costs.is_surely_homeless, residents))[:number]),
+            -min(sorted(map(costs.stays, residents))[-number:], default=PRIORITY_OFFSET),
+            tuple(sorted([resident.age for resident in residents])[:number][::-1]),
+            (min([resident.name for resident in residents]),) if residents else (),
         )
         self._next = partial(self._choose, found)
         return True
 
+    def _useful(self, number: int) -> list[Resident]:
+        """The pods that can be part of a set of so many: with the best that the others may free, each has to free what is left."""
+        if not number:
+            return []
+        frees = {pod.frees for pod in self._reached}
+        if len(frees) == 1:
+            return [pod.resident for pod in self._reached]
+        least = [amount - (number - 1) * max(kind) for amount, kind in zip(self._lacking, zip(*frees))]
+        enough = {freed for freed in frees if all(map(ge, freed, least))}
+        return [pod.resident for pod in self._reached if pod.frees in enough]
+
     def _choose(self, first: Found) -> bool:
         """The cheapest set, with all fields of its cost."""
         costs, reached = self._means.costs, self._reached
+        if self._means.contested and self._is_closed():
+            return False
+        costs.know(pod.resident for pod in reached)
         found = self._search(_by_rank(reached, costs), reached, rank=costs.beyond_priority, ceiling=first.triple)
         sets = [list(found.pods)] if found is not None else []
         if len(reached) > EXACT_UP_TO:
@@ -154,7 +176,7 @@ class Prospect:
     def _pools(self, pods: Sequence[Evictable]) -> Iterator[list[Pod]]:
         """As many of the pods as budgets let go together: the least important ones, or those that free most."""
         costs = self._means.costs
-        yield self._within_budgets(sorted(pods, key=lambda pod: costs.importance(pod.pod)))
+        yield self._within_budgets(sorted(pods, key=lambda pod: costs.importance(pod.resident)))
         yield self._within_budgets(sorted(pods, key=lambda pod: pod.frees, reverse=True))
 
     def _within_budgets(self, pods: Sequence[Evictable]) -> list[Pod]:
@@ -171,7 +193,7 @@ class Prospect:
         """The set that gave the first three fields, of the pods that are best by themselves."""
         chosen: list[Pod] = []
         for group, number in zip(_alike(self._reached), first.numbers):
-            chosen += sorted(group.pods, key=self._means.costs.importance)[:number]
+            chosen += self._by_importance(group.pods)[:number]
         return chosen
 
     def _without_needless(self, pods: list[Pod]) -> list[Pod]:
@@ -194,21 +216,31 @@ class Prospect:
 
     def _contest(self) -> bool:
         """Another rule has spoken: the cheapest set of which the rules approve."""
-        trial = self._means.trial
-        everybody = [pod.pod for pod in self._evictable]
-        if trial.is_monotone(everybody) and not trial.fits(self.node_name, everybody):
+        self._means.contested = True
+        if self._is_closed():
             return False
-        found = self._exactly() if len(everybody) <= EXACT_UP_TO else self._reprieve()
+        self._means.costs.know(pod.resident for pod in self._evictable)
+        found = self._exactly() if len(self._evictable) <= EXACT_UP_TO else self._reprieve()
         if found is None:
             return False
         self._settle(found)
         self.proved = True
         return True
 
+    def _is_closed(self) -> bool:
+        """No eviction opens the node; False where that is not known."""
+        everybody = [pod.pod for pod in self._evictable]
+        return self._means.trial.is_monotone(everybody) and not self._fits(everybody)
+
     def _exactly(self) -> t.Optional[list[Pod]]:
-        groups = _by_rank(self._evictable, self._means.costs, one_by_one=True)
+        means = self._means
         search = SubsetSearch(
-            groups, self._lacking, self._means.bounds(self._evictable), rank=self._means.costs.beyond_priority, accepts=self._fits
+            _by_rank(self._evictable, means.costs, one_by_one=True),
+            self._lacking,
+            means.bounds(self._evictable),
+            rank=means.costs.beyond_priority,
+            accepts=self._fits,
+            monotone=means.trial.is_monotone(pod.pod for pod in self._evictable),
         )
         found = search.run()
         return list(found.pods) if found is not None else None
@@ -231,11 +263,8 @@ class Prospect:
         self.key = self._means.costs.of(self.victims)
 
     def _by_importance(self, pods: Iterable[Pod]) -> list[Pod]:
-        return sorted(pods, key=self._means.costs.importance)
-
-
-def _priority(pod: Evictable) -> int:
-    return pod.priority
+        costs = self._means.costs
+        return sorted(pods, key=lambda pod: costs.importance(costs.resident(pod)))
 
 
 def _less(amounts: Amounts, freed: Amounts) -> Amounts:
@@ -259,12 +288,16 @@ def _by_rank(pods: Iterable[Evictable], costs: VictimCosts, *, one_by_one: bool 
     """
     found: dict[tuple[t.Any, ...], list[Evictable]] = {}
     for pod in pods:
-        traits = costs.traits(pod.pod)
-        key = (*pod[:3], traits.tied, traits.owner, traits.ready, costs.is_homeless(pod.pod))
+        spec = pod.pod.spec
+        # Parts that are the same object make the same template, so that the same is true of the pods' replacements.
+        parts = (pod.pod.metadata.labels, spec.containers, spec.init_containers, spec.affinity, spec.tolerations, spec.node_selector)
+        template = (*map(id, parts), id(spec.topology_spread_constraints), spec.scheduler_name)
+        key = (*pod[:3], pod.resident.owner, pod.resident.ready, *template)
+        alone = one_by_one or pod.resident.in_gang or spec.volumes
         if one_by_one or any(pod.frees):
-            found.setdefault((*key, pod.pod.metadata.uid) if one_by_one else key, []).append(pod)
-    groups = [sorted(members, key=lambda pod: costs.importance(pod.pod)) for members in found.values()]
-    groups.sort(key=lambda members: costs.importance(members[0].pod), reverse=True)
+            found.setdefault((*key, pod.pod.metadata.uid) if alone else key, []).append(pod)
+    groups = [sorted(members, key=lambda pod: costs.importance(pod.resident)) for members in found.values()]
+    groups.sort(key=lambda members: costs.importance(members[0].resident), reverse=True)
     return [Group(*members[0][:3], [member.pod for member in members]) for members in groups]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heapreplace
 
 from ..model.objects import Pod
 from ..model.reasons import Reason
@@ -70,11 +70,13 @@ class VictimSearch:
                     heap.append((prospect.key, position, prospect))
         heapify(heap)
         while heap:
-            _key, position, prospect = heappop(heap)
+            _key, position, prospect = heap[0]
             if prospect.proved:
                 return self._choice(prospect)
             if prospect.refine():
-                heappush(heap, (prospect.key, position, prospect))
+                heapreplace(heap, (prospect.key, position, prospect))
+            else:
+                heappop(heap)
         return None
 
     def blockers(self, node_names: t.Optional[Iterable[str]] = None) -> tuple[Blocker, ...]:
@@ -103,7 +105,7 @@ class VictimSearch:
         return PASSED if node.ready else NODE_NOT_READY
 
     def _occupants(self, name: str) -> Occupants:
-        return self._demand.occupants(self._placement.info(name), self._rules, self._means.budgets)
+        return self._demand.occupants(self._placement.info(name), self._rules, self._means.budgets, self._options)
 
     def _prospect(self, name: str) -> Prospect:
         return Prospect(name, self._occupants(name), self._means)
@@ -119,6 +121,6 @@ class VictimSearch:
         compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is {own}, too"
         costs = self._means.costs
         home = "has no room elsewhere now" if costs.is_homeless(pod) else "fits on another node now"
-        stays = costs.traits(pod).stays
+        stays = costs.stays(costs.resident(pod))
         siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
         return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {home}; {siblings}")

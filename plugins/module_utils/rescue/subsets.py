@@ -59,7 +59,7 @@ class SubsetSearch:
     """One search. ``groups`` come by priority, the highest first.
 
     ``rank`` gives the rank of a set (without it the first three fields decide alone), and ``accepts`` whether a set that frees enough
-    will do. Found sets are not above ``ceiling``, the first three fields of a cost.
+    will do; ``monotone``: what contains an accepted set is accepted. No set above ``ceiling``, the first three fields of a cost, is found.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class SubsetSearch:
         *,
         rank: t.Optional[Callable[[list[Pod]], Rank]] = None,
         accepts: t.Optional[Callable[[list[Pod]], bool]] = None,
+        monotone: bool = False,
         ceiling: t.Optional[tuple[int, int, int]] = None,
     ) -> None:
         self._groups = groups
@@ -77,6 +78,8 @@ class SubsetSearch:
         self._bounds = bounds
         self._rank = rank
         self._accepts = accepts
+        # For each position all pods from there on: where not even they would do, nothing there is looked at.
+        self._rest = [[pod for group in groups[position:] for pod in group.pods] for position in range(len(groups))] if monotone else None
         self._ceiling = ceiling
         self._best: t.Optional[Found] = None
         self._steps = 0
@@ -97,7 +100,9 @@ class SubsetSearch:
         if grown and max(lacking, default=0) <= 0 and (self._accepts is None or self._accepts(self._pods)):
             self._offer(triple)
             return True  # whatever is taken beyond that costs more
-        if position < len(self._groups) and not self._is_spent() and not self._is_hopeless(position, lacking, triple):
+        if position == len(self._groups) or self._is_spent() or self._is_hopeless(position, lacking, triple):
+            return False
+        if grown or self._rest is None or self._accepts is None or self._accepts(self._pods + self._rest[position]):
             self._branch(position, lacking, triple)
         return False
 

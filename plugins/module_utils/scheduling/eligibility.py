@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Iterable
 
 from ..model.objects import Node, Pod
+from ..model.wire import encode_json
 from .profile import STOCK, Profile
 from .reasons import Reasons
 from .rules import node_affinity, node_name, node_unschedulable, taint_toleration
@@ -28,6 +29,12 @@ def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[str]:
     """
     checks = static_checks(pod)
     return [node.name for node in nodes if node.ready and not any(check(node) for check in checks)]
+
+
+def static_rules_of(pod: Pod) -> bytes:
+    """All of the pod that the static rules depend on: they say the same of pods for which this is equal."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    return encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))
 
 
 def static_checks(pod: Pod, profile: Profile = STOCK) -> list[t.Callable[[Node], Reasons]]:

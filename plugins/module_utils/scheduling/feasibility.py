@@ -15,6 +15,7 @@ from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from . import device_doubts, volume_doubts
 from .across_nodes import AcrossNodes
+from .alone import Alone, alike
 from .doubts import NOMINATED, pod_doubts
 from .eligibility import static_checks
 from .node_info import NodeInfo, PodLoad
@@ -88,18 +89,18 @@ class Judge:
         profile = profiles.get(pod.spec.scheduler_name, STOCK)
         self.unknown = pod_doubts(pod, placement, profiles)
         self._pod, self._placement, self._profiles = pod, placement, profiles
+        self._nodes, self._changed = placement.snapshot.nodes, placement.changed
         self._closed = _closed_to_all(pod, placement)
         self._on_node = static_checks(pod, profile)
         self._restrictions = volume_restrictions.prepare(pod, placement)
         devices = device_doubts.resources(pod, placement)
-        on_info = (
-            node_ports.prepare(pod),
-            node_resources.prepare(pod, profile, devices),
+        on_volumes = (
             self._restrictions,
             node_volume_limits.prepare(pod, placement),
             volume_binding.prepare(pod, placement),
             volume_zone.prepare(pod, placement),
         )
+        on_info = (node_ports.prepare(pod), node_resources.prepare(pod, profile, devices), *on_volumes)
         self._on_info = [rule for rule in on_info if rule is not None]
         across = (pod_topology_spread.prepare(pod, placement), inter_pod_affinity.prepare(pod, placement))
         self._across: list[AcrossNodes] = [rule for rule in across if rule is not None]
@@ -108,7 +109,8 @@ class Judge:
         self._doubts = [doubt for doubt in doubts if doubt is not None]
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.
-        self._alone: dict[str, Reasons] = {}
+        on_claims = any(rule is not None for rule in on_volumes)
+        self._alone: dict[str, Alone] = {} if on_claims else placement.alone(alike(pod, profile, devices))
         # The verdicts; what a rule across nodes has counted anew can make any of them another.
         self._verdicts: dict[str, Verdict] = {}
         self._seen = 0
@@ -120,10 +122,16 @@ class Judge:
         feasible: list[str] = []
         rejected: dict[str, Reasons] = {}
         unknown_nodes: dict[str, Reasons] = {}
+        names = self._placement.in_order(node_names)
+        if self._closed:
+            return Feasibility((), dict.fromkeys(names, self._closed), self.unknown, {})
         known = self._verdicts
-        for name in self._placement.in_order(node_names):
-            # A verdict is never empty. Nothing changes in here, so none goes out of date.
-            reasons, doubts = known.get(name) or self.verdict(name)
+        for name in names:
+            # Nothing changes in here, so none goes out of date.
+            verdict = known.get(name)
+            if verdict is None:
+                verdict = known[name] = self._judge(name)
+            reasons, doubts = verdict
             if reasons:
                 rejected[name] = reasons
             elif doubts:
@@ -150,7 +158,6 @@ class Judge:
         changes = self._placement.changes[self._seen :]
         self._seen += len(changes)
         for change in changes:
-            self._alone.pop(change.node_name, None)
             self._verdicts.pop(change.node_name, None)
         if self._restrictions is not None and self._restrictions.turns():
             self._alone.clear()
@@ -164,12 +171,14 @@ class Judge:
         self._promised = ahead_of(self._pod, self._placement, self._profiles)
 
     def _judge(self, name: str) -> Verdict:
-        node = self._placement.snapshot.nodes[name]
+        node = self._nodes[name]
         if name in self._promised:
             return self._verdict_beside(self._promised[name], node)
-        reasons = self._alone.get(name)
-        if reasons is None:
-            reasons = self._alone[name] = self._look_at(node, ())
+        changed = self._changed.get(name)
+        known = self._alone.get(name)
+        if known is None or known.changed is not changed:
+            known = self._alone[name] = Alone(changed, self._look_at(node, ()))
+        reasons = known.reasons
         if reasons:
             return reasons, PASSED
         return UNCONTESTED if self._nothing_across else self._look_across(node, self._speaking, ())

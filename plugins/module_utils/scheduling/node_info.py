@@ -35,10 +35,11 @@ class NodeInfo:
     """A node and the pods on it. Read only: ``with_pod`` and ``without_pod`` give a new one.
 
     ``allocatable`` and ``requested`` are in scheduler units (``resources.pod_requests``), ``pods`` are by key (``placement.pod_key``).
-    ``attached`` is kept here by ``volume_index`` once it has been asked for.
+    ``attached`` is kept here by ``volume_index`` once it has been asked for, and so is ``noted`` by whoever plans: what
+    follows from the node and its pods alone.
     """
 
-    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "pods", "requested", "used_ports")
+    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "noted", "pods", "requested", "used_ports")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class NodeInfo:
         self.used_ports = used_ports
         self.pods = pods
         self.attached: Attached | None = None
+        self.noted: object = None
 
     @classmethod
     def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:
@@ -86,7 +88,9 @@ class NodeInfo:
 
     def without_attached(self) -> NodeInfo:
         """The same without what was worked out about volumes."""
-        return NodeInfo(self.node, self.allocatable, self.requested, self.used_ports, self.pods)
+        other = NodeInfo(self.node, self.allocatable, self.requested, self.used_ports, self.pods)
+        other.noted = self.noted
+        return other
 
     def _ports_for(self, pods: dict[str, tuple[Pod, PodLoad]], changed: PodLoad) -> UsedPorts:
         return _used_ports(load for _pod, load in pods.values()) if changed.ports else self.used_ports

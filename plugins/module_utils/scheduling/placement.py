@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import operator
 import typing as t
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from ..model.objects import Node, Pod
 from ..model.snapshot import ClusterSnapshot
+from .alone import Alone
 from .counted_nodes import CountedNodes
 from .node_info import NodeInfo, PodLoad
 from .pod_groups import PodGroups
@@ -80,6 +81,11 @@ class Placement:
         """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
         return self._changed.get(node_name) or self._read.infos.get(node_name) or self._read.info(node_name)
 
+    @property
+    def changed(self) -> Mapping[str, NodeInfo]:
+        """The infos of nodes on which something is, or was in between, different from the snapshot; it shows later changes as well."""
+        return self._changed
+
     def pods_on(self, node_name: str) -> list[Pod]:
         """The pods that use the node now; none for a node that the snapshot does not have."""
         if node_name not in self.snapshot.nodes:
@@ -142,6 +148,10 @@ class Placement:
         """The nodes over which spread constraints count."""
         return self._read.counted_nodes
 
+    def alone(self, alike: Hashable) -> dict[str, Alone]:
+        """By node name, for the judges of all pods with the same ``alone.alike``, on whatever fork; they fill it."""
+        return self._read.alone.setdefault(alike, {})
+
     def priority_of_class(self, name: str) -> int | None:
         """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
         return self._read.priorities().get(name)
@@ -179,6 +189,7 @@ class _SnapshotPlacement:
         self.snapshot = snapshot
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
         self.infos: dict[str, NodeInfo] = {}
+        self.alone: dict[Hashable, dict[str, Alone]] = {}
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None

@@ -79,11 +79,12 @@ class Topology:
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
         self._domains: dict[tuple[str, int], Domains] = {}
+        self._of_node: dict[str, dict[str, t.Optional[str]]] = {}
 
     def distribute(self, topology_key: str, homes: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
         """Count replicas by domain; ``homes`` is the node of each replica, ``eligible`` the nodes open to the workload."""
         over = self.over(topology_key, eligible)
-        counts = Counter(domain_of(self._nodes[name], topology_key) if name in self._nodes else None for name in homes)
+        counts = Counter(map(self._domains_of_nodes(topology_key).get, homes))
         without_domain = counts.pop(None, 0)
         placed = {domain: counts[domain] for domain in sorted(domain for domain in counts if domain is not None)}
         held = [count for domain, count in placed.items() if domain in over.known]
@@ -101,12 +102,19 @@ class Topology:
         names = list(homes)
         return [self.distribute(key, names, eligible) for key in topology_keys]
 
+    def _domains_of_nodes(self, topology_key: str) -> dict[str, t.Optional[str]]:
+        found = self._of_node.get(topology_key)
+        if found is None:
+            found = self._of_node[topology_key] = {name: domain_of(node, topology_key) for name, node in self._nodes.items()}
+        return found
+
     def over(self, topology_key: str, eligible: tuple[str, ...]) -> Domains:
         """The domains of the eligible nodes."""
         # By identity, because hashing thousands of names takes longer than all the rest; the tuple is kept, and with it its id.
         found = self._domains.get((topology_key, id(eligible)))
         if found is None:
-            domains = ((name, domain_of(self._nodes[name], topology_key)) for name in eligible)
+            of_node = self._domains_of_nodes(topology_key)
+            domains = ((name, of_node[name]) for name in eligible)
             by_node = {name: domain for name, domain in domains if domain is not None}
             known = frozenset(by_node.values())
             found = self._domains[topology_key, id(eligible)] = Domains(eligible, by_node, tuple(sorted(known)), known)

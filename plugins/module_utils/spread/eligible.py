@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from ..memory.outcome import eligible_hash
 from ..model.objects import Node, Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import encode_json
-from ..scheduling.eligibility import eligible_nodes
+from ..scheduling.eligibility import eligible_nodes, static_rules_of
 
 PLATFORM_LABELS = ("kubernetes.io/os", "kubernetes.io/arch")
 VIRTUAL_KUBELET_TAINT = "virtual-kubelet.io/provider"
@@ -76,8 +75,7 @@ class EligibleNodes:
         return able
 
     def _by_static_rules(self, pod: Pod) -> Eligible:
-        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-        key = encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))
+        key = static_rules_of(pod)
         found = self._by_rules.get(key)
         if found is None:
             names = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))

@@ -57,6 +57,6 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     code, output = play(scene, tmp_path, "-e", f"rescue_name={hopeless}")
     assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no_node" in output
 
-    code, output = play(scene, tmp_path, "-e", "rescue_grace=5", "-e", "rescue_max_attempts=0")
-    assert code == 2 and "rescue_grace: there is no such variable; perhaps rescue_grace_period was meant" in output
+    code, output = play(scene, tmp_path, "-e", "rescue_graceperiod=5", "-e", "rescue_max_attempts=0")
+    assert code == 2 and "rescue_graceperiod: there is no such variable; perhaps rescue_grace_period was meant" in output
     assert "rescue_max_attempts: 0 is too small; it must be at least 1" in output

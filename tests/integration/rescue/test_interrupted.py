@@ -157,6 +157,21 @@ def test_the_pod_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
     assert row["reason"].startswith("pod_gone") and victims(row) == {"web"} and not result["failed"]
 
 
+def test_the_owner_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m", grace=10)
+    name = scene.daemon_set("cni")
+    wait_until(lambda: len(scene.pods(name, SYSTEM)) == 1, what="the DaemonSet's pod")
+    (pod,) = [pod["metadata"]["name"] for pod in scene.pods(name, SYSTEM)]
+    scene.wait_unschedulable(pod)
+    running = in_background(lambda: rescues.run(name=pod))
+    wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [node], what="the eviction")
+    scene.api.request("DELETE", f"/apis/apps/v1/namespaces/{SYSTEM}/daemonsets/{name}")
+    wait_until(lambda: scene.held() == [], timeout_s=8, what="the release")
+    (row,) = running.result(10)["pods"]
+    assert row["reason"].startswith("pod_gone")
+
+
 def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
     first, second = scene.nodes(2)
     scene.occupant("low", first, cpu="800m", priority="scene-low", grace=6)

@@ -112,8 +112,8 @@ def test_a_copy_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene:
     wait_until(lambda: leader.said("pod evicted"), what="an eviction")
     leader.kill()
     wait_until(lambda: follower.leads, timeout_s=24, what="the next leader")
-    assert scene.held() == [node] and scene.bound_to(pod) == ""
-    assert follower.metric("pending_critical_pods", status="clearing") == follower.metric("holds") == 1
+    wait_until(lambda: follower.metric("pending_critical_pods", status="clearing") == 1, timeout_s=3, what="the rescue")
+    assert scene.held() == [node] and scene.bound_to(pod) == "" and follower.metric("holds") == 1
     wait_bound(scene, pod, node, follower)
     wait_free(scene)
     assert len(scene.evictions()) == 1

@@ -163,6 +163,12 @@ PORT = [{"containerPort": 53, "hostPort": 53}]
             ["p", "r"],
             id="affinity to one of those that might go",
         ),
+        pytest.param(
+            {"affinity": pod_affinity(affinity_term(WEB, namespaces=["app"])), "cpu": "300m"},
+            {"p": {"labels": WEB, "cpu": "300m"}, "q": {"cpu": "300m", "priority": 1}, "r": {"cpu": "300m", "priority": 2}},
+            ["q"],
+            id="affinity to the least important one",
+        ),
     ],
 )
 def test_every_rule_counts(pod: t.Any, here: t.Any, expected: list[str]) -> None:
@@ -186,6 +192,28 @@ def test_the_placement_is_as_it_was() -> None:
     assert first.best() == first.best() == VictimSearch(asked, placement, options, budgets=Budgets(snapshot)).best()
     assert placement.pods_on("a-1") == pods
     assert not placement.changes
+
+
+def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -> None:
+    here = [running("a-1", "900m", name="bare", owner="")]
+    snapshot = ClusterSnapshot(nodes=[A], pods=here)
+    placement = Placement.of(snapshot)
+
+    def found(placement: Placement, **options: t.Any) -> list[str] | None:
+        read = placement.snapshot
+        return names(VictimSearch(pending(), placement, RescueOptions(**options), budgets=Budgets(read)).best())
+
+    assert found(placement) is None
+    assert found(placement, allow_bare_pods=True) == ["bare"]
+    assert found(placement) is None
+    same = Placement.of(ClusterSnapshot(nodes=[A], pods=here), placement)
+    assert found(same, allow_bare_pods=True) == ["bare"]
+    ending = replace(here[0], metadata=replace(here[0].metadata, deletion_timestamp="2026-02-01T00:00:00Z"))
+    changed = Placement.of(ClusterSnapshot(nodes=[A], pods=[ending]), same)
+    assert found(changed, allow_bare_pods=True) is None
+    now = same.fork()
+    now.remove(here[0])
+    assert found(now, allow_bare_pods=True) == []
 
 
 def test_a_pod_that_is_to_come_by_another_plan_takes_its_room() -> None:

@@ -33,6 +33,17 @@ def state() -> tuple[Placement, list[Pod]]:
     return placement(NODES, here), here
 
 
+def anew(now: Placement) -> Placement:
+    """As the placement is, without what it has worked out."""
+    other = Placement.of(now.snapshot)
+    for change in now.changes:
+        if change.amount > 0:
+            other.assign(change.pod, change.node_name)
+        else:
+            other.remove(change.pod)
+    return other
+
+
 @pytest.mark.parametrize(
     "spec",
     [
@@ -62,10 +73,10 @@ def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
         lambda: now.remove(new[1]),
         lambda: now.remove(db),
     ]
-    assert judge.feasibility() == find_feasible(asked, now)
+    assert judge.feasibility() == find_feasible(asked, anew(now))
     for move in moves:
         move()
-        assert judge.feasibility() == find_feasible(asked, now)
+        assert judge.feasibility() == find_feasible(asked, anew(now)) == find_feasible(asked, now)
         assert Judge(asked, now.fork()).feasibility() == judge.feasibility()
 
 
@@ -94,3 +105,36 @@ def test_a_term_that_comes_with_a_pod_counts() -> None:
     assert len(judge.feasibility().feasible) == len(NODES)
     now.assign(pod(labels=DB, affinity=anti_affinity(WEB, "zone")), "a-1")
     assert judge.feasibility().feasible == ("b-1",)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [container({"cpu": "4"})]},
+        {"containers": [container(ports=[{"hostPort": 80}])]},
+        {"tolerations": [{"operator": "Exists"}]},
+        {"nodeSelector": {"zone": "b"}},
+        {"nodeName": "a-2"},
+        {"overhead": {"cpu": "4"}},
+    ],
+    ids=lambda spec: next(iter(spec)),
+)
+def test_pods_that_a_rule_tells_apart_share_no_verdicts(spec: Json) -> None:
+    nodes = [*NODES, node("tainted", labels={HOST: "tainted", "zone": "t"}, taints=[{"key": "gpu", "effect": "NoSchedule"}])]
+    now = placement(nodes, [pod({"cpu": "3"}, on="a-1", containers=[container({"cpu": "3"}, ports=[{"hostPort": 80}])])])
+    plain, other = pod(), pod(**spec)
+    expected = [find_feasible(asked, anew(now)) for asked in (plain, other)]
+    assert expected[0] != expected[1]
+    assert [find_feasible(asked, now) for asked in (plain, other, plain, other)] == expected * 2
+
+
+def test_forks_do_not_mix_up_their_verdicts() -> None:
+    now = placement(NODES)
+    full, free = now.fork(), now.fork()
+    full.assign(pod({"cpu": "4"}), "a-1")
+    free.assign(pod({"cpu": "1"}), "a-1")
+    asked = pod({"cpu": "2"})
+    for _again in range(2):
+        assert find_feasible(asked, full).feasible == ("a-2", "b-1")
+        assert find_feasible(asked, free).feasible == ("a-1", "a-2", "b-1")
+        assert find_feasible(asked, now).feasible == ("a-1", "a-2", "b-1")

@@ -12,8 +12,9 @@ import time
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError
+from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError, UnreachableError
 from ...kube.watch_cache import WatchCache
+from ...model.collector import collector_paused
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
@@ -89,13 +90,14 @@ class Rescuer:
 
     def tick(self) -> float:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
-        view = self._look()
-        try:
-            while self._one_step(view):
-                view = self._look()
-        except LeaseLostError as error:
-            self._witness.troubled(str(error))
-            self.let_go()
+        with collector_paused():
+            view = self._look()
+            try:
+                while self._one_step(view):
+                    view = self._look()
+            except LeaseLostError as error:
+                self._witness.troubled(str(error))
+                self.let_go()
         return self._rest_s(view)
 
     def give_back_all(self) -> None:
@@ -174,11 +176,16 @@ class Rescuer:
 
     def _one_step(self, view: View) -> bool:
         """Let the most important case that can do something do it; whether the cluster has to be looked at again."""
+        leading = self._lease.held
         for case in self._in_order():
             try:
                 changed = self._step(case, view)
             except KubeError as error:
                 changed = self._troubled(case, error, view)
+                if leading:
+                    self._lease.check()
+                elif isinstance(error, UnreachableError):
+                    return False  # nothing can be done for the others either, and whoever drives this has to know soon
             if changed:
                 return True
         return False

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What pods of one owner share, and what stays their own."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+
+Json = dict[str, t.Any]
+
+
+def sibling(number: int, *, metadata: Json | None = None, spec: Json | None = None, status: Json | None = None) -> Json:
+    return {
+        "metadata": {
+            "name": f"web-{number}",
+            "namespace": "app",
+            "uid": f"uid-{number}",
+            "resourceVersion": f"{number}",
+            "creationTimestamp": f"2026-01-01T00:00:0{number}Z",
+            "labels": {"app": "web"},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "owner", "controller": True}],
+        }
+        | (metadata or {}),
+        "spec": {
+            "nodeName": f"node-{number}",
+            "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "volumes": [{"name": f"token-{number}", "projected": {}}],
+        }
+        | (spec or {}),
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]} | (status or {}),
+    }
+
+
+OWN: list[Json] = [
+    {},
+    {"metadata": {"labels": {"app": "web", "statefulset.kubernetes.io/pod-name": "web-2"}}},
+    {"metadata": {"deletionTimestamp": "2026-01-02T00:00:00Z", "deletionGracePeriodSeconds": 30}},
+    {"metadata": {"annotations": {"ip": "10.0.0.2"}}},
+    {"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "other", "uid": "another"}]}},
+    {"metadata": {"ownerReferences": None}},
+    {"spec": {"priority": 7, "hostNetwork": True}},
+    {"spec": {"nodeName": ""}},
+    {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}},
+    {"spec": {"volumes": [{"name": "data", "emptyDir": {}}]}},
+    {"status": {"phase": "Failed", "reason": "Evicted"}},
+    {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+]
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_a_pod_stays_what_it_is(own: Json) -> None:
+    items = [sibling(1), sibling(2, **own), sibling(3)]
+    sharer = Sharer()
+    for item in items:
+        alone = Sharer().pod(decode_json(Pod, encode_json(item)))
+        assert sharer.pod(decode_json(Pod, encode_json(item))) == alone
+
+
+@pytest.mark.parametrize("own", OWN)
+def test_what_is_equal_is_kept_once(own: Json) -> None:
+    sharer = Sharer()
+    first, second, third = (sharer.pod(decode_json(Pod, encode_json(item))) for item in (sibling(1), sibling(2, **own), sibling(3)))
+    assert third.spec.containers is first.spec.containers and third.metadata.labels is first.metadata.labels
+    assert third.status.conditions is first.status.conditions
+    assert second.spec.tolerations is first.spec.tolerations
+    assert second.metadata.namespace is first.metadata.namespace
+
+
+def test_what_is_equal_in_the_pods_of_two_owners_is_kept_once() -> None:
+    sharer = Sharer()
+    owners = ([{"kind": "ReplicaSet", "name": name, "uid": name}] for name in ("first", "second"))
+    pods = [sharer.pod(decode_json(Pod, encode_json(sibling(1, metadata={"ownerReferences": owner})))) for owner in owners]
+    assert pods[0].spec.containers is pods[1].spec.containers
+    assert pods[0].spec.node_name is pods[1].spec.node_name

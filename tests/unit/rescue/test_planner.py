@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Why a critical pod is pending decides what is done for it."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, make_hold
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+
+Json = dict[str, t.Any]
+
+NOW = 1_767_225_600.0
+KEY = "CriticalAddonsOnly"
+TOLERATION = {"key": KEY, "operator": "Exists"}
+FOREIGN = {"key": KEY, "value": "true", "effect": "NoSchedule"}
+
+
+def node(name: str, *, taints: t.Sequence[Json] = (), ready: bool = True, annotations: Json | None = None) -> Node:
+    metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}, "annotations": annotations}
+    status = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": str(ready)}]}
+    return decode_json(Node, encode_json({"metadata": metadata, "spec": {"taints": taints}, "status": status}))
+
+
+def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, ends_in_s: float | None = None, nominated: str = "", **spec: t.Any) -> Pod:
+    owner = {"kind": "ReplicaSet", "name": name, "uid": f"rs-{name}", "controller": True}
+    metadata: Json = {"name": name, "namespace": "kube-system", "uid": f"uid-{name}", "ownerReferences": [owner]}
+    if ends_in_s is not None:
+        metadata["deletionTimestamp"] = format_time(NOW + ends_in_s)
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    whole = {"nodeName": on, "priority": priority, "containers": containers, "terminationGracePeriodSeconds": 1, **spec}
+    status = {"phase": "Running" if on else "Pending", "nominatedNodeName": nominated}
+    return decode_json(Pod, encode_json({"metadata": metadata, "spec": whole, "status": status}))
+
+
+def critical(
+    cpu: str = "500m", *, nominated: str = "", priority: int = 2_000_000_000, tolerations: t.Any = (TOLERATION,), **spec: t.Any
+) -> Pod:
+    return pod("dns", cpu, priority=priority, nominated=nominated, tolerations=tolerations, **spec)
+
+
+def judge(
+    the_pod: Pod,
+    nodes: t.Sequence[Node],
+    pods: t.Sequence[Pod] = (),
+    *,
+    facts: Facts | None = None,
+    skipped: t.Sequence[Skipped] = (),
+    **options: t.Any,
+) -> Judgement:
+    snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, the_pod], skipped=skipped)
+    return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW).judge(the_pod, facts or Facts())
+
+
+def test_lack_of_room_is_cured() -> None:
+    judgement = judge(critical(), [node("n")], [pod("web", "800m", on="n")])
+    assert judgement.status == PLANNED and judgement.held and judgement.choice is not None
+    assert [victim.pod.metadata.name for victim in judgement.choice.victims] == ["web"]
+
+
+@pytest.mark.parametrize(
+    ("the_pod", "pods", "facts", "status", "code"),
+    [
+        (critical(), [pod("web", "800m", on="n")], Facts(settled=False), WAITING, "settling"),
+        (critical(), [pod("web", "300m", on="n")], Facts(), WAITING, "fits"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], Facts(), WAITING, "room_becoming_free"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], Facts(), IMPOSSIBLE, "no_node"),
+        (critical(nominated="n"), [pod("web", "800m", on="n", ends_in_s=3)], Facts(), WAITING, "preemption_under_way"),
+        (critical(nominated="n"), [pod("web", "300m", on="n")], Facts(), WAITING, "preemption_under_way"),
+        (critical(nominated="n"), [pod("web", "800m", on="n")], Facts(), PLANNED, "makes_room"),
+        (critical(), [pod("web", "800m", on="n")], Facts(scheduler=Reason("scheduler_down", "x")), IMPOSSIBLE, "scheduler_down"),
+        (critical(), [pod("web", "800m", on="n")], Facts(excluded=frozenset({"n"})), IMPOSSIBLE, "no_node"),
+        (critical(), [pod("web", "800m", on="n")], Facts(banned=frozenset({"uid-web"})), IMPOSSIBLE, "no_node"),
+        (critical(resourceClaims=[{"name": "gpu"}]), [pod("web", "800m", on="n")], Facts(), IMPOSSIBLE, "resource_claims"),
+        (critical(schedulingGroup={"podGroupName": "g"}), [pod("web", "800m", on="n")], Facts(), IMPOSSIBLE, "scheduling_group"),
+        (critical(tolerations=()), [pod("web", "800m", on="n")], Facts(), PLANNED, "makes_room"),
+        (critical("2"), [pod("web", "800m", on="n")], Facts(), IMPOSSIBLE, "no_node"),
+    ],
+)
+def test_why_it_is_pending_decides(the_pod: Pod, pods: list[Pod], facts: Facts, status: str, code: str) -> None:
+    judgement = judge(the_pod, [node("n")], pods, facts=facts)
+    assert (judgement.status, judgement.reason.code) == (status, code), judgement.reason
+
+
+def test_a_node_whose_victims_hang_is_left_alone_and_said() -> None:
+    pods = [pod("stuck", "800m", on="n1", ends_in_s=-60), pod("web", "800m", on="n2")]
+    judgement = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
+    assert judgement.choice is not None and judgement.choice.node == "n2"
+    assert "the scheduler waits for node n1, where kube-system/stuck should have ended long ago" in judgement.reason.text
+
+
+def test_without_a_toleration_only_what_is_less_important_may_leave() -> None:
+    equal = pod("web", "800m", on="n", priority=0)
+    annotated = pod("dns", "500m", tolerations=[])
+    annotated = decode_json(
+        Pod,
+        encode_json(
+            {
+                "metadata": {**_metadata(annotated), "annotations": {"scheduler.alpha.kubernetes.io/critical-pod": ""}},
+                "spec": _spec(annotated),
+            }
+        ),
+    )
+    judgement = judge(annotated, [node("n")], [equal])
+    assert judgement.status == IMPOSSIBLE and f"{{key: {KEY}, operator: Exists, effect: NoSchedule}}" in judgement.reason.text
+    assert judge(critical(tolerations=()), [node("n")], [equal], hold="taint").reason.code == "no_toleration"
+    unheld = judge(annotated, [node("n")], [equal], hold="none")
+    assert unheld.status == PLANNED and not unheld.held
+
+
+def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
+    """The pod tolerates the administrator's taint and no hold: the node with that taint is taken, although the other is cheaper."""
+    only_true = [{"key": KEY, "operator": "Equal", "value": "true", "effect": "NoSchedule"}]
+    pods = [pod("cheap", "800m", on="open", priority=-5), pod("dear", "800m", on="kept", priority=5)]
+    judgement = judge(critical(tolerations=only_true), [node("open"), node("kept", taints=[FOREIGN])], pods, hold="taint")
+    assert judgement.choice is not None and (judgement.choice.node, judgement.held) == ("kept", False)
+
+
+def test_a_node_that_is_held_for_another_is_not_taken() -> None:
+    other = pod("other", "500m", priority=2_000_000_000)
+    hold = make_hold(other, key=KEY, deadline_s=NOW + 60, writer="x")
+    held = node(
+        "n", taints=[{"key": KEY, "value": hold.value, "effect": "NoSchedule"}], annotations={HOLD_ANNOTATION: encode_json(hold).decode()}
+    )
+    judgement = judge(critical(), [held], [pod("web", "800m", on="n"), other])
+    assert judgement.status == IMPOSSIBLE and [blocker.reason.code for blocker in judgement.blockers] == ["held_for_another"]
+
+
+def test_what_ends_nowhere_is_not_evicted() -> None:
+    judgement = judge(critical(), [node("n", ready=False)], [pod("web", "800m", on="n")])
+    assert judgement.status == IMPOSSIBLE and "node_not_ready" in {blocker.reason.code for blocker in judgement.blockers}
+
+
+def test_budgets_that_may_not_be_read_are_no_permission() -> None:
+    skipped = [Skipped("poddisruptionbudgets", "", "forbidden")]
+    judgement = judge(critical(), [node("n")], [pod("web", "800m", on="n")], skipped=skipped)
+    assert (judgement.status, judgement.reason.code) == (IMPOSSIBLE, "unreadable")
+
+
+def test_plans_of_one_look_do_not_collide() -> None:
+    first, second = critical(), pod("metrics", "500m", priority=2_000_000_000, tolerations=[TOLERATION])
+    pods = [pod("a", "800m", on="n1"), pod("b", "800m", on="n2")]
+    snapshot = ClusterSnapshot(nodes=[node("n1"), node("n2")], pods=[*pods, first, second])
+    planner = RescuePlanner(snapshot, RescueOptions(), now_s=NOW)
+    judgements = []
+    for one in (first, second):
+        judgements.append(planner.judge(one, Facts()))
+        planner.reserve(judgements[-1])
+    assert {judgement.choice.node for judgement in judgements if judgement.choice} == {"n1", "n2"}
+
+
+def _metadata(of: Pod) -> Json:
+    return {"name": of.metadata.name, "namespace": of.metadata.namespace, "uid": of.metadata.uid}
+
+
+def _spec(of: Pod) -> Json:
+    return {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}], "priority": of.spec.priority}
