@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes that are full: ReplicaSets of several sizes, priorities and budgets, stored with their pods as their controllers would have left them."""
+"""Nodes that are full: ReplicaSets of several sizes, priorities and budgets, stored with their pods as controllers leave them."""
 
 from __future__ import annotations
 
@@ -160,7 +160,8 @@ def critical_pod(
     **spec: Any,
 ) -> Json:
     """A pod of kube-system that fits on no full node; other keywords go into its spec."""
-    container = {"name": "main", "image": "registry.example/critical:1", "resources": {"requests": {"cpu": cpu, **spec.pop("requests", {})}}}
+    requests = {"cpu": cpu, **spec.pop("requests", {})}
+    container = {"name": "main", "image": "registry.example/critical:1", "resources": {"requests": requests}}
     whole = {
         "containers": [container],
         "terminationGracePeriodSeconds": 1,

@@ -27,8 +27,8 @@ FULL_FOR_S = 0.3
 class Sample:
     """One rescue; seconds between arrivals of the watch's events.
 
-    ``total``: from Unschedulable to bound. ``before``: from Unschedulable until the last victim was seen to be evicted. ``ending``: from then
-    until it had ended. ``after``: from the end of the last victim until the pod was bound.
+    ``total``: from Unschedulable to bound. ``before``: from Unschedulable until the last victim was seen to be evicted. ``ending``: from
+    then until the last had ended. ``after``: from then until the pod was bound.
     """
 
     grace: int
