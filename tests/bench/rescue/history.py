@@ -67,14 +67,15 @@ class PodHistory:
                 raise SystemExit(f"the watch of pods has ended: {self._broken}")
             return held
 
-    def named(self, name: str, namespace: str = "kube-system") -> Life | None:
-        """The pod that was seen last under this name."""
-        found = [life for life in self.lives.values() if life.name == name and life.namespace == namespace]
+    def labelled(self, app: str) -> Life | None:
+        """The newest critical pod with this label app."""
+        lives = [life for life in self.lives.values() if life.namespace == "kube-system"]
+        found = [life for life in lives if (life.pod["metadata"].get("labels") or {}).get("app") == app]
         return found[-1] if found else None
 
-    def has(self, name: str, sign: str) -> bool:
-        """Whether it has been seen of the pod."""
-        life = self.named(name)
+    def has(self, app: str, sign: str) -> bool:
+        """Whether it has been seen of the critical pod with this label app."""
+        life = self.labelled(app)
         return life is not None and sign in life.seen
 
     def leaving_since(self, at_s: float) -> list[Life]:

@@ -72,7 +72,7 @@ def _sample(cluster: Cluster, history: PodHistory, name: str, cpu: str, grace: i
     began_at_s = time.monotonic()
     cluster.api.post("/api/v1/namespaces/kube-system/pods", critical_pod(name, cpu=cpu))
     _need(history, lambda: history.has(name, "bound"), BOUND_TIMEOUT_S, f"{name} is not bound: {daemon.log.read_text()[-2000:]}")
-    life, victims = history.named(name), history.leaving_since(began_at_s)
+    life, victims = history.labelled(name), history.leaving_since(began_at_s)
     assert life is not None
     if not victims or "unschedulable" not in life.seen:
         raise SystemExit(f"{name} was bound without a rescue")
