@@ -27,7 +27,7 @@ WAYS = {"scheduler": ("standard", False), "rescuer": ("budget_safe", True), "bot
 PODS, DAEMON_SETS = "/api/v1/namespaces/kube-system/pods", "/apis/apps/v1/namespaces/kube-system/daemonsets"
 HOPELESS_AFTER_S = 5.0
 """A pod that the scheduler has promised no node by then gets none by itself."""
-TIMEOUT_S = 45.0
+TIMEOUT_S = 30.0
 SETTLED_S = 1.0
 
 

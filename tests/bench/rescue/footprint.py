@@ -17,9 +17,11 @@ from tests.bench.rescue.latency import wait_leading
 from tests.integration.rescuer.daemons import Daemon
 
 IDLE_S = 60.0
-CHANGING_S = 30.0
+CHANGING_S = 20.0
 CHANGES_A_SECOND = 20
 RESCUES = 50
+NEED = "2500m"
+"""More than the largest victim leaves for a second critical pod."""
 RESCUED_TIMEOUT_S = 300.0
 QUIET_S = 3.0
 
@@ -65,14 +67,8 @@ def _rescue_many(cluster: Cluster, daemon: Daemon) -> dict[str, float]:
     history, names = PodHistory(cluster), [f"crowding-{number}" for number in range(RESCUES)]
     began_at_s, began_s = time.monotonic(), daemon.cpu_s()
     for name in names:
-        cluster.api.post("/api/v1/namespaces/kube-system/pods", critical_pod(name))
+        cluster.api.post("/api/v1/namespaces/kube-system/pods", critical_pod(name, cpu=NEED))
     if not history.wait(lambda: all(history.has(name, "bound") for name in names), timeout_s=RESCUED_TIMEOUT_S):
         bound = sum(history.has(name, "bound") for name in names)
         raise SystemExit(f"{bound} of {RESCUES} pods are bound after {RESCUED_TIMEOUT_S:.0f} s: {daemon.log.read_text()[-3000:]}")
-    return {
-        "rescues": daemon.metric("rescues_total", result="rescued"),
-        "rescues_s": time.monotonic() - began_at_s,
-        "rescues_cpu_s": daemon.cpu_s() - began_s,
-        "plans": daemon.metric("planning_seconds_count"),
-        "planning_s": daemon.metric("planning_seconds_sum"),
-    }
+    return {"rescues_s": time.monotonic() - began_at_s, "rescues_cpu_s": daemon.cpu_s() - began_s}

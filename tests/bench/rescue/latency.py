@@ -7,9 +7,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from lab.cluster import Cluster
 from tests.bench.rescue.crowd import critical_pod
@@ -49,7 +48,7 @@ class Sample:
         return self.ending - self.grace
 
 
-def measure(cluster: Cluster, log: Path, *, graces: tuple[int, ...], samples: int) -> list[dict[str, Any]]:
+def measure(cluster: Cluster, log: Path, *, graces: tuple[int, ...], samples: int) -> list[Sample]:
     """``samples`` rescues at each grace period, after one that does not count."""
     found: list[Sample] = []
     history = PodHistory(cluster)
@@ -63,7 +62,7 @@ def measure(cluster: Cluster, log: Path, *, graces: tuple[int, ...], samples: in
             print(f"grace {grace} s: {samples} rescues", flush=True)
         finally:
             daemon.stop()
-    return [asdict(sample) for sample in found]
+    return found
 
 
 def _sample(cluster: Cluster, history: PodHistory, name: str, cpu: str, grace: int, daemon: Daemon) -> Sample:

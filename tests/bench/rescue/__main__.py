@@ -1,0 +1,56 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``python -m tests.bench --part rescue``: how fast rescues are, what planning and the rescuer cost, and what the scheduler does alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.bench import page
+from tests.bench.measure import python, run_once
+from tests.bench.rescue import comparison, footprint, latency, report
+from tests.bench.rescue.clusters import cluster_of, fill, names_of, workers
+from tests.bench.rescue.crowd import SLOTS, Crowd
+
+NODES, BIG_NODES = 1_000, 5_000
+GRACES = (1, 5)
+SAMPLES = 20
+NAMESPACES = tuple(f"team-{number}" for number in range(10))
+
+
+def main() -> None:
+    """Measure everything and write the part of the page; the clusters are gone afterwards."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.rescue", description=__doc__)
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="rescues at each grace period")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
+        logs = Path(folder)
+        samples = _latency(logs, options.samples)
+        planning, taken = _big(logs)
+        ways = comparison.measure(logs)
+    section = report.section(report.Measured(NODES, NODES * len(SLOTS), samples, planning, taken, ways))
+    print(section)
+    page.write("rescue", section)
+
+
+def _latency(logs: Path, samples: int) -> list[latency.Sample]:
+    group = workers(NODES)
+    with cluster_of([group], flavour="budget_safe") as cluster:
+        fill(cluster, [Crowd(NAMESPACES, names_of(group), grace_s=max(GRACES))])
+        return latency.measure(cluster, logs / "latency.log", graces=GRACES, samples=samples)
+
+
+def _big(logs: Path) -> tuple[dict[str, Any], dict[str, float]]:
+    group, output = workers(BIG_NODES), logs / "planning.json"
+    with cluster_of([group], flavour="budget_safe") as cluster:
+        fill(cluster, [Crowd(NAMESPACES, names_of(group))])
+        run_once("planning", python("tests.bench.rescue.planning", str(cluster.kubeconfig), output=output))
+        return json.loads(output.read_text()), footprint.measure(cluster, logs / "footprint.log")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of measurements, whose parts are written apart."""
+
+from __future__ import annotations
+
+from tests.bench import page
+
+
+def test_a_part_leaves_the_other_as_it_is() -> None:
+    both = page.replaced(page.replaced("", "rescue", "## Rescues\n\nfast"), "spread", "## The spread check\n\nslow")
+    again = page.replaced(both, "rescue", "## Rescues\n\nfaster")
+    assert again == both.replace("fast", "faster") and both.index("slow") < both.index("fast")
+
+
+def test_the_same_section_changes_nothing() -> None:
+    once = page.replaced("", "spread", "## The spread check\n\nslow")
+    assert page.replaced(once, "spread", "## The spread check\n\nslow") == once
+
+
+def test_the_page_of_the_repository_has_every_part() -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    assert all(f"<!-- part: {part} -->" in text for part in page.PARTS)
+
+
+def test_a_goal_says_what_was_reached() -> None:
+    assert page.goal(300.4, 300, "ms") == "missed: 300 ms, limit 300 ms"
+    assert page.goal(0.94, 1, "s", digits=2) == "met: 0.94 s, limit 1.00 s"
