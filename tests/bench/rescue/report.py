@@ -60,9 +60,9 @@ FOOTPRINT = """Resident memory, and cpu as a share of one core. Heartbeats of al
 created at once, each of which needs victims of its own."""
 
 COMPARISON = """Three clusters are filled alike (by the same seed), ten nodes for each situation; victims have a grace period of 1 s.
-*Scheduler* is the stock scheduler with its preemption, *rescuer* the rescuer with a settle time of 2 s and a scheduler without preemption, *both* the
-rescuer beside the stock scheduler. Seconds from creation to bound, from one run. Victims are all pods that had to go for it, by the audit
-log; a budget is violated where more of its pods had to go than it allowed."""
+*Scheduler* is the stock scheduler with its preemption, *rescuer* the rescuer with a settle time of 2 s and a scheduler without preemption,
+*both* the rescuer beside the stock scheduler. Seconds from creation to bound, from one run. Victims are all pods that had to go for it, by
+the audit log; a budget is violated where more of its pods had to go than it allowed."""
 
 
 def _goals(found: Measured) -> str:
