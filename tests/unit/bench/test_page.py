@@ -4,6 +4,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from tests.bench import page
 
 
@@ -18,9 +22,15 @@ def test_the_same_section_changes_nothing() -> None:
     assert page.replaced(once, "spread", "## The spread check\n\nslow") == once
 
 
-def test_the_page_of_the_repository_has_every_part() -> None:
-    text = page.PAGE.read_text(encoding="utf-8")
-    assert all(f"<!-- part: {part} -->" in text for part in page.PARTS)
+def test_what_is_written_goes_into_the_page_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = page.PAGE.read_text(encoding="utf-8")
+    copy = tmp_path / "benchmarks.md"
+    copy.write_text(before, encoding="utf-8")
+    monkeypatch.setattr(page, "PAGE", copy)
+    page.write("rescue", "## Rescues\n\nnew")
+    after = copy.read_text(encoding="utf-8")
+    assert after.endswith("<!-- part: rescue -->\n## Rescues\n\nnew\n")
+    assert after.startswith(before.partition("<!-- part: rescue -->")[0].rstrip()) and "## The spread check" in after
 
 
 def test_a_goal_says_what_was_reached() -> None:
