@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from tests.bench import page
 from tests.bench.measure import python, run_once
 from tests.bench.rescue import comparison, footprint, latency, report
 from tests.bench.rescue.clusters import cluster_of, fill, names_of, workers
-from tests.bench.rescue.crowd import SLOTS, Crowd
+from tests.bench.rescue.crowd import Crowd
 
 NODES, BIG_NODES = 1_000, 5_000
 GRACES = (1, 5)
@@ -26,26 +27,35 @@ def main() -> None:
     """Measure everything and write the part of the page; the clusters are gone afterwards."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.rescue", description=__doc__)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="rescues at each grace period")
+    parser.add_argument("--nodes", type=int, nargs=2, default=(NODES, BIG_NODES), help="of both clusters; others than these write no page")
     options = parser.parse_args()
+    nodes, big_nodes = options.nodes
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
         logs = Path(folder)
-        samples = _latency(logs, options.samples)
-        planning, taken = _big(logs)
-        ways = comparison.measure(logs)
-    section = report.section(report.Measured(NODES, NODES * len(SLOTS), samples, planning, taken, ways))
+        samples = _said(_latency(logs, nodes, options.samples))
+        planning, taken = _said(_big(logs, big_nodes))
+        ways = _said(comparison.measure(logs))
+    section = report.section(report.Measured(nodes, samples, planning, taken, ways))
     print(section)
-    page.write("rescue", section)
+    if (nodes, big_nodes) == (NODES, BIG_NODES):
+        page.write("rescue", section)
 
 
-def _latency(logs: Path, samples: int) -> list[latency.Sample]:
-    group = workers(NODES)
+def _said(found: Any) -> Any:
+    """What was measured is not lost where a later part fails."""
+    print(found, file=sys.stderr, flush=True)
+    return found
+
+
+def _latency(logs: Path, nodes: int, samples: int) -> list[latency.Sample]:
+    group = workers(nodes)
     with cluster_of([group], flavour="budget_safe") as cluster:
         fill(cluster, [Crowd(NAMESPACES, names_of(group), grace_s=max(GRACES))])
         return latency.measure(cluster, logs / "latency.log", graces=GRACES, samples=samples)
 
 
-def _big(logs: Path) -> tuple[dict[str, Any], dict[str, float]]:
-    group, output = workers(BIG_NODES), logs / "planning.json"
+def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float]]:
+    group, output = workers(nodes), logs / "planning.json"
     with cluster_of([group], flavour="budget_safe") as cluster:
         fill(cluster, [Crowd(NAMESPACES, names_of(group))])
         run_once("planning", python("tests.bench.rescue.planning", str(cluster.kubeconfig), output=output))

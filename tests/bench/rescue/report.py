@@ -24,10 +24,10 @@ IDLE_PERCENT = 2
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured: see latency.py, planning.py, footprint.py and comparison.py. ``nodes``, ``pods``: of the smaller cluster."""
+    """What was measured: see latency.py, planning.py, footprint.py and comparison.py. ``nodes``: of the smaller
+    cluster."""
 
     nodes: int
-    pods: int
     samples: Sequence[Sample]
     planning: Mapping[str, Any]
     footprint: Mapping[str, float]
