@@ -85,8 +85,8 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-bench: lab-binaries ## measure the spread check on 5,000 nodes with 20,000 and 100,000 pods; writes docs/benchmarks.md
-	@$(PYTHON) -m tests.bench
+bench: lab-binaries ## measure spread check and rescues on 5,000 nodes; writes docs/benchmarks.md (PART=spread|rescue: only that)
+	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: lab-binaries ## long random runs: 200,000 decisions and 300 rescues with the real scheduler, 80,000 choices of victims with brute force
 	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/test_against_brute_force.py \

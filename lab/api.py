@@ -12,6 +12,7 @@ import http.client
 import json
 import ssl
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,6 +22,7 @@ from lab.layout import Layout
 
 USER_AGENT = "onprem-lab"
 TIMEOUT_S = 60.0
+WATCH_TIMEOUT_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,22 @@ class ApiClient:
     def merge_patch(self, path: str, body: Any) -> dict[str, Any]:
         response = self.request("PATCH", path, body, content_type="application/merge-patch+json")
         return self._decoded("PATCH", path, response)
+
+    def watch(self, path: str) -> Iterator[dict[str, Any]]:
+        """The events of a watch as they arrive, over a connection of its own; `path` has a query with a resourceVersion.
+
+        Ends when the server ends it. Raises OSError and http.client.HTTPException where the connection breaks.
+        """
+        connection = http.client.HTTPSConnection(self._address, timeout=WATCH_TIMEOUT_S, context=self._tls)
+        try:
+            connection.request("GET", f"{path}&watch=1", headers={"User-Agent": USER_AGENT, "Accept": "application/json"})
+            answer = connection.getresponse()
+            if answer.status != http.client.OK:
+                raise LabError(f"GET {path}: HTTP {answer.status}: {answer.read()[:300].decode(errors='replace')}")
+            while line := answer.readline():
+                yield json.loads(line)
+        finally:
+            connection.close()
 
     def _decoded(self, method: str, path: str, response: Response) -> dict[str, Any]:
         if response.status >= http.client.BAD_REQUEST:

@@ -27,6 +27,7 @@ STORED_AS = {
     "PersistentVolume": "persistentvolumes",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
+    "PodDisruptionBudget": "poddisruptionbudgets",
     "ReplicaSet": "replicasets",
     "ServiceAccount": "serviceaccounts",
     "StatefulSet": "statefulsets",

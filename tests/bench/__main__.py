@@ -1,11 +1,12 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m tests.bench``: the spread check on 5,000 nodes with 20,000 and with 100,000 pods, beside what else does the job."""
+"""``python -m tests.bench``: spread check and rescues on big simulated clusters, beside what else does the job."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,11 +16,10 @@ from pathlib import Path
 
 from lab import binaries
 from lab.cluster import Cluster
-from tests.bench import big_cluster, descheduler, floor, report, requests, spread_check
-from tests.bench.measure import python, run_in_turn, run_once
+from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check
+from tests.bench.measure import COLLECTIONS, python, run_in_turn, run_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RESULTS = REPOSITORY / "docs" / "benchmarks.md"
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,35 @@ SIZES = (Size(20_000, runs=5, most_memory_mb=150), Size(100_000, runs=3, most_me
 
 
 def main() -> None:
-    """Measure and print; the clusters are gone afterwards. The page is written when all sizes were measured."""
+    """Measure and print; the clusters are gone afterwards. A part of the page is written when all of it was measured."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--pods", type=int, choices=[size.pods for size in SIZES], help="measure this size only, and write no page")
-    parser.add_argument("--runs", type=int, help="repetitions at every size")
+    parser.add_argument("--part", choices=page.PARTS, help="measure this part only")
+    parser.add_argument("--pods", type=int, choices=[size.pods for size in SIZES], help="spread: measure this size only, and write no page")
+    parser.add_argument("--runs", type=int, help="spread: repetitions at every size")
     options = parser.parse_args()
-    sizes = [size for size in SIZES if options.pods in (None, size.pods)]
-    started = time.monotonic()
+    for part in page.PARTS:
+        if options.part not in (None, part):
+            continue
+        started = time.monotonic()
+        if part == "rescue":
+            # A process of its own, so that what it imports does not count as memory of the processes that the spread part starts.
+            subprocess.run([sys.executable, "-m", "tests.bench.rescue"], check=True, cwd=REPOSITORY, env=_environment())
+        else:
+            _measure_spread(options.pods, options.runs)
+        print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(COLLECTIONS)}
+
+
+def _measure_spread(pods: int | None, runs: int | None) -> None:
+    sizes = [size for size in SIZES if pods in (None, size.pods)]
     program = binaries.descheduler()
-    measured = [_measure(size, options.runs or size.runs, program) for size in sizes]
-    page = report.page(measured, requests.counted())
-    print(page)
+    section = report.section([_measure(size, runs or size.runs, program) for size in sizes], requests.counted())
+    print(section)
     if len(sizes) == len(SIZES):
-        RESULTS.write_text(page, encoding="utf-8")
-        print(f"written to {RESULTS.relative_to(REPOSITORY)} after {time.monotonic() - started:.0f} s")
+        page.write("spread", section)
 
 
 def _measure(size: Size, runs: int, program: Path) -> report.Measured:

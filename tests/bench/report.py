@@ -1,34 +1,23 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/benchmarks.md out of the measurements."""
+"""The part of docs/benchmarks.md about the spread check, out of the measurements."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lab.binaries import DESCHEDULER_VERSION
 from tests.bench import big_cluster
 from tests.bench.measure import Figures
+from tests.bench.page import goal, machine, table
 
-HEADER = """<!--
-SPDX-License-Identifier: GPL-3.0-or-later
-Copyright: onprem.kube_scheduling contributors
--->
-# Benchmarks
-
-`make bench` measures whole processes on simulated clusters (a real API server and etcd) and writes this page. Only ratios of one run
-can be compared: cluster and client share the machine's cores.
-
-Pods are stored as their controllers would have left them, and then nothing but the API server and etcd runs. One Deployment in
-{collapsed_every} is piled up on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
+CLUSTERS = """Pods are stored as their controllers would have left them, and then nothing but the API server and etcd runs. One Deployment
+in {collapsed_every} is piled up on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
 spread constraint by zone (DoNotSchedule), one a required pod affinity by zone to another Deployment, and one a bound claim whose volume
-half of the zones can reach.
-"""
+half of the zones can reach."""
 FLOOR_FACTOR = 1.5
 START_S = 1.0
 DESCHEDULER_FACTOR = 5
@@ -74,15 +63,14 @@ class Measured:
         return f"{self.pods:,} pods"
 
 
-def page(sizes: Sequence[Measured], requests: Mapping[str, Counter[str]]) -> str:
-    """The whole page."""
-    machine = f"Measured on {os.cpu_count()} cores with Python {sys.version.split()[0]}."
-    parts = [HEADER.format(collapsed_every=big_cluster.COLLAPSED_EVERY), machine, "## The spread check"]
+def section(sizes: Sequence[Measured], requests: Mapping[str, Counter[str]]) -> str:
+    """The whole part."""
+    parts = ["## The spread check", CLUSTERS.format(collapsed_every=big_cluster.COLLAPSED_EVERY), machine()]
     parts += [part for size in sizes for part in (f"### {_size_in_words(size)}", _processes(size), _findings(size))]
     if len(sizes) > 1:
         parts += ["### Growth", _growth(sizes[0], sizes[-1])]
     parts += ["### Goals", _goals(sizes), "## Predicates", PREDICATES, _predicates(sizes), "## Requests of a restart", REQUESTS]
-    return "\n\n".join([*parts, _requests(requests)]).replace("\n\n\n", "\n\n") + "\n"
+    return "\n\n".join([*parts, _requests(requests)])
 
 
 PREDICATES = """Cpu milliseconds for the filters of one template on all nodes. The first call works out what runs on each node, which all
@@ -117,7 +105,7 @@ def _processes(size: Measured) -> str:
         f"{size.original_process.memory:.0f}",
     ))  # fmt: skip
     header = (f"medians of {size.runs} runs in turn", "wall s", "× floor", "cpu s", "peak MB")
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _findings(size: Measured) -> str:
@@ -142,29 +130,28 @@ def _growth(small: Measured, big: Measured) -> str:
             f"{after.cpu / before.cpu:.1f}",
             f"{after.memory / before.memory:.1f}",
         ))  # fmt: skip
-    return _table((f"from {small.title} to {big.title}, × {big.pods / small.pods:.0f}", "wall ×", "cpu ×", "memory ×"), rows)
+    return table((f"from {small.title} to {big.title}, × {big.pods / small.pods:.0f}", "wall ×", "cpu ×", "memory ×"), rows)
 
 
 def _goals(sizes: Sequence[Measured]) -> str:
     columns = [_goals_at(size) for size in sizes]
     rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
-    return _table(("goal for k8s_spread_check", *(size.title for size in sizes)), rows)
+    return table(("goal for k8s_spread_check", *(size.title for size in sizes)), rows)
 
 
 def _goals_at(size: Measured) -> dict[str, str]:
     """What was to be reached, and whether it was."""
     slowest_ms = max(found["again_ms"] for found in size.predicates.values())
     return {
-        f"at most {FLOOR_FACTOR} × the floor and {START_S:.0f} s": _goal(size.check.wall, FLOOR_FACTOR * size.floor.wall + START_S, "s"),
-        f"{DESCHEDULER_FACTOR} times faster than the descheduler": _goal(size.check.wall, size.descheduler.wall / DESCHEDULER_FACTOR, "s"),
-        "peak memory": _goal(size.check.memory, size.most_memory_mb, "MB"),
-        f"one template on {big_cluster.NODES:,} nodes, slowest flavour, not the first": _goal(slowest_ms, PREDICATES_MS, "ms"),
+        f"at most {FLOOR_FACTOR} × the floor and {START_S:.0f} s": goal(
+            size.check.wall, FLOOR_FACTOR * size.floor.wall + START_S, "s", digits=1
+        ),
+        f"{DESCHEDULER_FACTOR} times faster than the descheduler": goal(
+            size.check.wall, size.descheduler.wall / DESCHEDULER_FACTOR, "s", digits=1
+        ),
+        "peak memory": goal(size.check.memory, size.most_memory_mb, "MB"),
+        f"one template on {big_cluster.NODES:,} nodes, slowest flavour, not the first": goal(slowest_ms, PREDICATES_MS, "ms"),
     }
-
-
-def _goal(value: float, most: float, unit: str) -> str:
-    digits = 1 if unit == "s" else 0
-    return f"{'met' if value <= most else 'missed'}: {value:.{digits}f} {unit}, limit {most:.{digits}f} {unit}"
 
 
 def _predicates(sizes: Sequence[Measured]) -> str:
@@ -172,15 +159,11 @@ def _predicates(sizes: Sequence[Measured]) -> str:
     for flavour in sizes[0].predicates:
         cells = [size.predicates[flavour] for size in sizes]
         rows.append((flavour, *(f"{found['first_ms']:.0f}, then {found['again_ms']:.0f}" for found in cells)))
-    return _table((f"ms on {big_cluster.NODES:,} nodes", *(size.title for size in sizes)), rows)
+    return table((f"ms on {big_cluster.NODES:,} nodes", *(size.title for size in sizes)), rows)
 
 
 def _requests(counts: Mapping[str, Counter[str]]) -> str:
     names = sorted({name for found in counts.values() for name in found}, key=lambda name: (name.split()[0] != "list", name))
     rows = [(name, *(str(found[name] or "") for found in counts.values())) for name in names]
     rows.append(("all", *(str(found.total()) for found in counts.values())))
-    return _table(("request", *counts), rows)
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, ["---"] * len(header), *rows))
+    return table(("request", *counts), rows)

@@ -11,6 +11,7 @@ import typing as t
 
 from ..model.objects import ObjectMeta
 from ..model.snapshot import Skipped
+from ..model.wire import resource_version_of
 from .api import KubeApi
 from .errors import ApiError, ConfigurationError, ExpiredError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError, UntrustedError
 from .object_store import BOOKMARK, ObjectStore
@@ -143,7 +144,7 @@ class Follower:
             for event in events:
                 data = bytes(event.object)
                 if event.type == BOOKMARK:
-                    self._version = self.store.resource.decode(data).metadata.resource_version
+                    self._version = resource_version_of(data)
                     self._publish(self._contact)
                 else:
                     self._take(event.type, self.store.prepare(data))

@@ -144,6 +144,11 @@ def list_meta(data: bytes) -> ListMeta:
     return decode_json(ListHead, data).metadata
 
 
+def resource_version_of(data: bytes) -> str:
+    """The state of the cluster that a bookmark stands for. Nothing else of it can be read: a pod's has null where the containers belong."""
+    return decode_json(ListHead, data).metadata.resource_version
+
+
 def encode_json(value: t.Any) -> bytes:
     """JSON bytes of structs and plain values; equal values give equal bytes."""
     global _encoder

@@ -34,6 +34,7 @@ class Budgets:
         self._by_namespace = snapshot.budgets_by_namespace
         self._by_key = {_key(budget): budget for budgets in self._by_namespace.values() for budget in budgets}
         self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
+        self._by_label = _by_one_label(self._by_namespace)
         # By the identity of the labels, which the pods of one template share; the labels are kept, so that no others get their id.
         self._selecting: dict[tuple[str, int], tuple[t.Optional[Labels], list[PodDisruptionBudget]]] = {}
         self._taken: Counter[BudgetKey] = Counter()
@@ -42,7 +43,7 @@ class Budgets:
         """A ledger that starts equal to this one; neither sees what is taken from the other afterwards."""
         other = object.__new__(Budgets)
         other._by_namespace, other._by_key = self._by_namespace, self._by_key
-        other._unread, other._selecting = self._unread, self._selecting
+        other._unread, other._selecting, other._by_label = self._unread, self._selecting, self._by_label
         other._taken = Counter(self._taken)
         return other
 
@@ -94,16 +95,28 @@ class Budgets:
         return not (pod.status.phase == "Pending" or pod.terminal or pod.terminating)
 
     def _of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        budgets = self._by_namespace.get(pod.metadata.namespace)
-        if not budgets:
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        if namespace not in self._by_namespace:
             return []
-        labels = pod.metadata.labels
-        key = (pod.metadata.namespace, id(labels))
+        key = (namespace, id(labels))
         known = self._selecting.get(key)
         if known is None:
-            found = [budget for budget in budgets if matches(budget.spec.selector, labels)]
+            likely = [budget for label in (None, *(labels or {}).items()) for budget in self._by_label.get((namespace, label), ())]
+            found = [budget for budget in likely if matches(budget.spec.selector, labels)]
             known = self._selecting[key] = (labels, found)
         return known[1]
+
+
+def _by_one_label(
+    by_namespace: t.Mapping[str, Iterable[PodDisruptionBudget]],
+) -> dict[tuple[str, t.Optional[tuple[str, str]]], list[PodDisruptionBudget]]:
+    """The budgets by their namespace and a label that all their pods have, None where there is no such: most need not be compared."""
+    found: dict[tuple[str, t.Optional[tuple[str, str]]], list[PodDisruptionBudget]] = {}
+    for namespace, budgets in by_namespace.items():
+        for budget in budgets:
+            wanted = (budget.spec.selector.match_labels if budget.spec.selector is not None else None) or {}
+            found.setdefault((namespace, next(iter(wanted.items()), None)), []).append(budget)
+    return found
 
 
 def _goes_uncounted(pod: Pod, budget: PodDisruptionBudget) -> bool:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.readin
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import FOLLOWED, WatchCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import parse_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import resource_version_of
 
 from lab.cluster import Cluster
 from tests.integration.workloads import IMAGE, budget, deployment, wait_rolled_out, wait_until
@@ -312,3 +314,12 @@ def test_stopping_ends_every_thread_and_watch(api: KubeApi) -> None:
     cache.stop()
     assert threads() == before and time.monotonic() - started < 2
     assert cache.snapshot().nodes
+
+
+@pytest.mark.parametrize("resource", FOLLOWED, ids=lambda resource: resource.plural)
+def test_bookmarks_of_every_resource_are_read(cluster: Cluster, resource: resources.Resource) -> None:
+    """The server sends one a minute, and one at once to whoever asks for the initial events."""
+    query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=10"
+    bookmark = next(event["object"] for event in cluster.api.watch(f"{resource.path('')}?{query}") if event["type"] == "BOOKMARK")
+    version = bookmark["metadata"]["resourceVersion"]
+    assert version and resource_version_of(json.dumps(bookmark).encode()) == version

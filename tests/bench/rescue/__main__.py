@@ -1,0 +1,66 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""``python -m tests.bench --part rescue``: how fast rescues are, what planning and the rescuer cost, and what the scheduler does alone."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.bench import page
+from tests.bench.measure import python, run_once
+from tests.bench.rescue import comparison, footprint, latency, report
+from tests.bench.rescue.clusters import cluster_of, fill, names_of, workers
+from tests.bench.rescue.crowd import Crowd
+
+NODES, BIG_NODES = 1_000, 5_000
+GRACES = (1, 5)
+SAMPLES = 20
+NAMESPACES = tuple(f"team-{number}" for number in range(10))
+
+
+def main() -> None:
+    """Measure everything and write the part of the page; the clusters are gone afterwards."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.rescue", description=__doc__)
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="rescues at each grace period")
+    parser.add_argument("--nodes", type=int, nargs=2, default=(NODES, BIG_NODES), help="of both clusters; others than these write no page")
+    options = parser.parse_args()
+    nodes, big_nodes = options.nodes
+    with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
+        logs = Path(folder)
+        samples = _said(_latency(logs, nodes, options.samples))
+        planning, taken = _said(_big(logs, big_nodes))
+        ways = _said(comparison.measure(logs))
+    section = report.section(report.Measured(nodes, samples, planning, taken, ways))
+    print(section)
+    if (nodes, big_nodes) == (NODES, BIG_NODES):
+        page.write("rescue", section)
+
+
+def _said(found: Any) -> Any:
+    """What was measured is not lost where a later part fails."""
+    print(found, file=sys.stderr, flush=True)
+    return found
+
+
+def _latency(logs: Path, nodes: int, samples: int) -> list[latency.Sample]:
+    group = workers(nodes)
+    with cluster_of([group], flavour="budget_safe") as cluster:
+        fill(cluster, [Crowd(NAMESPACES, names_of(group), grace_s=max(GRACES))])
+        return latency.measure(cluster, logs / "latency.log", graces=GRACES, samples=samples)
+
+
+def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float]]:
+    group, output = workers(nodes), logs / "planning.json"
+    with cluster_of([group], flavour="budget_safe") as cluster:
+        fill(cluster, [Crowd(NAMESPACES, names_of(group))])
+        run_once("planning", python("tests.bench.rescue.planning", str(cluster.kubeconfig), output=output))
+        return json.loads(output.read_text()), footprint.measure(cluster, logs / "footprint.log")
+
+
+if __name__ == "__main__":
+    main()
