@@ -17,12 +17,12 @@ from .plan import Victim
 class HoldRule(t.NamedTuple):
     """``held``: a taint is put on; ``refusal``: why the room could not be kept, so that it must not be made.
 
-    ``unkept``: only the pod's importance keeps the room.
+    ``at_once``: only the pod's importance keeps the room, so that it has to come free in one piece.
     """
 
     held: bool
     refusal: t.Optional[Reason] = None
-    unkept: bool = False
+    at_once: bool = False
 
 
 def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions) -> HoldRule:
@@ -31,11 +31,11 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
         return HoldRule(held=False)
     if tolerates_hold(pod, options):
         return HoldRule(held=True)
-    # The scheduler takes the more important pod first, so that what the victims leave behind is not taken by what replaces them. It
-    # knows nothing of the annotation that makes a pod critical.
-    if options.hold != TAINT and all(victim.priority < (pod.spec.priority or 0) for victim in victims):
-        return HoldRule(held=False, unkept=True)
-    return HoldRule(held=False, refusal=_no_toleration(options.hold_taint_key))
+    # The scheduler takes the more important pod first, so that what a victim leaves behind is not taken by what replaces it; but what is
+    # too little for that pod goes to the next one. The scheduler knows nothing of the annotation that makes a pod critical.
+    if options.hold != TAINT and len(victims) <= 1 and all(victim.priority < (pod.spec.priority or 0) for victim in victims):
+        return HoldRule(held=False, at_once=True)
+    return HoldRule(held=False, refusal=no_toleration(options.hold_taint_key))
 
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
@@ -50,9 +50,11 @@ def keeps_others_off(node: Node, key: str) -> bool:
     return any(is_foreign(taint, key, hold) for taint in node.spec.taints or ())
 
 
-def _no_toleration(key: str) -> Reason:
+def no_toleration(key: str) -> Reason:
+    """Why the room could not be kept, and what to do about that."""
     text = (
-        f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and it is not more important than what "
-        f"would be evicted: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} to its template"
+        f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and without a taint only the room of "
+        f"one single, less important victim is safe: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} to its "
+        "template"
     )
     return Reason("no_toleration", text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 from ..memory.hold import mark_of, read_hold
 from ..model.objects import Pod
@@ -18,7 +19,7 @@ from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from .budgets import Budgets
-from .hold_rule import hold_rule, keeps_others_off, tolerates_hold
+from .hold_rule import hold_rule, keeps_others_off, no_toleration, tolerates_hold
 from .leaving import leaving_pods
 from .options import RescueOptions
 from .plan import IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
@@ -146,17 +147,30 @@ class RescuePlanner:
         if choice is None:
             return self._nothing(pod, facts, candidates, search, others=names is None)
         rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
-        if rule.refusal is None:
-            if rule.unkept and names is None and self._leaving.soon.get(choice.node):
-                # What ends first would be taken by others, before the last of them has ended.
-                return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
+        if rule.refusal is None and not (rule.at_once and self._leaving.soon.get(choice.node)):
             return _planned(pod, choice, facts.aside, held=rule.held)
         # Every other set is as important; but a node may be kept for such pods already.
         kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], self._options.hold_taint_key)]
         choice = search.best(kept) if kept else None
         if choice is not None:
             return _planned(pod, choice, facts.aside, held=False)
-        return Judgement(pod, IMPOSSIBLE, rule.refusal, blockers=(Blocker(rule.refusal, len(candidates)),))
+        return self._at_once(pod, facts, candidates, rule.refusal)
+
+    def _at_once(self, pod: Pod, facts: Facts, candidates: Collection[str], refusal: t.Optional[Reason]) -> Judgement:
+        """One victim alone, on a node that nobody else is leaving: room that nothing but importance keeps must not come free in parts."""
+        options = self._options.after(facts.evicted)
+        most = 1 if options.max_victims is None else min(1, options.max_victims)
+        search = self._search(pod, facts, replace(options, max_victims=most))
+        quiet = [name for name in candidates if not self._leaving.soon.get(name)]
+        for names in (quiet, candidates):
+            choice = search.best(names)
+            rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options) if choice is not None else None
+            if choice is not None and rule is not None and rule.refusal is None:
+                if names is quiet:
+                    return _planned(pod, choice, facts.aside, held=False)
+                return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
+        refusal = refusal or no_toleration(self._options.hold_taint_key)
+        return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
 
     def _nothing(self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool) -> Judgement:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""

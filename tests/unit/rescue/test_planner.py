@@ -125,13 +125,16 @@ def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
     assert judgement.choice is not None and (judgement.choice.node, judgement.held) == ("kept", False)
 
 
-def test_without_a_toleration_the_order_stays() -> None:
+def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
+    """What replaces the first of several victims takes what that one left, before the last one has left."""
     nodes = [node("two"), node("one")]
     pods = [pod("a", "450m", on="two", priority=1), pod("b", "450m", on="two", priority=1), pod("c", "800m", on="one", priority=5)]
     held = judge(critical("700m"), nodes, pods)
+    assert held.choice is not None and (held.choice.node, held.held) == ("two", True)
     unheld = judge(critical("700m", tolerations=()), nodes, pods)
-    assert held.choice is not None and unheld.choice is not None and held.choice.node == unheld.choice.node == "two"
-    assert (held.held, unheld.held) == (True, False)
+    assert unheld.choice is not None and (unheld.choice.node, unheld.held) == ("one", False)
+    assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2]).reason.code == "no_toleration"
+    assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2], hold="none").status == PLANNED
 
 
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
