@@ -67,11 +67,12 @@ class Prospect:
         self._means = means
         # Those of the evictable pods that have none of the priorities that are too high to be needed.
         self._reached: list[Evictable] = []
-        self._next: Callable[[], bool] = self._reach
+        # A function and no method of its own, which would be a cycle: thousands of them would wait for the collector after each plan.
+        self._next: Callable[[Prospect], bool] = Prospect._reach
 
     def refine(self) -> bool:
         """Learn more of the cost; whether the node is still a candidate."""
-        return self._next()
+        return self._next(self)
 
     # --- by room alone: a lower bound of the cost -----------------------------------------------------------------------
 
@@ -90,7 +91,7 @@ class Prospect:
                 short[kind] -= pod.frees[kind]
         if max(short, default=0) > 0:
             return False
-        self.key, self._next = (highest,), self._weigh
+        self.key, self._next = (highest,), Prospect._weigh
         return True
 
     def _weigh(self) -> bool:
@@ -104,7 +105,7 @@ class Prospect:
         found = shapes[shape]
         if found is None:
             return self._reach_higher()
-        self.key, self._next = found.triple, partial(self._rank, found)
+        self.key, self._next = found.triple, partial(Prospect._rank, found=found)
         return True
 
     def _reach_higher(self) -> bool:
@@ -130,7 +131,7 @@ class Prospect:
             tuple(sorted([resident.age for resident in residents])[:number][::-1]),
             (min([resident.name for resident in residents]),) if residents else (),
         )
-        self._next = partial(self._choose, found)
+        self._next = partial(Prospect._choose, first=found)
         return True
 
     def _useful(self, number: int) -> list[Resident]:
@@ -155,7 +156,7 @@ class Prospect:
         if len(reached) > EXACT_UP_TO:
             sets = [self._without_needless(pods) for pods in (*sets, self._likely(first))]
         self._settle(min(sets, key=costs.of))
-        self._next = self._prove
+        self._next = Prospect._prove
         return True
 
     def _search(self, groups: Sequence[Group], pods: Sequence[Evictable], **how: t.Any) -> t.Optional[Found]:
@@ -211,7 +212,7 @@ class Prospect:
     def _prove(self) -> bool:
         self.proved = self._means.trial.fits(self.node_name, self.victims)
         if not self.proved:
-            self._next = self._contest
+            self._next = Prospect._contest
         return True
 
     def _contest(self) -> bool:
