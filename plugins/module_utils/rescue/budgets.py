@@ -12,7 +12,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Iterable
 
-from ..model.objects import Labels, Pod, PodDisruptionBudget
+from ..model.objects import Pod, PodDisruptionBudget
 from ..model.reasons import Reason
 from ..model.selectors import matches
 from ..model.snapshot import ClusterSnapshot
@@ -27,6 +27,16 @@ BudgetKey = tuple[str, str]
 """Namespace and name."""
 
 
+class _Standing(t.NamedTuple):
+    """How the budgets stand to a pod: why it may not go, and which of them its eviction draws on."""
+
+    refusal: t.Optional[Reason]
+    budget: t.Optional[BudgetKey]
+
+
+_FREE = _Standing(None, None)
+
+
 class Budgets:
     """What is left of the budgets of a snapshot; ``take`` counts evictions that are planned, so that several plans share one ledger."""
 
@@ -35,40 +45,47 @@ class Budgets:
         self._by_key = {_key(budget): budget for budgets in self._by_namespace.values() for budget in budgets}
         self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
         self._by_label = _by_one_label(self._by_namespace)
-        # By the identity of the labels, which the pods of one template share; the labels are kept, so that no others get their id.
-        self._selecting: dict[tuple[str, int], tuple[t.Optional[Labels], list[PodDisruptionBudget]]] = {}
+        self._standings: dict[tuple[str, int, int, str], tuple[Pod, _Standing]] = {}
         self._taken: Counter[BudgetKey] = Counter()
-
-    def copy(self) -> Budgets:
-        """A ledger that starts equal to this one; neither sees what is taken from the other afterwards."""
-        other = object.__new__(Budgets)
-        other._by_namespace, other._by_key = self._by_namespace, self._by_key
-        other._unread, other._selecting, other._by_label = self._unread, self._selecting, self._by_label
-        other._taken = Counter(self._taken)
-        return other
 
     def forbids(self, pod: Pod) -> t.Optional[Reason]:
         """Why the pod may not be evicted now, not even alone; None where it may."""
-        if not self._unread and (not self._by_namespace or pod.metadata.namespace not in self._by_namespace):
-            return None
-        if not self._applies(pod):
-            return None
-        if self._unread and not self._unread.isdisjoint(("", pod.metadata.namespace)):
-            return Reason(BUDGETS_NOT_READABLE, "PodDisruptionBudgets could not be read")
-        found = self._of(pod)
-        if len(found) > 1:
-            names = " and ".join(sorted(budget.metadata.name for budget in found))
-            return Reason(SEVERAL_BUDGETS, f"PodDisruptionBudgets {names} select it, and no pod with more than one is evicted")
-        if not found or _goes_uncounted(pod, found[0]) or self.left(_key(found[0])) > 0:
-            return None
-        return Reason(BUDGET, f"PodDisruptionBudget {pod.metadata.namespace}/{found[0].metadata.name} allows no disruption now")
+        return self._standing(pod).refusal
 
     def draws_on(self, pod: Pod) -> t.Optional[BudgetKey]:
         """The budget that has less to give once the pod, which ``forbids`` lets go, is evicted; None where there is none."""
-        if not self._by_namespace or pod.metadata.namespace not in self._by_namespace or not self._applies(pod):
-            return None
+        return self._standing(pod).budget
+
+    def _standing(self, pod: Pod) -> _Standing:
+        namespace = pod.metadata.namespace
+        if not self._unread and (not self._by_namespace or namespace not in self._by_namespace):
+            return _FREE
+        if pod.metadata.deletion_timestamp is not None:
+            return _FREE
+        # Siblings share their labels and conditions (model/sharing.py), so that what is known of one is known of all. The pod is kept,
+        # so that no others get their ids.
+        key = (namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase)
+        known = self._standings.get(key)
+        if known is None:
+            known = self._standings[key] = pod, self._find(pod)
+        return known[1]
+
+    def _find(self, pod: Pod) -> _Standing:
+        if not self._applies(pod):
+            return _FREE
+        if not self._unread.isdisjoint(("", pod.metadata.namespace)):
+            return _Standing(Reason(BUDGETS_NOT_READABLE, "PodDisruptionBudgets could not be read"), None)
         found = self._of(pod)
-        return None if not found or _goes_uncounted(pod, found[0]) else _key(found[0])
+        if len(found) > 1:
+            names = " and ".join(sorted(budget.metadata.name for budget in found))
+            text = f"PodDisruptionBudgets {names} select it, and no pod with more than one is evicted"
+            return _Standing(Reason(SEVERAL_BUDGETS, text), None)
+        if not found or _goes_uncounted(pod, found[0]):
+            return _FREE
+        key = _key(found[0])
+        if self.left(key) > 0:
+            return _Standing(None, key)
+        return _Standing(Reason(BUDGET, f"PodDisruptionBudget {key[0]}/{key[1]} allows no disruption now"), key)
 
     def left(self, key: BudgetKey) -> int:
         """How many more pods the budget lets go. Raises KeyError for one that the snapshot does not have."""
@@ -77,18 +94,10 @@ class Budgets:
             return 0  # its controller has not seen the newest spec: until then nothing is let go
         return max(0, budget.status.disruptions_allowed - self._taken[key])
 
-    def exceeded(self, pods: Iterable[Pod]) -> t.Optional[Reason]:
-        """Why the pods, each of which may go alone, may not all go; None where they may."""
-        wanted = Counter(key for key in map(self.draws_on, pods) if key is not None)
-        for key, number in sorted(wanted.items()):
-            left = self.left(key)
-            if number > left:
-                return Reason(BUDGET, f"PodDisruptionBudget {key[1]} lets {left} of these {number} pods go")
-        return None
-
     def take(self, pods: Iterable[Pod]) -> None:
         """The pods are going to be evicted: what they draw on has less to give."""
         self._taken.update(key for key in map(self.draws_on, pods) if key is not None)
+        self._standings.clear()
 
     def _applies(self, pod: Pod) -> bool:
         """A pod that has not started, has finished or is on its way out is evicted whatever the budgets say."""
@@ -96,15 +105,8 @@ class Budgets:
 
     def _of(self, pod: Pod) -> list[PodDisruptionBudget]:
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        if namespace not in self._by_namespace:
-            return []
-        key = (namespace, id(labels))
-        known = self._selecting.get(key)
-        if known is None:
-            likely = [budget for label in (None, *(labels or {}).items()) for budget in self._by_label.get((namespace, label), ())]
-            found = [budget for budget in likely if matches(budget.spec.selector, labels)]
-            known = self._selecting[key] = (labels, found)
-        return known[1]
+        likely = [budget for label in (None, *(labels or {}).items()) for budget in self._by_label.get((namespace, label), ())]
+        return [budget for budget in likely if matches(budget.spec.selector, labels)]
 
 
 def _by_one_label(

@@ -37,6 +37,9 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
 
 def test_process_started_from_the_bin_folder_is_found_without_a_pid_file(kwok: Path) -> None:
     process = subprocess.Popen([kwok / "bin" / "sleep", "60"])
+    deadline_s = time.monotonic() + 5
+    while not own_pids(kwok) and time.monotonic() < deadline_s:
+        time.sleep(0.01)  # for a moment within exec a process has no command line
     assert own_pids(kwok) == {process.pid}
     assert kill_all(kwok) == 1
     assert process.wait() == -9

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import typing as t
+from collections import Counter
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Job, Node, Pod, PodDisruptionBudget
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
@@ -104,3 +105,9 @@ def search(
 def names(choice: Choice | None) -> list[str] | None:
     """The names of the victims, the least important first."""
     return None if choice is None else [victim.pod.metadata.name for victim in choice.victims]
+
+
+def exceeded(budgets: Budgets, pods: t.Iterable[Pod]) -> dict[str, int]:
+    """The budgets from which the pods would take more than they have, and how many would draw on them."""
+    drawn = Counter(key for key in map(budgets.draws_on, pods) if key is not None)
+    return {key[1]: number for key, number in drawn.items() if number > budgets.left(key)}
