@@ -12,6 +12,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-schedul
 
 def test_its_scheduler_leaves_pods_of_lower_priority_alone(fresh_cluster: ClusterFactory) -> None:
     cluster = fresh_cluster("single-worker", flavour="budget_safe")
+    wait_until(lambda: cluster.api.find(LEASE), what="the scheduler's Lease")
     spec = cluster.get(LEASE)["spec"]
     assert spec["holderIdentity"] and spec["leaseDurationSeconds"] == 15
     low = deployment("default", "low", 1, cpu="7")

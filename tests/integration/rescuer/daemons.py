@@ -66,7 +66,10 @@ class Daemon:
 
     @property
     def ready(self) -> bool:
-        return self.ask("/readyz")[0] == 200
+        try:
+            return self.ask("/readyz")[0] == 200
+        except ConnectionError:  # as a probe would take it
+            return False
 
     def wait_ready(self, timeout_s: float = 30) -> None:
         wait_until(lambda: self.ready, timeout_s=timeout_s, what=f"readiness; {self.log.read_text()}")
