@@ -8,11 +8,11 @@ import time
 
 from ...plugins.module_utils.actions.rescue.attempts import RescueAttempts
 from ...plugins.module_utils.actions.rescue.case import CLEARING
-from ...plugins.module_utils.actions.rescue.lease import LeaseLostError, RescueLease, identity
-from ...plugins.module_utils.actions.rescue.rescuer import Rescuer
+from ...plugins.module_utils.actions.rescue.lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
+from ...plugins.module_utils.actions.rescue.rescuer import BLIND_S, Rescuer, in_time
 from ...plugins.module_utils.kube.api import KubeApi
 from ...plugins.module_utils.kube.errors import ApiError, UnexpectedAnswerError, UnreachableError
-from ...plugins.module_utils.kube.watch_cache import REQUIRED, WatchCache
+from ...plugins.module_utils.kube.watch_cache import WatchCache
 from .log import Log
 from .metrics import Metrics
 from .observer import Observer
@@ -20,11 +20,6 @@ from .orders import Orders
 from .settings import Settings
 from .watchdog import Watchdog
 
-LEASE_ASKED_EVERY_S = 2.0
-RETRY_FOR_S = 5.0
-ANSWER_TIMEOUT_S = 10.0
-"""The loop itself tries again, and has to turn meanwhile."""
-BLIND_S = 1.0
 SLICE_S = 0.2
 """How soon a signal is seen."""
 STEADY_S = (0.02, 0.5)
@@ -45,7 +40,7 @@ class Daemon:
     def __init__(self, settings: Settings, api: KubeApi, *, log: Log, metrics: Metrics, watchdog: Watchdog, orders: Orders) -> None:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._watchdog, self._orders = watchdog, orders
-        hasty = api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
+        hasty = in_time(api)
         self._cache = WatchCache(api)
         writer = identity()
         self._lease = RescueLease(api, writer)
@@ -118,10 +113,7 @@ class Daemon:
 
     def _blind(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be judged without; nothing is begun on what was true before."""
-        errors = self._cache.errors
-        if self._away:
-            return [self._lease_trouble]
-        return [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
+        return [self._lease_trouble] if self._away else self._rescuer.blind
 
     def _show(self, blind: list[str]) -> None:
         self._metrics.show_pending(self._rescuer.cases.values())
@@ -162,7 +154,7 @@ class Daemon:
         now_at_s = time.monotonic()
         if self._leading or now_at_s < self._ask_at_s:
             return
-        self._ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
+        self._ask_at_s = now_at_s + ASKED_EVERY_S
         try:
             self._leading = self._lease.acquire(0)
             self._lease_trouble, self._away = "", False

@@ -8,6 +8,7 @@ import time
 import typing as t
 
 from ...plugins.module_utils.actions.rescue.case import RESCUED, Case
+from ...plugins.module_utils.actions.rescue.rescuer import waited_s
 from ...plugins.module_utils.actions.rescue.witness import Witness
 from ...plugins.module_utils.model.reasons import Reason
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
@@ -16,8 +17,6 @@ from .metrics import RESULTS, Metrics
 from .watchdog import Watchdog
 
 SAID_AGAIN_AFTER_S = 60.0
-SEEN_LIVE_S = 2.0
-"""The scheduler's time is a whole second: of pods that were seen as soon as they were marked, this program's own clock knows better."""
 
 
 class Observer(Witness):
@@ -35,7 +34,7 @@ class Observer(Witness):
         """A look at the cluster and a judgement took so long."""
         self._watchdog.beat()
         self._metrics.planning.observe(seconds)
-        self._pending_since.setdefault(case.uid, time.monotonic() - self._waited_s(case))
+        self._pending_since.setdefault(case.uid, time.monotonic() - waited_s(case.since_s, self._now_s()))
 
     def judged(self, case: Case) -> None:
         """Said when it has become another."""
@@ -66,7 +65,7 @@ class Observer(Witness):
     def ended(self, case: Case) -> None:
         """Counted by whoever leads: what this process did, and how long the pod was without a node, whoever placed it."""
         since_at_s = self._pending_since.pop(case.uid, None)
-        seconds = time.monotonic() - since_at_s if since_at_s is not None else self._waited_s(case)
+        seconds = time.monotonic() - since_at_s if since_at_s is not None else waited_s(case.since_s, self._now_s())
         if self._leading():
             if case.changed and case.status in RESULTS:
                 self._metrics.rescues.labels(case.status).inc()
@@ -98,10 +97,6 @@ class Observer(Witness):
         """Pods that are no longer anybody's business, and have not ended as a case."""
         for uid in [uid for uid in self._pending_since if uid not in uids]:
             del self._pending_since[uid]
-
-    def _waited_s(self, case: Case) -> float:
-        waited_s = self._now_s() - case.since_s
-        return waited_s if waited_s > SEEN_LIVE_S else 0.0
 
 
 def _plan_of(case: Case) -> dict[str, t.Any]:

@@ -1,30 +1,9 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shared cluster as the rescuer's own API client sees it."""
+"""The shared cluster as the collection's own API client sees it, and a namespace for what is remembered."""
 
 from __future__ import annotations
 
-import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+from tests.integration.kube.conftest import api, cluster, namespace
 
-from lab.cluster import Cluster
-from lab.pytest_fixtures import NamespaceFactory
-
-
-@pytest.fixture(scope="module")
-def cluster(lab_cluster: Cluster) -> Cluster:
-    """Six workers in two zones and three racks, and one tainted control-plane node."""
-    return lab_cluster
-
-
-@pytest.fixture(scope="module")
-def api(cluster: Cluster) -> KubeApi:
-    """As administrator."""
-    return KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(cluster.kubeconfig)))
-
-
-@pytest.fixture(scope="module")
-def namespace(namespaces: NamespaceFactory) -> str:
-    """For all tests of the module."""
-    return namespaces("rescue")
+__all__ = ["api", "cluster", "namespace"]

@@ -42,6 +42,18 @@ def the_case(on: Scene) -> Case:
     return case
 
 
+def reason_of(on: Scene) -> str:
+    reason = the_case(on).reason
+    assert reason is not None
+    return reason.code
+
+
+def planned_node(on: Scene) -> str:
+    judgement = the_case(on).judgement
+    assert judgement is not None and judgement.choice is not None
+    return judgement.choice.node
+
+
 def later(case: Case) -> None:
     """Whatever it waits for is over."""
     case.retry_at_s = case.judge_at_s = 0.0
@@ -80,7 +92,7 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
     refused = iter([DENIED, DENIED])
     on.cluster.refuse_patch = lambda _name, release: next(refused, None) if release else None
     on.rescuer.tick()
-    assert the_case(on).reason.code == "not_bound" and on.cluster.held == ["n"]  # type: ignore[union-attr]
+    assert reason_of(on) == "not_bound" and on.cluster.held == ["n"]
     assert on.rescuer.holds.left == ["n"]
     time.sleep(1.1)
     on.rescuer.tick()
@@ -117,7 +129,7 @@ def test_evictions_in_vain_end_after_as_many_nodes_as_attempts_are_allowed() -> 
             if "deletionTimestamp" in item["metadata"]:
                 item["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert len(on.cluster.evicted) == 3 and on.cluster.held == []
-    assert the_case(on).status == "failed" and the_case(on).reason.code == "no_other_node"  # type: ignore[union-attr]
+    assert the_case(on).status == "failed" and reason_of(on) == "no_other_node"
     assert on.attempts.kept["o-dns"].attempts == 1
 
 
@@ -168,10 +180,10 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
 def test_a_planned_node_that_vanishes_is_planned_anew() -> None:
     on = full("n", "m", dry_run=True, once=False)
     on.rescuer.tick()
-    assert the_case(on).judgement.choice.node == "n"  # type: ignore[union-attr]
+    assert planned_node(on) == "n"
     del on.cluster.nodes["n"], on.cluster.pods["v-n"]
     on.rescuer.tick()
-    assert the_case(on).judgement.choice.node == "m"  # type: ignore[union-attr]
+    assert planned_node(on) == "m"
 
 
 def test_nothing_is_written_without_the_lease() -> None:

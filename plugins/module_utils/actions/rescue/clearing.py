@@ -86,8 +86,7 @@ class Clearing:
             return True
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
         # From here on the hold is given back by the end of the case, also if this fails.
-        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
-        case.changed = True
+        self._count(case, view)
         self._teller.of_pod(case.pod, "RescueStarted", f"{judgement.reason.text}, because no node has room for it")
         return True
 
@@ -106,8 +105,7 @@ class Clearing:
             return self._leave(case, taken, view)
         self._lease.check()
         if not case.changed:  # it could not be counted when the node was held
-            self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
-            case.changed = True
+            self._count(case, view)
         self._ask(case, judgement.choice.victims[0], view, dry_run=False)
         return True
 
@@ -140,6 +138,10 @@ class Clearing:
     def _hold_for(self, case: Case, view: View) -> Hold:
         deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
         return make_hold(case.pod, key=self._options.hold_taint_key, deadline_s=deadline_s, writer=self._writer)
+
+    def _count(self, case: Case, view: View) -> None:
+        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
+        case.changed = True
 
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:

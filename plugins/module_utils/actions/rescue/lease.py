@@ -18,6 +18,8 @@ from ...memory.lease import as_patch, may_take, released, taken
 from ...model.records import Lease, LeaseSpec
 
 RETRY_S = 1.0
+ASKED_EVERY_S = 2.0
+"""How often a program that does something else meanwhile asks for a Lease that another has."""
 CONFLICT_RETRIES = 5
 
 

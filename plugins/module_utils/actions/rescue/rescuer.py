@@ -47,6 +47,23 @@ REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackof
 """The Events about them, by the reason's code."""
 
 
+RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, 10.0
+
+
+def in_time(api: KubeApi) -> KubeApi:
+    """The API for rescues: what is not answered soon is tried again on a newer state, by whoever has to do other things meanwhile."""
+    return api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
+
+
+def waited_s(since_s: float, now_s: float) -> float:
+    """Seconds since the scheduler has given a pod up.
+
+    The condition's time is a whole second: of what has just been marked it would make the wait too long, so that it counts as none.
+    """
+    seconds = now_s - since_s
+    return seconds if seconds > SEEN_LIVE_S else 0.0
+
+
 class Rescuer:
     """The cases of one program.
 
@@ -183,9 +200,7 @@ class Rescuer:
 
     def _open(self, pod: Pod, now_s: float, now_at_s: float) -> None:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
-        # The condition's time is a whole second: of what has just been marked it would make the wait too short.
-        waited_s = now_s - since_s if now_s - since_s > SEEN_LIVE_S else 0.0
-        settles_at_s = now_at_s + max(0.0, self._options.settle_time - waited_s)
+        settles_at_s = now_at_s + max(0.0, self._options.settle_time - waited_s(since_s, now_s))
         self.cases[pod.metadata.uid] = Case(pod, since_s=since_s, settles_at_s=settles_at_s)
 
     # --- acting ---

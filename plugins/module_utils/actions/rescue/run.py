@@ -20,15 +20,12 @@ from ...rescue.options import RELEASED, RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
 from .attempts import RescueAttempts
 from .case import FAILED, POD_GONE, RESCUED, Case
-from .lease import LeaseLostError, RescueLease, identity
+from .lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
 from .request import RescueOptionError, RescueRequest
-from .rescuer import OTHER_RESCUER, Rescuer
+from .rescuer import OTHER_RESCUER, Rescuer, in_time
 from .witness import Witness
 
 LEASE_TIMEOUT_S = 20.0
-LEASE_ASKED_EVERY_S = 2.0
-RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, 10.0
-"""What is not answered by then is tried again on a newer state of the cluster."""
 STEADY_S = 0.02
 """Changes come in bursts: so long a moment lets the rest of one arrive before the next look."""
 
@@ -76,7 +73,7 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     cache = WatchCache(api)
     writer = identity()
     lease = RescueLease(api, writer)
-    quick = api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
+    quick = in_time(api)
     selected = _selected(api, request)
     notes = _Notes()
     cache.start()
@@ -124,10 +121,10 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
                 break
             now_at_s = time.monotonic()
             if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
-                ask_at_s = now_at_s + LEASE_ASKED_EVERY_S
+                ask_at_s = now_at_s + ASKED_EVERY_S
                 if _acquire(lease):
                     continue
-            cache.wait_for_change(version, min(rest_s, LEASE_ASKED_EVERY_S))
+            cache.wait_for_change(version, min(rest_s, ASKED_EVERY_S))
             time.sleep(STEADY_S)
 
 
