@@ -47,7 +47,7 @@ def _serve(settings: Settings, log: Log, orders: Orders) -> int:
     if settings.listen is not None:
         try:
             endpoints = Endpoints(settings.listen, metrics.registry, watchdog)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             log.error(f"listen_address is {settings.listen}: {error}")
             return CONFIGURATION
         log.info("serving metrics and health", address=str(endpoints.address))

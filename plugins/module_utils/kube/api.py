@@ -8,15 +8,16 @@ the server surely did nothing or the caller's guard (a resource version) makes a
 
 from __future__ import annotations
 
+import threading
 import time
 import typing as t
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from ..model.records import Event
 from ..model.wire import Struct, WatchEvent, WireError, decode_json
 from .errors import (
     ApiError,
+    BrokenAnswerError,
     ConflictError,
     ExpiredError,
     InvalidError,
@@ -29,8 +30,9 @@ from .errors import (
     UntrustedError,
     api_error,
 )
+from .paging import OnToken, pages
 from .resources import EVENTS, PODS, Resource
-from .transport import READ_TIMEOUT_S, OnOpen, Query, Transport
+from .transport import READ_TIMEOUT_S, Body, OnOpen, OnStart, Query, Transport
 
 T = t.TypeVar("T")
 
@@ -141,7 +143,7 @@ class KubeApi:
                     version = version or resource.list_meta(data).resource_version
                     items += read_page(data)
                 return Listed(items, version)
-            except ExpiredError:
+            except (ExpiredError, BrokenAnswerError):
                 if attempt == LIST_RESTARTS - 1:
                     raise
         raise AssertionError("unreachable")
@@ -153,20 +155,25 @@ class KubeApi:
             said = " and ".join(f"{words[name]} {text!r}" for name, text in selectors)
             subject = subject._replace(text=f"{subject.text} with {said}")
 
-        def read(token: str) -> bytes:
+        ended = threading.Event()
+
+        def read(token: str, on_token: OnToken) -> Body:
+            def on_start(start: bytes) -> None:
+                meta = resource.list_start(start)
+                if meta is not None:
+                    on_token(meta.continue_)
+
             query = [("limit", str(self._page_size)), *selectors]
             if token:
                 query.append(("continue", token))
-            return self._read(resource.path(namespace), query, verb="list", subject=subject)
+            return self._read(resource.path(namespace), query, verb="list", subject=subject, on_start=on_start, ended=ended)
 
-        # While one page is decoded here, the server already works on the next.
-        with ThreadPoolExecutor(max_workers=1) as ahead:
-            data = read("")
-            while token := resource.list_meta(data).continue_:
-                coming = ahead.submit(read, token)
-                yield data
-                data = coming.result()
-            yield data
+        try:
+            # They wait packed, and are unpacked one at a time: it takes less memory, all of it from one thread.
+            for page in pages(read, lambda page: resource.list_meta(page.unpack()).continue_):
+                yield page.unpack()
+        finally:
+            ended.set()  # what is still being asked for is not asked for again
 
     def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
         """One object as a struct; raises NotFoundError with its name."""
@@ -174,7 +181,7 @@ class KubeApi:
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """One object as the server wrote it."""
-        return self._read(resource.path(namespace, name), (), verb="get", subject=_object(resource, namespace, name))
+        return self._read(resource.path(namespace, name), (), verb="get", subject=_object(resource, namespace, name)).unpack()
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the object as it is then.
@@ -206,7 +213,7 @@ class KubeApi:
         return self._repeat(patch, harmless=guarded)
 
     def _patch(self, resource: Resource, namespace: str, name: str, body: t.Any, content_type: str, *, dry_run: bool) -> t.Any:
-        data = self._transport.request(
+        answer = self._transport.request(
             "patch",
             resource.path(namespace, name),
             verb="patch",
@@ -216,7 +223,7 @@ class KubeApi:
             content_type=content_type,
             timeout_s=self._answer_timeout_s,
         )
-        return resource.decode(data)
+        return resource.decode(answer.unpack())
 
     def create(self, resource: Resource, namespace: str, body: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Create an object under the name in its metadata and return it as it is then.
@@ -225,7 +232,7 @@ class KubeApi:
         NotFoundError (no such namespace), UnreachableError.
         """
         name = body["metadata"]["name"]
-        data = self._repeat(
+        answer = self._repeat(
             lambda: self._transport.request(
                 "post",
                 resource.path(namespace),
@@ -236,7 +243,7 @@ class KubeApi:
                 timeout_s=self._answer_timeout_s,
             )
         )
-        return resource.decode(data)
+        return resource.decode(answer.unpack())
 
     def events_on(self, namespace: str, uid: str, *, reason: str) -> list[Event]:
         """The core/v1 Events with this reason on one object of a namespace (``default`` for those of the whole cluster)."""
@@ -333,12 +340,24 @@ class KubeApi:
         except WireError as error:
             raise UnexpectedAnswerError(f"watch of {subject.text}: {error}") from error
 
-    def _read(self, path: str, query: Query, *, verb: str, subject: Subject) -> bytes:
-        return self._repeat(
-            lambda: self._transport.request("get", path, verb=verb, subject=subject, query=query, timeout_s=self._answer_timeout_s)
-        )
+    def _read(
+        self,
+        path: str,
+        query: Query,
+        *,
+        verb: str,
+        subject: Subject,
+        on_start: t.Optional[OnStart] = None,
+        ended: t.Optional[threading.Event] = None,
+    ) -> Body:
+        def call() -> Body:
+            return self._transport.request(
+                "get", path, verb=verb, subject=subject, query=query, timeout_s=self._answer_timeout_s, on_start=on_start
+            )
 
-    def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True) -> T:
+        return self._repeat(call, ended=ended)
+
+    def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True, ended: t.Optional[threading.Event] = None) -> T:
         deadline = self._clock() + self._retry_for_s
         pause_s = FIRST_PAUSE_S
         unclear = False
@@ -352,7 +371,7 @@ class KubeApi:
                 wait_s = _wait_before_retry(error, pause_s)
                 if not harmless and not isinstance(error, OverloadedError):
                     raise
-                if wait_s is None or self._clock() + wait_s > deadline:
+                if wait_s is None or self._clock() + wait_s > deadline or (ended is not None and ended.is_set()):
                     raise
                 unclear = unclear or not isinstance(error, OverloadedError)
             self._sleep(wait_s)

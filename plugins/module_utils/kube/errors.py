@@ -16,6 +16,10 @@ class UnreachableError(KubeError):
     """No answer from the API server: refused, timed out, wrong certificate, broken off."""
 
 
+class BrokenAnswerError(UnreachableError):
+    """An answer came, and its compressed body is not whole, as through a proxy that has lost its server."""
+
+
 class UntrustedError(UnreachableError):
     """TLS failed: the certificate is not trusted, or not the server's. Trying again does not help."""
 
@@ -130,6 +134,11 @@ def may_pass(error: KubeError) -> bool:
     if isinstance(error, (UntrustedError, SeveralBudgetsError)):
         return False
     return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
+
+
+def lacks_rights(error: KubeError) -> bool:
+    """Whoever asks is not known, or has no role that allows it: no other request fares better until somebody changes that."""
+    return isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role)
 
 
 class Subject(t.NamedTuple):

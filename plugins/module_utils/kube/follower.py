@@ -42,7 +42,7 @@ class Follower:
 
     ``complete``: there was a whole list, or it is known that there is none to be had: then ``skipped`` says why, or the server does not
     know the resource. ``error``: what is wrong since the last contact. ``ended``: what the thread died of, an error in this program.
-    ``contact_s``: monotonic time of the last word from the server. To be read under the cache's lock.
+    To be read under the cache's lock.
     """
 
     def __init__(self, api: KubeApi, store: ObjectStore, publish: Publish, *, required: bool, may_be_absent: bool) -> None:
@@ -53,7 +53,6 @@ class Follower:
         self.skipped: t.Optional[Skipped] = None
         self.error: t.Optional[KubeError] = None
         self.ended: t.Optional[Exception] = None
-        self.contact_s = time.monotonic()
         self._api = api.in_haste(retry_for_s=LIST_RETRY_S, answer_timeout_s=ANSWER_TIMEOUT_S)
         self._publish = publish
         self._stopping = threading.Event()
@@ -165,7 +164,6 @@ class Follower:
 
     def _contact(self) -> bool:
         """The server has said something."""
-        self.contact_s = time.monotonic()
         recovered = self.error is not None
         self.error = None
         self._failures = 0

@@ -14,6 +14,7 @@ from ..model.snapshot import ClusterSnapshot, Skipped
 from ..model.storage import Storage
 from . import resources
 from .api import KubeApi
+from .beside import beside
 from .errors import ForbiddenError, NotFoundError
 from .resources import Resource
 
@@ -60,8 +61,15 @@ class _Reader:
     def snapshot(self, kinds: Sequence[str], *, pending_pods: bool) -> ClusterSnapshot:
         nodes = self._api.list_all(resources.NODES, each=self._sharer.node)
         namespaces = self._namespaces()
-        pods, complete = self._pods()
+        # The server takes longest for the pods; the other lists are read in the meantime.
+        coming = beside(self._pods)
         workloads = {kind: self._workloads(kind) for kind in resources.WORKLOADS if kind in kinds}
+        replica_sets = self._in_namespaces(resources.REPLICA_SETS) if "Deployment" in kinds else ()
+        budgets = self._in_namespaces(resources.BUDGETS)
+        quotas = self._for_a_move(resources.QUOTAS)
+        autoscalers = self._for_a_move(resources.AUTOSCALERS)
+        limit_ranges = self._for_a_move(resources.LIMIT_RANGES)
+        pods, complete = coming.result()
         asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
         if pending_pods:
             asking += [pod for pod in pods if not pod.spec.node_name]
@@ -72,16 +80,16 @@ class _Reader:
             pods=pods,
             complete_pods=complete,
             deployments=workloads.get("Deployment", ()),
-            replica_sets=self._in_namespaces(resources.REPLICA_SETS) if "Deployment" in kinds else (),
+            replica_sets=replica_sets,
             stateful_sets=workloads.get("StatefulSet", ()),
-            budgets=self._in_namespaces(resources.BUDGETS),
-            quotas=self._for_a_move(resources.QUOTAS),
-            autoscalers=self._for_a_move(resources.AUTOSCALERS),
+            budgets=budgets,
+            quotas=quotas,
+            autoscalers=autoscalers,
             claims=claims,
             storage=storage,
-            limit_ranges=self._for_a_move(resources.LIMIT_RANGES),
+            limit_ranges=limit_ranges,
             device_classes=self._device_classes() if any(map(extended_resources, asking)) else (),
-            skipped=self._skipped,
+            skipped=sorted(self._skipped, key=lambda entry: (entry.namespace, entry.resource)),
             read_at_s=self._api.now_s(),
         )
 

@@ -8,7 +8,7 @@ import typing as t
 from urllib.parse import quote
 
 from ..model import objects, records, storage
-from ..model.wire import ListMeta, WireError, decode_items, decode_json, force_setattr, list_meta
+from ..model.wire import ListMeta, WireError, decode_items, decode_json, force_setattr, list_meta, list_start
 from .errors import UnexpectedAnswerError
 
 
@@ -42,6 +42,13 @@ class Resource(t.NamedTuple):
         """How the list goes on after this page, and its resource version; raises UnexpectedAnswerError."""
         try:
             return list_meta(data)
+        except WireError as error:
+            raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
+
+    def list_start(self, data: bytes) -> t.Optional[ListMeta]:
+        """``list_meta`` of the first bytes of a page, None where these do not tell; raises UnexpectedAnswerError."""
+        try:
+            return list_start(data)
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
 

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, Cause, ConfigurationError, KubeError, Subject, UnreachableError, UntrustedError, api_error
+from .errors import ApiError, BrokenAnswerError, Cause, ConfigurationError, KubeError, Subject, UnreachableError, UntrustedError, api_error
 from .kubeconfig import NO_CLUSTER, Source
 
 if t.TYPE_CHECKING:
@@ -64,12 +64,17 @@ KEPT_CONNECTIONS = 32
 # Servers compress answers above 128 KiB. Unpacking them costs the reader less CPU than receiving them plain (docs/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
+START_BYTES = 16_384
+"""What ``OnStart`` waits for, as it comes over the wire: servers do not send much less of a packed body at once."""
+
 GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls the format of HTTP's gzip."""
 
 Query = Sequence[tuple[str, str]]
 OnOpen = t.Callable[[t.Callable[[], None]], None]
 """Gets a function that ends what was opened."""
+OnStart = t.Callable[[bytes], None]
+"""Gets the first bytes of a body, unpacked, while the server still writes the rest."""
 
 MISSHAPEN: tuple[type[Exception], ...] = (AttributeError, KeyError, TypeError)
 """What the kubernetes client runs into where a kubeconfig, or what answers in place of an API server, is not built as it expects."""
@@ -87,6 +92,23 @@ CONNECTION_FAILURES: tuple[type[Exception], ...] = (
 
 
 BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
+
+
+class Body(t.NamedTuple):
+    """The body of an answer as it came over the wire, a tenth of its size where it is ``packed``."""
+
+    data: bytes
+    packed: bool
+    server: str
+
+    def unpack(self) -> bytes:
+        """As the server wrote it; raises BrokenAnswerError. All at once: urllib3 would copy each megabyte three times on the way."""
+        if not self.packed:
+            return self.data
+        try:
+            return zlib.decompress(self.data, GZIP)
+        except zlib.error as error:
+            raise BrokenAnswerError(str(_no_answer(error, self.server))) from error
 
 
 class Transport:
@@ -120,7 +142,8 @@ class Transport:
         body: t.Any = None,
         content_type: str = "application/json",
         timeout_s: float = READ_TIMEOUT_S,
-    ) -> bytes:
+        on_start: t.Optional[OnStart] = None,
+    ) -> Body:
         """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``subject`` are for the error's text.
 
         ``timeout_s`` bounds each silence of the server.
@@ -129,7 +152,7 @@ class Transport:
             method, path, verb=verb, subject=subject, query=query, body=body, content_type=content_type, read_timeout_s=timeout_s
         )
         try:
-            return _body(response)
+            return self._body(response, on_start)
         except (urllib3.exceptions.HTTPError, zlib.error) as error:
             raise self._unreachable(error) from error
 
@@ -194,20 +217,25 @@ class Transport:
         date = headers.get("Date")
         if not date:
             return
-        offset_s = parsedate_to_datetime(date).timestamp() - time.monotonic()
+        try:
+            offset_s = parsedate_to_datetime(date).timestamp() - time.monotonic()
+        except (TypeError, ValueError):  # something else than an API server wrote it
+            return
         known_s = self._clock_offset_s
         # Dates are cut to whole seconds: one that is behind by less tells nothing new, and time shall not run backwards for it.
         if known_s is None or not offset_s <= known_s < offset_s + 1:
             self._clock_offset_s = offset_s
 
+    def _body(self, response: t.Any, on_start: t.Optional[OnStart]) -> Body:
+        packed = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
+        start = b""
+        if on_start is not None:
+            start = response.read(START_BYTES, decode_content=False)
+            on_start(zlib.decompressobj(GZIP).decompress(start) if packed else start)
+        return Body(start + response.read(decode_content=False), packed, self.server)
+
     def _unreachable(self, error: Exception) -> UnreachableError:
         return _no_answer(error, self.server)
-
-
-def _body(response: t.Any) -> bytes:
-    """The whole body, unpacked at once: urllib3 copies each megabyte three times on the way."""
-    body: bytes = response.read(decode_content=False)
-    return zlib.decompress(body, GZIP) if response.headers.get("Content-Encoding") == "gzip" else body
 
 
 def _shut(response: t.Any) -> None:
@@ -246,16 +274,17 @@ def _root_cause(error: BaseException) -> str:
 
 def _answer(verb: str, subject: Subject, error: t.Any) -> ApiError:
     status = _status_of(error.body)
-    details = status.get("details") or {}
-    retry_after = (error.headers or {}).get("Retry-After") or details.get("retryAfterSeconds")
+    details = _dict(status.get("details"))
+    causes = [_dict(cause) for cause in details.get("causes") or ()]
+    retry_after = str((error.headers or {}).get("Retry-After") or details.get("retryAfterSeconds") or "")
     return api_error(
         verb=verb,
         subject=subject,
         status=int(error.status or 0),
         message=str(status.get("message") or ""),
-        retry_after_s=float(retry_after) if retry_after and str(retry_after).isdigit() else None,
+        retry_after_s=float(retry_after) if retry_after.isdecimal() else None,
         reason=str(status.get("reason") or "") if status.get("kind") == "Status" else None,
-        causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in details.get("causes") or ()),
+        causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in causes),
     )
 
 
@@ -264,7 +293,11 @@ def _status_of(body: t.Any) -> dict[str, t.Any]:
         status = json.loads(body)
     except (TypeError, ValueError):
         return {"message": str(body or "").strip()}
-    return status if isinstance(status, dict) else {}
+    return _dict(status)
+
+
+def _dict(value: t.Any) -> dict[str, t.Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def explain_connection_failure(error: BaseException, *, server: str, source: Source) -> KubeError:

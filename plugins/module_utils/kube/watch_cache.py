@@ -125,12 +125,6 @@ class WatchCache:
             return all(follower.complete and follower.error is None and follower.ended is None for follower in followers)
 
     @property
-    def age_s(self) -> float:
-        """Seconds since the server's last word on the resource on which it has been silent for longest; up to a minute is usual."""
-        with self._changed:
-            return time.monotonic() - min(follower.contact_s for follower in self._followers.values())
-
-    @property
     def errors(self) -> dict[str, str]:
         """What is wrong at the moment, by resource."""
         with self._changed:

@@ -71,6 +71,11 @@ def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
     )
 
 
+def hold_taint(pod: Pod, key: str) -> Taint:
+    """The taint that keeps a node for the pod."""
+    return Taint(key=key, value=hold_value(pod), effect=NO_SCHEDULE)
+
+
 def hold_value(pod: Pod) -> str:
     """A label value of its own for each pod, however long its name is."""
     metadata = pod.metadata
@@ -106,15 +111,19 @@ def operations_to_hold(node: Json, hold: Hold) -> Operations:
 
 
 def operations_to_release(node: Json, hold: Hold) -> Operations:
-    """The patch that takes off exactly this hold and leaves every other taint; empty where the node has not got it."""
+    """The patch that takes off exactly this hold and leaves every other taint and mark; empty where the node has not got it.
+
+    The taint also goes where somebody has taken the mark away or made it unreadable, but not where another hold has the same one.
+    """
     annotations = node["metadata"].get("annotations") or {}
     mark = annotations.get(HOLD_ANNOTATION)
-    if mark is None or decode_mark(mark) != hold:
+    found = decode_mark(mark) if mark is not None else None
+    if found is not None and found != hold and found.taint == hold.taint:
         return []
     taints = node["spec"].get("taints")
     kept = [taint for taint in taints or () if not _is_the_taint(taint, hold)]
-    unmarking = [{"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}]
-    return [*_with_taints(taints, kept), *unmarking] if kept != (taints or []) else unmarking
+    untainting = _with_taints(taints, kept) if kept != (taints or []) else []
+    return [*untainting, {"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}] if found == hold else untainting
 
 
 def decode_mark(text: str) -> Hold | None:

@@ -9,6 +9,7 @@ stand-ins keep the structs importable, and a module reports ``MSGSPEC_IMPORT_ERR
 from __future__ import annotations
 
 import re
+import threading
 import typing as t
 
 if t.TYPE_CHECKING:
@@ -95,6 +96,7 @@ class ListHead(Struct, frozen=True):
     metadata: ListMeta = ListMeta()
 
 
+_making = threading.Lock()
 _decoders: dict[t.Any, t.Any] = {}
 _list_types: dict[t.Any, t.Any] = {}
 _encoder: t.Any = None
@@ -106,42 +108,56 @@ class WireError(ValueError):
 
 def decode_json(kind: type[T], data: bytes | str) -> T:
     """Decode one JSON message into ``kind``; raises WireError that says what did not fit and where."""
-    decoder = _decoders.get(kind)
-    if decoder is None:
-        # Made on first use, because msgspec may be absent when this file is imported.
-        import msgspec
-
-        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    decoder = _decoders.get(kind) or _made_decoder(kind)
     try:
         return t.cast(T, decoder.decode(data))
-    except (ValidationError, MsgspecDecodeError) as error:
+    except (ValidationError, MsgspecDecodeError, UnicodeDecodeError) as error:
         name = getattr(kind, "__name__", str(kind))
         raise WireError(f"cannot read the answer as {name}: {error}") from error
 
 
 def decode_items(item: type[T], data: bytes) -> list[T]:
     """The items of one page of a JSON list."""
-    page_type = _list_types.get(item)
-    if page_type is None:
-        import msgspec
-
-        # For mypy a value is no type, and here the type of the items is one.
-        fields = [("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
-        page_type = _list_types[item] = msgspec.defstruct(f"{item.__name__}List", fields, frozen=True)
-    page: t.Any = decode_json(page_type, data)
+    page: t.Any = decode_json(_list_types.get(item) or _made_list_type(item), data)
     return page.items or []
+
+
+def _made_decoder(kind: type[t.Any]) -> t.Any:
+    """A decoder made on first use, because msgspec may be absent when this file is imported."""
+    import msgspec
+
+    # One at a time: what msgspec works out about a type it keeps on the type before it is whole, and a decoder that another thread makes
+    # in between of a type that has this one as a part ends the process by a segmentation fault.
+    with _making:
+        if kind not in _decoders:
+            _decoders[kind] = msgspec.json.Decoder(kind)
+        return _decoders[kind]
+
+
+def _made_list_type(item: type[t.Any]) -> t.Any:
+    import msgspec
+
+    # For mypy a value is no type, and here the type of the items is one.
+    fields = [("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
+    with _making:
+        if item not in _list_types:
+            _list_types[item] = msgspec.defstruct(f"{item.__name__}List", fields, frozen=True)
+        return _list_types[item]
 
 
 # An API server writes the lists of its built-in types so that the token stands before the items, and those need not be scanned for it.
 _LIST_START = re.compile(rb'\{"kind":"\w+","apiVersion":"[\w./]+","metadata":(\{[^{}]*\}),"items":')
 
 
+def list_start(data: bytes) -> t.Optional[ListMeta]:
+    """``list_meta`` of a page of which only the first bytes are there; None where these do not tell."""
+    start = _LIST_START.match(data)
+    return decode_json(ListMeta, start[1]) if start is not None else None
+
+
 def list_meta(data: bytes) -> ListMeta:
     """What a page of a list says of the list: the token for the page after this one, and the resource version."""
-    start = _LIST_START.match(data)
-    if start is not None:
-        return decode_json(ListMeta, start[1])
-    return decode_json(ListHead, data).metadata
+    return list_start(data) or decode_json(ListHead, data).metadata
 
 
 def resource_version_of(data: bytes) -> str:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ..model.reasons import Reason
@@ -48,7 +48,7 @@ class Blockade:
         """A node that is closed whatever runs on it."""
         self._nodes.update(set(reasons))
 
-    def add(self, name: str, occupants: Occupants) -> None:
+    def add(self, name: str, occupants_of: Callable[[str], Occupants]) -> None:
         """A node that is closed by what runs on it, or by a rule that depends on it."""
         trial = self._means.trial
         residents = residents_of(self._placement.info(name), self._means.options).everybody
@@ -57,6 +57,7 @@ class Blockade:
             self._nodes.update(Reason(reason.code, f"{reason.text}, even without its other pods") for reason in set(rejected))
             self._nodes.update(set(doubts))
             return
+        occupants = occupants_of(name)
         rejected, doubts = trial.verdict(name, [pod.pod for pod in occupants.evictable])
         if not rejected and not doubts:
             self._add_joint(name, occupants)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from ..model.objects import Pod, PodDisruptionBudget
 from ..model.reasons import Reason
@@ -27,14 +27,14 @@ BudgetKey = tuple[str, str]
 """Namespace and name."""
 
 
-class _Standing(t.NamedTuple):
-    """How the budgets stand to a pod: why it may not go, and which of them its eviction draws on."""
+class Standing(t.NamedTuple):
+    """How the budgets stand to a pod: why it may not go now, not even alone, and which of them has less to give once it is evicted."""
 
     refusal: t.Optional[Reason]
     budget: t.Optional[BudgetKey]
 
 
-_FREE = _Standing(None, None)
+_FREE = Standing(None, None)
 
 
 class Budgets:
@@ -45,47 +45,41 @@ class Budgets:
         self._by_key = {_key(budget): budget for budgets in self._by_namespace.values() for budget in budgets}
         self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
         self._by_label = _by_one_label(self._by_namespace)
-        self._standings: dict[tuple[str, int, int, str], tuple[Pod, _Standing]] = {}
+        self._standings: dict[Hashable, tuple[Pod, Standing]] = {}
         self._taken: Counter[BudgetKey] = Counter()
 
     def forbids(self, pod: Pod) -> t.Optional[Reason]:
         """Why the pod may not be evicted now, not even alone; None where it may."""
-        return self._standing(pod).refusal
+        return self.standing(pod, alike(pod)).refusal
 
     def draws_on(self, pod: Pod) -> t.Optional[BudgetKey]:
         """The budget that has less to give once the pod, which ``forbids`` lets go, is evicted; None where there is none."""
-        return self._standing(pod).budget
+        return self.standing(pod, alike(pod)).budget
 
-    def _standing(self, pod: Pod) -> _Standing:
-        namespace = pod.metadata.namespace
-        if not self._unread and (not self._by_namespace or namespace not in self._by_namespace):
-            return _FREE
-        if pod.metadata.deletion_timestamp is not None:
-            return _FREE
-        # Siblings share their labels and conditions (model/sharing.py), so that what is known of one is known of all. The pod is kept,
-        # so that no others get their ids.
-        key = (namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase)
-        known = self._standings.get(key)
+    def standing(self, pod: Pod, kind: Hashable) -> Standing:
+        """Both at once, for whoever has ``kind``, which is ``alike(pod)``, already."""
+        known = self._standings.get(kind)
         if known is None:
-            known = self._standings[key] = pod, self._find(pod)
+            # The pod is kept, so that no others get the ids of its parts.
+            known = self._standings[kind] = pod, self._find(pod)
         return known[1]
 
-    def _find(self, pod: Pod) -> _Standing:
+    def _find(self, pod: Pod) -> Standing:
         if not self._applies(pod):
             return _FREE
         if not self._unread.isdisjoint(("", pod.metadata.namespace)):
-            return _Standing(Reason(BUDGETS_NOT_READABLE, "PodDisruptionBudgets could not be read"), None)
+            return Standing(Reason(BUDGETS_NOT_READABLE, "PodDisruptionBudgets could not be read"), None)
         found = self._of(pod)
         if len(found) > 1:
             names = " and ".join(sorted(budget.metadata.name for budget in found))
             text = f"PodDisruptionBudgets {names} select it, and no pod with more than one is evicted"
-            return _Standing(Reason(SEVERAL_BUDGETS, text), None)
+            return Standing(Reason(SEVERAL_BUDGETS, text), None)
         if not found or _goes_uncounted(pod, found[0]):
             return _FREE
         key = _key(found[0])
         if self.left(key) > 0:
-            return _Standing(None, key)
-        return _Standing(Reason(BUDGET, f"PodDisruptionBudget {key[0]}/{key[1]} allows no disruption now"), key)
+            return Standing(None, key)
+        return Standing(Reason(BUDGET, f"PodDisruptionBudget {key[0]}/{key[1]} allows no disruption now"), key)
 
     def left(self, key: BudgetKey) -> int:
         """How many more pods the budget lets go. Raises KeyError for one that the snapshot does not have."""
@@ -107,6 +101,11 @@ class Budgets:
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         likely = [budget for label in (None, *(labels or {}).items()) for budget in self._by_label.get((namespace, label), ())]
         return [budget for budget in likely if matches(budget.spec.selector, labels)]
+
+
+def alike(pod: Pod) -> Hashable:
+    """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share these parts (model/sharing.py)."""
+    return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
 
 
 def _by_one_label(

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..memory.hold import NO_SCHEDULE, hold_value, is_foreign, read_hold
-from ..model.objects import Node, Pod, Taint
+from ..memory.hold import NO_SCHEDULE, hold_taint, is_foreign, read_hold
+from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..scheduling.rules.taint_toleration import tolerates
 from .options import NONE, TAINT, RescueOptions
@@ -40,8 +40,7 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
     """The pod could still be scheduled to a node that is held for it."""
-    taint = Taint(key=options.hold_taint_key, value=hold_value(pod), effect=NO_SCHEDULE)
-    return tolerates(pod.spec.tolerations or (), taint)
+    return tolerates(pod.spec.tolerations or (), hold_taint(pod, options.hold_taint_key))
 
 
 def keeps_others_off(node: Node, key: str) -> bool:

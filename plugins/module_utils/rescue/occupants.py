@@ -13,7 +13,7 @@ from ..scheduling.node_info import NodeInfo, PodLoad
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, Profiles
 from ..scheduling.rules.node_resources import asked_for
-from .budgets import BudgetKey, Budgets
+from .budgets import BudgetKey
 from .options import RescueOptions
 from .residents import Resident, residents_of
 from .subsets import Amounts
@@ -53,17 +53,17 @@ class Demand:
         # By the kinds that are lacking: what each load frees of them. Loads are shared, and kept so that no other gets its id.
         self._freed: dict[Amounts, dict[int, tuple[PodLoad, Amounts]]] = {}
 
-    def occupants(self, info: NodeInfo, rules: EvictionRules, budgets: Budgets, options: RescueOptions) -> Occupants:
+    def occupants(self, info: NodeInfo, rules: EvictionRules, options: RescueOptions) -> Occupants:
         """What is lacking on the node, and who may go."""
         lacking = self._lacking(info)
         freed = self._freed.setdefault(lacking, {})
         evictable: list[Evictable] = []
-        for resident in rules.may_go(residents_of(info, options).movable):
+        for resident, budget in rules.may_go(residents_of(info, options).movable):
             load = resident.load
             known = freed.get(id(load))
             if known is None:
                 known = freed[id(load)] = (load, self._frees(load, lacking))
-            evictable.append(Evictable(resident.priority, known[1], budgets.draws_on(resident.pod), resident.pod, resident))
+            evictable.append(Evictable(resident.priority, known[1], budget, resident.pod, resident))
         return Occupants(tuple([amount for amount in lacking if amount]), evictable)
 
     def _lacking(self, info: NodeInfo) -> Amounts:

@@ -23,6 +23,10 @@ MINIMA: dict[str, int] = {
 }
 """The least value of each option that is a whole number."""
 
+TIMES = ("evict_timeout", "grace_period", "scheduled_timeout", "settle_time")
+LONGEST_S = 365 * 24 * 3600
+"""The most that each of them can be."""
+
 
 @dataclass(frozen=True)
 class RescueOptions:

@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from ..memory.hold import mark_of, read_hold
+from ..memory.hold import HOLD_ANNOTATION, mark_of, read_hold
 from ..model.objects import Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
@@ -29,6 +29,7 @@ NO_NODE = "no_node"
 UNREADABLE_MARK = "?"
 """No pod's uid: what somebody made of a mark closes its node to all of them."""
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
+UNREADABLE = Reason("unreadable_hold", f"node(s) have an annotation {HOLD_ANNOTATION} that cannot be read: remove it")
 
 
 class Facts(t.NamedTuple):
@@ -84,7 +85,7 @@ class RescuePlanner:
             return promised
         if facts.scheduler is not None:
             return Judgement(pod, IMPOSSIBLE, facts.scheduler)
-        return self._judge_on(pod, facts, None)
+        return self._judge_on(pod, self._judge(pod), facts, None)
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
@@ -93,10 +94,11 @@ class RescuePlanner:
             return promised
         if facts.scheduler is not None:
             return _waiting(pod, facts.scheduler.code, facts.scheduler.text)
-        feasible = self._judge(pod).feasibility(self._candidates(pod, facts, None)).feasible
+        judge = self._judge(pod)
+        feasible = judge.feasibility(self._candidates(pod, facts, None)).feasible
         if feasible:
             return self._fits(pod, feasible)
-        return self._judge_on(pod, facts, (node_name,))
+        return self._judge_on(pod, judge, facts, (node_name,))
 
     def reserve(self, judgement: Judgement) -> bool:
         """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there.
@@ -133,8 +135,7 @@ class RescuePlanner:
             return facts, _waiting(pod, "preemption_under_way", f"the scheduler has promised it node {name}")
         return facts, None
 
-    def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
-        judge = self._judge(pod)
+    def _judge_on(self, pod: Pod, judge: Judge, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
         if judge.unknown:
             return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))
         candidates = self._candidates(pod, facts, names)
@@ -162,20 +163,27 @@ class RescuePlanner:
         most = 1 if options.max_victims is None else min(1, options.max_victims)
         search = self._search(pod, facts, replace(options, max_victims=most))
         quiet = [name for name in candidates if not self._leaving.soon.get(name)]
-        for names in (quiet, candidates):
-            choice = search.best(names)
-            rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options) if choice is not None else None
-            if choice is not None and rule is not None and rule.refusal is None:
-                if names is quiet:
-                    return _planned(pod, choice, facts.aside, held=False)
-                return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
+        choice = self._allowed(pod, search.best(quiet))
+        if choice is not None:
+            return _planned(pod, choice, facts.aside, held=False)
+        choice = self._allowed(pod, search.best(candidates))
+        if choice is not None:
+            return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
         refusal = refusal or no_toleration(self._options.hold_taint_key)
         return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
+
+    def _allowed(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
+        """The choice, if the room that it makes can be kept for the pod."""
+        if choice is None:
+            return None
+        rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
+        return choice if rule.refusal is None else None
 
     def _nothing(self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool) -> Judgement:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
         blockers = (*search.blockers(candidates), *self._closed(pod, facts))
-        taken = [name for name, owner in self._in_use.items() if owner != pod.metadata.uid and name not in facts.excluded] if others else []
+        busy = (name for name, owner in self._in_use.items() if owner not in (pod.metadata.uid, UNREADABLE_MARK))
+        taken = [name for name in busy if name not in facts.excluded] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
             reason = Reason(HELD.code, f"{' and '.join(taken)} are being cleared for other critical pods first")
             return Judgement(pod, WAITING, reason, blockers=blockers)
@@ -209,9 +217,11 @@ class RescuePlanner:
     def _closed(self, pod: Pod, facts: Facts) -> Iterable[Blocker]:
         """What keeps nodes from being looked at."""
         uid = pod.metadata.uid
-        taken = sum(owner != uid for name, owner in self._in_use.items() if name in self._snapshot.nodes)
+        owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
+        unreadable = owners.count(UNREADABLE_MARK)
+        taken = len(owners) - owners.count(uid) - unreadable
         tried = Reason("tried_in_vain", "node(s) were tried in vain")
-        counts = ((HELD, taken), (tried, len(facts.excluded)))
+        counts = ((HELD, taken), (UNREADABLE, unreadable), (tried, len(facts.excluded)))
         return (Blocker(reason, nodes) for reason, nodes in counts if nodes)
 
     def _judge(self, pod: Pod) -> Judge:

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 
 from ..model.objects import Pod, mounts_claims
 from ..model.reasons import Reason
 from ..scheduling.node_info import NodeInfo, PodLoad
 from ..scheduling.resources import CPU
+from .budgets import alike
 from .critical import effective_priority, is_protected
 from .options import RescueOptions
 
@@ -44,7 +45,7 @@ class Resident(t.NamedTuple):
     """A pod of a node. ``never``: why it may not be evicted whatever the options say; ``by_options``: why not by these.
 
     ``owner``: uid of its controller, empty where it has none. ``age``: minus the time at which it was created. ``in_gang``, ``in_job`` and
-    ``mounts_claims``: what may tie it to where it is.
+    ``mounts_claims``: what may tie it to where it is. ``budget_kind``: as of ``budgets.alike``.
     """
 
     pod: Pod
@@ -60,6 +61,7 @@ class Resident(t.NamedTuple):
     in_gang: bool
     in_job: bool
     mounts_claims: bool
+    budget_kind: Hashable
 
     @classmethod
     def of(cls, pod: Pod, load: PodLoad, options: RescueOptions) -> Resident:
@@ -80,6 +82,7 @@ class Resident(t.NamedTuple):
             _in_gang(pod),
             controller is not None and controller.kind == "Job",
             mounts_claims(pod),
+            alike(pod),
         )
 
 

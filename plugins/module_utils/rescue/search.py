@@ -26,6 +26,7 @@ from .occupants import Demand, Occupants
 from .options import RescueOptions
 from .plan import Blocker, Choice, Victim
 from .prospect import Key, Means, Prospect
+from .returning import Returning
 from .trial import Trial
 from .victims import EvictionRules, grace_of
 
@@ -53,9 +54,10 @@ class VictimSearch:
         self._placement = placement
         self._options = options
         self._static = static_checks(pod, profiles.get(pod.spec.scheduler_name, STOCK))
-        self._rules = EvictionRules(pod, options, budgets, banned)
         self._demand = Demand(pod, placement, profiles)
-        self._means = Means(options, budgets, VictimCosts(placement, options, profiles), Trial(pod, placement, profiles))
+        costs = VictimCosts(placement, options, profiles)
+        self._rules = EvictionRules(pod, options, budgets, banned, Returning(pod, placement.snapshot.nodes, options, costs))
+        self._means = Means(options, budgets, costs, Trial(pod, placement, profiles))
 
     def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:
         """The cheapest choice, on any node or on those of ``node_names``; None where nothing that may be evicted makes the pod fit.
@@ -92,7 +94,7 @@ class VictimSearch:
             if closed:
                 blockade.add_closed(closed)
             else:
-                blockade.add(name, self._occupants(name))
+                blockade.add(name, self._occupants)
         return blockade.blockers()
 
     def _closed(self, name: str) -> Reasons:
@@ -105,7 +107,7 @@ class VictimSearch:
         return PASSED if node.ready else NODE_NOT_READY
 
     def _occupants(self, name: str) -> Occupants:
-        return self._demand.occupants(self._placement.info(name), self._rules, self._means.budgets, self._options)
+        return self._demand.occupants(self._placement.info(name), self._rules, self._options)
 
     def _prospect(self, name: str) -> Prospect:
         return Prospect(name, self._occupants(name), self._means)

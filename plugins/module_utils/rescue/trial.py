@@ -29,6 +29,9 @@ class Trial:
     def verdict(self, node_name: str, without: Iterable[Pod]) -> Verdict:
         """The verdict on the node without these pods of it, each where the snapshot has it."""
         gone = list(without)
+        known = self._judge.verdict_without(node_name, gone)
+        if known is not None:
+            return known
         for pod in gone:
             self._placement.remove(pod)
         verdict = self._judge.verdict(node_name)

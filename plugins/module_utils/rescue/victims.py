@@ -9,28 +9,36 @@ from collections.abc import Collection, Iterable
 
 from ..model.objects import Pod
 from ..model.reasons import Reason
-from ..scheduling.node_info import PodLoad
-from .budgets import Budgets
+from .budgets import BudgetKey, Budgets
 from .critical import effective_priority
 from .options import RescueOptions
 from .residents import NOT_SAFE_TO_EVICT, Resident, controlled_by, own_grace
+from .returning import Returning
 
 SAME_OWNER = Reason("same_owner", "it has the same controller as the pod that needs the room")
 HIGHER_PRIORITY = Reason("higher_priority", "its priority is higher")
 CRITICAL = Reason("critical", "it is critical itself; allow_equal_priority would allow it")
 EQUAL_PRIORITY = Reason("equal_priority", "its priority is the same; allow_equal_priority would allow it")
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
+RETURNS = Reason("would_return", "what replaces it is as important, has no other room, and tolerates the taint that would keep this one")
 BANNED = Reason("banned", "it may not be evicted this time")
 
 
 class EvictionRules:
     """Who may go for one pod, by its options. What the budgets say counts as it is when asked.
 
-    ``banned``: uids of pods that may not go now.
+    ``banned``: uids of pods that may not go now. ``returning``: tells who would come back.
     """
 
-    def __init__(self, pod: Pod, options: RescueOptions, budgets: Budgets, banned: Collection[str] = frozenset()) -> None:
-        self._options = options
+    def __init__(
+        self,
+        pod: Pod,
+        options: RescueOptions,
+        budgets: Budgets,
+        banned: Collection[str] = frozenset(),
+        returning: t.Optional[Returning] = None,
+    ) -> None:
+        self._returning = returning
         self._budgets = budgets
         self._banned = frozenset(banned)
         self._equal_may_go = options.allow_equal_priority
@@ -38,12 +46,8 @@ class EvictionRules:
         controller = pod.metadata.controller
         self._owner = controller.uid if controller is not None else None
 
-    def immunity(self, pod: Pod) -> t.Optional[Reason]:
-        """Why the pod, which runs on a node, may not be evicted, budgets included; None where it may."""
-        return self.immunity_of(Resident.of(pod, PodLoad({}, ()), self._options))
-
     def immunity_of(self, resident: Resident) -> t.Optional[Reason]:
-        """``immunity`` of a pod of which the rest is known: the first reason that holds, those that no option changes before the others."""
+        """Why the pod may not be evicted, budgets included, None where it may; what no option changes comes before what one does."""
         if resident.never is not None:
             return resident.never
         fixed = self._between(resident)
@@ -53,9 +57,16 @@ class EvictionRules:
             return NOT_SAFE_TO_EVICT
         return fixed or resident.by_options or self._now(resident)
 
-    def may_go(self, movable: Iterable[Resident]) -> list[Resident]:
-        """Those of the residents, whose own rules let them go, that may be evicted for the pod."""
-        return [resident for resident in movable if self._between(resident) is None and self._now(resident) is None]
+    def may_go(self, movable: Iterable[Resident]) -> list[tuple[Resident, t.Optional[BudgetKey]]]:
+        """Those of the residents, whose own rules let them go, that may be evicted for the pod, each with the budget that it draws on."""
+        standing, banned = self._budgets.standing, self._banned
+        found: list[tuple[Resident, t.Optional[BudgetKey]]] = []
+        for resident in movable:
+            if self._between(resident) is None and resident.pod.metadata.uid not in banned:
+                refusal, budget = standing(resident.pod, resident.budget_kind)
+                if refusal is None:
+                    found.append((resident, budget))
+        return found
 
     def _between(self, resident: Resident) -> t.Optional[Reason]:
         """Why it may not go for this pod."""
@@ -63,16 +74,17 @@ class EvictionRules:
             return SAME_OWNER
         if resident.priority > self._priority:
             return HIGHER_PRIORITY
-        if self._equal_may_go:
-            return None
-        if resident.protected:
-            return CRITICAL
-        return EQUAL_PRIORITY if resident.priority == self._priority else None
+        if not self._equal_may_go:
+            if resident.protected:
+                return CRITICAL
+            if resident.priority == self._priority:
+                return EQUAL_PRIORITY
+        return RETURNS if self._returning is not None and self._returning.returns(resident) else None
 
     def _now(self, resident: Resident) -> t.Optional[Reason]:
-        if self._banned and resident.pod.metadata.uid in self._banned:
+        if resident.pod.metadata.uid in self._banned:
             return BANNED
-        return self._budgets.forbids(resident.pod)
+        return self._budgets.standing(resident.pod, resident.budget_kind).refusal
 
 
 def grace_of(pod: Pod, options: RescueOptions) -> int:

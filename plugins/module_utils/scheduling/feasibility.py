@@ -109,8 +109,8 @@ class Judge:
         self._doubts = [doubt for doubt in doubts if doubt is not None]
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.
-        on_claims = any(rule is not None for rule in on_volumes)
-        self._alone: dict[str, Alone] = {} if on_claims else placement.alone(alike(pod, profile, devices))
+        self._on_claims = any(rule is not None for rule in on_volumes)
+        self._alone: dict[str, Alone] = {} if self._on_claims else placement.alone(alike(pod, profile, devices))
         # The verdicts; what a rule across nodes has counted anew can make any of them another.
         self._verdicts: dict[str, Verdict] = {}
         self._seen = 0
@@ -125,9 +125,18 @@ class Judge:
         names = self._placement.in_order(node_names)
         if self._closed:
             return Feasibility((), dict.fromkeys(names, self._closed), self.unknown, {})
-        known = self._verdicts
+        # Nothing changes in here, so no verdict goes out of date.
+        known, alone, changed = self._verdicts, self._alone, self._changed
+        nothing_else = self._nothing_across and not self._promised
         for name in names:
-            # Nothing changes in here, so none goes out of date.
+            if nothing_else:
+                on_node = alone.get(name)
+                if on_node is not None and on_node.changed is changed.get(name):
+                    if on_node.reasons:
+                        rejected[name] = on_node.reasons
+                    else:
+                        feasible.append(name)
+                    continue
             verdict = known.get(name)
             if verdict is None:
                 verdict = known[name] = self._judge(name)
@@ -149,6 +158,19 @@ class Judge:
         if verdict is None:
             verdict = self._verdicts[name] = self._judge(name)
         return verdict
+
+    def verdict_without(self, name: str, gone: Iterable[Pod]) -> Verdict | None:
+        """The verdict on a node that the snapshot has, once these pods of it have left.
+
+        None where it depends on more than what stays on the node: then ask about a placement without them.
+        """
+        if self._closed:
+            return self._closed, PASSED
+        self._catch_up()
+        if self._on_claims or not self._nothing_across or name in self._promised:
+            return None
+        info = self._placement.info(name).without_pods(set(map(pod_key, gone)))
+        return self._look_into(self._nodes[name], info), PASSED
 
     def _catch_up(self) -> None:
         if self._seen != len(self._placement.changes):
@@ -203,11 +225,13 @@ class Judge:
         return self._look_across(node, rules, nominated)
 
     def _look_at(self, node: Node, nominated: Sequence[Pod]) -> Reasons:
+        return self._look_into(node, self._info(node, nominated) if nominated else self._placement.info(node.metadata.name))
+
+    def _look_into(self, node: Node, info: NodeInfo) -> Reasons:
         for on_node in self._on_node:
             reasons = on_node(node)
             if reasons:
                 return reasons
-        info = self._info(node, nominated) if nominated else self._placement.info(node.metadata.name)
         for on_info in self._on_info:
             reasons = on_info(info)
             if reasons:

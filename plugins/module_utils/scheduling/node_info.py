@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..model.objects import Node, Pod
 from .host_ports import HostPort, UsedPorts, host_ports
@@ -85,6 +85,11 @@ class NodeInfo:
         for name, amount in load.requests.items():
             requested[name] -= amount
         return NodeInfo(self.node, self.allocatable, requested, self._ports_for(pods, load), pods)
+
+    def without_pods(self, keys: Collection[str]) -> NodeInfo:
+        """As it would be without those of the pods that are on it."""
+        pods = {key: there for key, there in self.pods.items() if key not in keys}
+        return NodeInfo.build(self.node, self.allocatable, pods)
 
     def without_attached(self) -> NodeInfo:
         """The same without what was worked out about volumes."""

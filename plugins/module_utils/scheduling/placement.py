@@ -18,6 +18,9 @@ from .pod_volumes import PodVolumes, resolve
 from .resources import allocatable
 from .volume_index import VolumeIndex, claims_used
 
+MANY = 10
+"""Names of more than one in so many nodes are put in order by a look at all nodes."""
+
 
 class Change(t.NamedTuple):
     """A pod that has come to a node (``amount`` 1), left it (-1), or given up its nomination for it (0)."""
@@ -74,8 +77,10 @@ class Placement:
         """Those of the nodes that the snapshot has, in its order; all of them for None."""
         if node_names is None:
             return list(self.snapshot.nodes)
-        positions = self._read.positions
-        return sorted({name for name in node_names if name in positions}, key=positions.__getitem__)
+        positions, wanted = self._read.positions, set(node_names)
+        if len(wanted) > len(positions) // MANY:
+            return [name for name in positions if name in wanted]
+        return sorted(wanted & positions.keys(), key=positions.__getitem__)
 
     def info(self, node_name: str) -> NodeInfo:
         """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
@@ -209,15 +214,18 @@ class _SnapshotPlacement:
         return info
 
     def take_over(self, other: _SnapshotPlacement) -> None:
-        """The other's infos of unchanged nodes. What is attached there may be something else by now, so that is left behind."""
-        nodes, pods = self.snapshot.nodes, self.snapshot.pods_by_node
-        other_nodes, other_pods = other.snapshot.nodes, other.snapshot.pods_by_node
+        """What the other has worked out of nodes that have not changed.
+
+        What is attached to their infos may be something else by now, so that is left behind.
+        """
+        nodes, other_nodes = self.snapshot.nodes, other.snapshot.nodes
+        changed = _changed_nodes(self.snapshot, other.snapshot)
         for name, info in other.infos.items():
             node = nodes.get(name)
-            if node is None or node is not other_nodes.get(name):
-                continue
-            if _same_objects(pods.get(name, ()), other_pods.get(name, ())):
+            if node is not None and node is other_nodes.get(name) and name not in changed:
                 self.infos[name] = info if info.attached is None else info.without_attached()
+        if other._groups is not None:
+            self._groups = other._groups.after(_running_on(changed, other.snapshot), _running_on(changed, self.snapshot))
 
     def nominated(self) -> list[Pod]:
         if self._nominated is None:
@@ -227,7 +235,7 @@ class _SnapshotPlacement:
 
     def groups(self) -> PodGroups:
         if self._groups is None:
-            self._groups = PodGroups(pod for pod in self.snapshot.pods if pod.spec.node_name in self.snapshot.nodes and not pod.terminal)
+            self._groups = PodGroups.of(pod for pod in self.snapshot.pods if pod.spec.node_name in self.snapshot.nodes and not pod.terminal)
         return self._groups
 
     def priorities(self) -> dict[str, int | None]:
@@ -279,6 +287,20 @@ class _SnapshotPlacement:
         if offer is None:
             offer = self._allocatable[key] = allocatable(node)
         return offer
+
+
+def _changed_nodes(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
+    """The names by which one of the snapshots has a node that the other has not, or has other objects on it."""
+    pods, other_pods = after.pods_by_node, before.pods_by_node
+    changed = after.nodes.keys() ^ before.nodes.keys()
+    changed.update(name for name in after.nodes if not _same_objects(pods.get(name, ()), other_pods.get(name, ())))
+    return changed
+
+
+def _running_on(node_names: Iterable[str], snapshot: ClusterSnapshot) -> Iterator[Pod]:
+    """The pods of those of the nodes that the snapshot has."""
+    names = (name for name in node_names if name in snapshot.nodes)
+    return (pod for name in names for pod in snapshot.pods_by_node.get(name, ()) if not pod.terminal)
 
 
 def _same_objects(some: t.Sequence[Pod], others: t.Sequence[Pod]) -> bool:

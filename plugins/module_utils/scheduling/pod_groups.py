@@ -23,21 +23,56 @@ class PodGroup(t.NamedTuple):
     nodes: dict[str, int]
 
 
+_Key = tuple[str, int, int, bool]
+
+
 class PodGroups:
     """The groups of a snapshot, by namespace and label, and their required anti-affinity terms by what these select. Read only."""
 
-    def __init__(self, pods: Iterable[Pod]) -> None:
+    def __init__(self, groups: dict[_Key, PodGroup]) -> None:
+        self._groups = groups
         self._all: dict[str, list[PodGroup]] = {}
         self._labelled: dict[str, dict[Label, list[PodGroup]]] = {}
         self._repelling: dict[Label, list[tuple[PodGroup, PodAffinityTerm]]] = {}
         self._repelling_any: list[tuple[PodGroup, PodAffinityTerm]] = []
-        for group in _grouped(pods):
+        for group in groups.values():
             namespace = group.pod.metadata.namespace
             self._all.setdefault(namespace, []).append(group)
             labelled = self._labelled.setdefault(namespace, {})
             for label in (group.pod.metadata.labels or {}).items():
                 labelled.setdefault(label, []).append(group)
             self._add_terms(group)
+
+    @classmethod
+    def of(cls, pods: Iterable[Pod]) -> PodGroups:
+        """The groups of pods that are on nodes."""
+        groups: dict[_Key, PodGroup] = {}
+        for pod in pods:
+            key = _key(pod)
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = PodGroup(pod, {})
+            group.nodes[pod.spec.node_name] = group.nodes.get(pod.spec.node_name, 0) + 1
+        return cls(groups)
+
+    def after(self, gone: Iterable[Pod], come: Iterable[Pod]) -> PodGroups:
+        """The groups once some pods, all of which are in them, have left their nodes and others have come to theirs."""
+        groups = dict(self._groups)
+        own: dict[_Key, PodGroup] = {}
+        for amount, pods in ((-1, gone), (1, come)):
+            for pod in pods:
+                key, name = _key(pod), pod.spec.node_name
+                if key not in own:
+                    before = groups.get(key)
+                    own[key] = groups[key] = PodGroup(pod, {}) if before is None else PodGroup(before.pod, dict(before.nodes))
+                nodes = own[key].nodes
+                nodes[name] = nodes.get(name, 0) + amount
+                if not nodes[name]:
+                    del nodes[name]
+        for key, group in own.items():
+            if not group.nodes:
+                del groups[key]
+        return PodGroups(groups)
 
     def _add_terms(self, group: PodGroup) -> None:
         for term in required_anti_affinity(group.pod):
@@ -70,16 +105,9 @@ class PodGroups:
         return [(group, term) for group, term in candidates if matches(term.label_selector, labels)]
 
 
-def _grouped(pods: Iterable[Pod]) -> Iterable[PodGroup]:
-    # The pods live as long as the groups, so that ids tell their parts apart.
-    groups: dict[tuple[str, int, int, bool], PodGroup] = {}
-    for pod in pods:
-        key = (pod.metadata.namespace, id(pod.metadata.labels), id(pod.spec.affinity), pod.terminating)
-        group = groups.get(key)
-        if group is None:
-            group = groups[key] = PodGroup(pod, {})
-        group.nodes[pod.spec.node_name] = group.nodes.get(pod.spec.node_name, 0) + 1
-    return groups.values()
+def _key(pod: Pod) -> _Key:
+    # A pod lives as long as its group, so that ids tell their parts apart.
+    return pod.metadata.namespace, id(pod.metadata.labels), id(pod.spec.affinity), pod.terminating
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:

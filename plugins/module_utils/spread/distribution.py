@@ -108,6 +108,21 @@ class Topology:
             found = self._of_node[topology_key] = {name: domain_of(node, topology_key) for name, node in self._nodes.items()}
         return found
 
+    def lacking(self, topology_keys: Iterable[str], names: Iterable[str]) -> t.Optional[Reason]:
+        """Why a new pod may come to lie in no domain: some of the nodes have no label for a key. None where all have all."""
+        known = list(names)
+        for key in topology_keys:
+            of_node = self._domains_of_nodes(key)
+            domains = [of_node[name] for name in known if name in of_node]
+            lacking = domains.count(None)
+            if lacking:
+                text = (
+                    f"{lacking} of {len(domains)} nodes that are open to it have no label {key}; a new pod there would count nowhere: "
+                    "label them"
+                )
+                return Reason("no_domain", text)
+        return None
+
     def over(self, topology_key: str, eligible: tuple[str, ...]) -> Domains:
         """The domains of the eligible nodes."""
         # By identity, because hashing thousands of names takes longer than all the rest; the tuple is kept, and with it its id.
@@ -146,19 +161,6 @@ def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int])
     verdict = judge(distributions, max_skew=max_skew).verdict
     nowhere = sum(distribution.without_domain for distribution in distributions)
     return ({COLLAPSED: 2, UNKNOWN: 2, SKEWED: 1}.get(verdict, 0), nowhere, *(distribution.skew for distribution in distributions))
-
-
-def outside_all_domains(names: Iterable[str], topology_keys: Iterable[str], nodes: Mapping[str, Node]) -> t.Optional[Reason]:
-    """Why a new pod may come to lie in no domain: some of the nodes have no label for a key. None where all have all."""
-    found = [nodes[name] for name in names if name in nodes]
-    for key in topology_keys:
-        lacking = sum(domain_of(node, key) is None for node in found)
-        if lacking:
-            text = (
-                f"{lacking} of {len(found)} nodes that are open to it have no label {key}; a new pod there would count nowhere: label them"
-            )
-            return Reason("no_domain", text)
-    return None
 
 
 def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:

@@ -21,7 +21,7 @@ from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
-from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, outside_all_domains
+from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, Topology
 from .guard import ending, shared_volume, unreadable
 from .preference import outweighed_preference
 from .quota import overdrawn
@@ -213,7 +213,7 @@ def _useless(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOp
     homes = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]
     obstacle = (
         autoscaling(workload, snapshot)
-        or outside_all_domains(line.eligible, options.topology_keys, snapshot.nodes)
+        or Topology(snapshot.nodes).lacking(options.topology_keys, line.eligible)
         or outweighed_preference(workload, homes, line.eligible, snapshot.nodes)
     )
     return (SKIPPED, obstacle) if obstacle is not None else None

@@ -17,7 +17,7 @@ from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import rollout_bounds, update_strategy_type
-from .distribution import Topology, badness, outside_all_domains
+from .distribution import Topology, badness
 from .guard import shared_single_writer_claim
 from .quota import surge_room
 from .simulation import RestartSimulation, SimulatedRestart
@@ -70,7 +70,7 @@ class RestartPredictor:
         domains = self._feasible_domains(best.first, eligible)
         if not self._better(workload, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
-        unlabelled = outside_all_domains((*best.first.feasible, *best.first.unknown_nodes), self._keys, self._snapshot.nodes)
+        unlabelled = self._topology.lacking(self._keys, (*best.first.feasible, *best.first.unknown_nodes))
         if unlabelled is not None:
             return Prediction(HELPS_UNKNOWN, domains, [Blocker(unlabelled)])
         doubts = self._doubts(best.first, preference)

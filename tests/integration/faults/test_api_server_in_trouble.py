@@ -179,7 +179,7 @@ class Crowders:
 def test_an_overloaded_server_is_outlived(cluster: Cluster, namespace: str) -> None:
     moves = Moves(cluster, User(cluster).kubeconfig, namespace)
     crowded = new_namespace(cluster)
-    crowders = Crowders(cluster, crowded, users=3, in_flight_s=0.8, pause_s=0.6)
+    crowders = Crowders(cluster, crowded, users=4, in_flight_s=0.8, pause_s=0.6)
 
     def refused() -> list[AuditEvent]:
         return [event for event in moves.requests(user="system:serviceaccount:default:user") if event.code == 429]

@@ -7,16 +7,18 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelector, Pod, PodTemplate, pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling import volume_doubts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling import device_doubts, volume_doubts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import NodeInfo, PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement, pod_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.profile import STOCK, Profile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.reasons import Reasons
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.rules import node_declared_features
 
 from tests.integration.oracle.recorder import REFUSAL
 from tests.integration.oracle.second_scheduler import (
@@ -84,8 +86,16 @@ def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
 
 def _hides_doubts(pod: Pod, placement: Placement, found: Feasibility) -> bool:
     """A node is rejected by one rule, and by an earlier one perhaps as well: its first reason is not known."""
-    doubts = volume_doubts.prepare(pod, placement)
-    return doubts is not None and any(doubts(info) for name in found.rejected for info in _with_and_without_nominated(name, placement))
+    profile = PROFILES.get(pod.spec.scheduler_name, STOCK)
+    by_volumes = volume_doubts.prepare(pod, placement)
+    # Dynamic resource allocation is asked before the features that nodes declare, and after all else.
+    by_devices = device_doubts.prepare(pod, placement, profile, device_doubts.resources(pod, placement))
+    late = [name for name, reasons in found.rejected.items() if reasons == node_declared_features.UNDECLARED]
+    return _says_something(by_volumes, found.rejected, placement) or _says_something(by_devices, late, placement)
+
+
+def _says_something(doubts: Callable[[NodeInfo], Reasons] | None, names: Iterable[str], placement: Placement) -> bool:
+    return doubts is not None and any(doubts(info) for name in names for info in _with_and_without_nominated(name, placement))
 
 
 def _with_and_without_nominated(name: str, placement: Placement) -> Iterator[NodeInfo]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, PodDisruptionBudget
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
@@ -86,7 +87,7 @@ class World:
                 return False
         elif not self._options["allow_bare_pods"]:
             return False
-        return self._is_less_important(victim, pod) and self._may_end(victim)
+        return self._is_less_important(victim, pod) and self._may_end(victim) and not self._would_return(victim, pod)
 
     def _is_less_important(self, victim: Pod, pod: Pod) -> bool:
         theirs, own = self.priority(victim), self.priority(pod)
@@ -101,6 +102,23 @@ class World:
         if too_long and not self._options["allow_short_grace"]:
             return False
         return self._options["allow_local_storage"] or not any(volume.local for volume in victim.spec.volumes or ())
+
+    def _would_return(self, victim: Pod, pod: Pod) -> bool:
+        """Its replacement is as important, may go where it was while the room is kept, and nowhere else."""
+        if (victim.spec.priority or 0) < (pod.spec.priority or 0):
+            return False
+        node = self.snapshot.nodes[victim.spec.node_name]
+        tainted = self._options["hold"] != "none" or any(taint.key == HOLD_KEY for taint in node.spec.taints or ())
+        return tainted and _tolerates_any_hold(victim) and not self._has_another_place(victim)
+
+    def _has_another_place(self, victim: Pod) -> bool:
+        now = self.placement.fork()
+        now.remove(victim)
+        replacement = replace(
+            victim, metadata=replace(victim.metadata, uid="", name="replacement"), spec=replace(victim.spec, node_name="")
+        )
+        found = find_feasible(replacement, now)
+        return not found.unknown and any(name != victim.spec.node_name for name in found.feasible)
 
     # --- together ---------------------------------------------------------------------------------------------------------
 
@@ -139,12 +157,15 @@ class World:
         """A taint keeps the room for the pod: one that is there for good, or that is put on for it."""
         if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
             return True
-        # The value of a hold is another for each pod: only who tolerates any value tolerates it.
-        tolerated = any(
-            toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")
-            for toleration in pod.spec.tolerations or ()
-        )
-        return tolerated and self._options["hold"] != "none"
+        return _tolerates_any_hold(pod) and self._options["hold"] != "none"
+
+
+def _tolerates_any_hold(pod: Pod) -> bool:
+    """The value of a hold is another for each pod: only who tolerates any value tolerates it."""
+    return any(
+        toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")
+        for toleration in pod.spec.tolerations or ()
+    )
 
 
 def _goes_uncounted(victim: Pod, budget: PodDisruptionBudget) -> bool:

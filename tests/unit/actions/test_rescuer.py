@@ -220,6 +220,18 @@ def test_a_mark_that_somebody_edited_closes_the_node() -> None:
     assert on.cluster.evicted == ["v-m"]
 
 
+def test_a_mark_without_its_taint_is_no_hold_to_take_over() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.rescuer.cases.clear()  # the program that held the node was killed, and somebody has taken its taint off
+    on.cluster.evicted.clear()
+    on.cluster.nodes["n"]["spec"]["taints"] = []
+    on.rescuer.tick()
+    metadata, spec = on.cluster.nodes["n"]["metadata"], on.cluster.nodes["n"]["spec"]
+    assert (HOLD_ANNOTATION in metadata["annotations"]) == bool(spec.get("taints"))
+    assert bool(on.cluster.evicted) <= bool(spec.get("taints"))
+
+
 def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
     on = full("n")
     with pytest.raises(ForbiddenError), run._given_back(on.rescuer, t.cast(t.Any, on.lease)):
@@ -256,3 +268,40 @@ def test_a_pod_that_is_deleted_counts_as_no_failure() -> None:
     del on.cluster.pods["dns"]
     on.rescuer.tick()
     assert the_case(on).status == "pod_gone" and on.attempts.kept == {} and on.cluster.held == []
+
+
+def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = full("n")
+
+    def immutable(*_of: t.Any) -> None:
+        raise InvalidError("data: Forbidden: field is immutable when `immutable` is set", status=422)
+
+    monkeypatch.setattr(on.attempts, "update", immutable)
+    on.rescuer.tick()
+    the_case(on).give_up_at_s = time.monotonic() - 1
+    later(the_case(on))
+    on.rescuer.tick()
+    assert not on.rescuer.at_work and on.cluster.held == [] and on.cluster.evicted == []
+
+
+@pytest.mark.parametrize("error", [DENIED, InvalidError("spec.taints: taints must be unique by key and effect", status=422)])
+def test_a_node_that_may_not_be_held_makes_it_try_another(error: KubeError) -> None:
+    on = full("a", "b")
+    on.cluster.refuse_patch = lambda name, _release: error if name == "a" else None
+    on.rescuer.tick()
+    later(the_case(on))
+    on.rescuer.tick()
+    assert on.cluster.held == ["b"] and on.cluster.evicted == ["v-b"]
+
+
+@pytest.mark.parametrize("mark", ["{nonsense", None])
+def test_a_mark_that_somebody_edits_meanwhile_leaves_no_taint(mark: str | None) -> None:
+    on = full("n")
+    on.rescuer.tick()
+    annotations = on.cluster.nodes["n"]["metadata"]["annotations"]
+    annotations.pop(HOLD_ANNOTATION)
+    if mark is not None:
+        annotations[HOLD_ANNOTATION] = mark
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    assert the_case(on).status == "rescued" and not on.cluster.nodes["n"]["spec"].get("taints")

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import threading
+import time
 import typing as t
 
 import pytest
@@ -27,9 +30,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, NODES, PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Body, Transport
 
-Answer = bytes | Exception
+Answer = bytes | Body | Exception
 
 
 def status(code: int, retry_after_s: float | None = None) -> ApiError:
@@ -51,12 +54,12 @@ class Answers:
         self.answers = list(answers)
         self.asked: list[dict[str, str]] = []
 
-    def request(self, method: str, path: str, *, query: t.Sequence[tuple[str, str]] = (), **_rest: t.Any) -> bytes:
+    def request(self, method: str, path: str, *, query: t.Sequence[tuple[str, str]] = (), **_rest: t.Any) -> Body:
         self.asked.append({"method": method, "path": path, **dict(query)})
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer if isinstance(answer, Body) else Body(answer, packed=False, server=self.server)
 
 
 class Clock:
@@ -94,6 +97,18 @@ def test_pages_follow_the_continue_token():
 def test_an_expired_token_starts_the_list_again_without_doubles():
     api, _transport, _clock = api_with(page("a", token="t1"), status(410), page("a", token="t2"), page("b"))
     assert names(api.list_all(PODS)) == ["a", "b"]
+
+
+def test_a_page_that_arrives_broken_starts_the_list_again() -> None:
+    whole = gzip.compress(page("c", "d"))
+    broken = Body(whole[:-8], packed=True, server="https://test")
+    api, _transport, _clock = api_with(
+        page("a", token="t1"), broken, page("a", token="t2"), Body(whole, packed=True, server="https://test")
+    )
+    assert names(api.list_all(PODS)) == ["a", "c", "d"]
+    api, _transport, _clock = api_with(*[broken] * 9)
+    with pytest.raises(UnreachableError, match="https://test"):
+        api.list_all(PODS)
 
 
 def test_a_token_that_always_expires_ends_with_its_error():
@@ -233,3 +248,31 @@ def test_in_haste_nothing_is_repeated_for_long():
     with pytest.raises(UnreachableError):
         api.in_haste(retry_for_s=2, answer_timeout_s=5).get(NODES, "", "n")
     assert clock.slept == [0.5, 1.0] and len(transport.asked) == 3
+
+
+def test_a_list_that_has_ended_is_not_asked_for_any_more() -> None:
+    asked: list[str] = []
+    third = threading.Event()
+
+    class Troubled:
+        server, server_time_s = "https://test", None
+
+        def request(self, _method: str, _path: str, *, query: t.Any, on_start: t.Callable[[bytes], None], **_rest: t.Any) -> Body:
+            token = dict(query).get("continue", "")
+            asked.append(token)
+            if token == "t1":
+                on_start(b'{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"t2"},"items":[')
+                assert third.wait(10)
+                raise status(403)
+            if token == "t2":
+                third.set()
+                raise status(503)
+            return Body(page("a", token="t1"), packed=False, server=self.server)
+
+    api = KubeApi(t.cast(Transport, Troubled()), sleep=lambda _seconds: time.sleep(0.01))
+    with pytest.raises(ForbiddenError):
+        api.list_all(PODS)
+    time.sleep(0.1)
+    before = len(asked)
+    time.sleep(0.1)
+    assert len(asked) == before, asked

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import threading
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, NotFoundError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, NotFoundError, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import encode_json
@@ -113,3 +114,50 @@ def test_claims_of_all_namespaces_count_where_nodes_are_limited() -> None:
     assert read(closed).storage.claim_namespaces == {"app", "other"}
     closed = Api(limited, closed=[("persistentvolumeclaims", ""), ("persistentvolumeclaims", "app")])
     assert read(closed, namespaces=["app"]).storage.claim_namespaces == frozenset()
+
+
+class SlowPods(Api):
+    """Lists pods only when the last of the other lists has been asked for."""
+
+    last_asked: threading.Event
+
+    def list_all(self, resource: Resource, **how: t.Any) -> list[t.Any]:
+        if resource.plural == "pods":
+            assert self.last_asked.wait(10), "the other lists wait for the pods"
+        found = super().list_all(resource, **how)
+        if resource.plural == "limitranges":
+            self.last_asked.set()
+        return found
+
+
+def test_the_other_lists_do_not_wait_for_the_pods() -> None:
+    api = SlowPods({"pods": [{"metadata": {"name": "p"}}]})
+    api.last_asked = threading.Event()
+    assert [pod.metadata.name for pod in read(api).pods] == ["p"]
+
+
+def test_what_keeps_pods_from_being_read_is_raised() -> None:
+    class Broken(Api):
+        def list_all(self, resource: Resource, **how: t.Any) -> list[t.Any]:
+            if resource.plural == "pods":
+                raise UnreachableError("gone")
+            return super().list_all(resource, **how)
+
+    with pytest.raises(UnreachableError, match="gone"):
+        read(Broken({}))
+
+
+def test_what_may_not_be_read_is_told_in_order() -> None:
+    closed = {("namespaces", ""), ("pods", ""), ("pods", "other"), ("deployments", "app"), ("replicasets", "app")}
+
+    class Named(Api):
+        def get(self, resource: Resource, _namespace: str, name: str) -> t.Any:
+            return resource.decode(encode_json({"metadata": {"name": name}}))
+
+    skipped = read(Named({}, closed=closed), namespaces=["other", "app"]).skipped
+    assert [(entry.namespace, entry.resource) for entry in skipped] == [
+        ("", "pods"),
+        ("app", "deployments"),
+        ("app", "replicasets"),
+        ("other", "pods"),
+    ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import threading
 import typing as t
 from collections.abc import Iterator
@@ -13,21 +14,26 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, Subject, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES, PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import HEADERS, Body, Transport
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.dynamic import DynamicClient
 
 PAGE = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "a"}}]}
+WAIT_S = 10.0
 REFUSAL = {"kind": "Status", "status": "Failure", "message": "not for you", "reason": "Forbidden", "code": 403}
 
 
 class Server(BaseHTTPRequestHandler):
-    """Answers lists compressed if the request allows it: pods in full, nodes with a refusal; ``cut`` bytes at the end never arrive."""
+    """Answers lists compressed if the request allows it: pods in full, nodes with a refusal; ``cut`` bytes at the end never arrive.
+
+    ``pause``: is waited for before the second half of a body.
+    """
 
     compressed: t.ClassVar[list[bool]] = []
     cut = 0
+    pause: t.ClassVar[threading.Event | None] = None
 
     def do_GET(self) -> None:
         refused = "/nodes" in self.path
@@ -40,7 +46,11 @@ class Server(BaseHTTPRequestHandler):
             body = gzip.compress(body)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: len(body) - self.cut])
+        half = len(body) // 2
+        self.wfile.write(body[:half])
+        if self.pause is not None:
+            assert self.pause.wait(WAIT_S)
+        self.wfile.write(body[half : len(body) - self.cut])
 
     def log_message(self, *_arguments: t.Any) -> None:
         pass
@@ -74,3 +84,39 @@ def test_a_compressed_answer_that_is_cut_off_is_a_broken_connection(api: KubeApi
     monkeypatch.setattr(Server, "cut", 30)
     with pytest.raises(UnreachableError):
         api.list_all(PODS)
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_the_first_bytes_of_a_body_are_told_before_the_last_are_there(api: KubeApi, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+    pause, told = threading.Event(), []
+    noise = random.Random(1).randbytes(100_000).hex()
+    monkeypatch.setitem(PAGE, "noise", noise)  # more than START_BYTES, also when packed
+    monkeypatch.setattr(Server, "pause", pause)
+    if not packed:
+        monkeypatch.setitem(HEADERS, "Accept-Encoding", "identity")
+
+    def on_start(start: bytes) -> None:
+        told.append(start)
+        pause.set()
+
+    answer = api._transport.request("get", "/api/v1/pods", verb="list", subject=Subject("pods"), on_start=on_start)
+    assert Server.compressed == [answer.packed] == [packed]
+    (start,), body = told, answer.unpack()
+    assert start.startswith(b'{"kind": "PodList"') and body.startswith(start) and len(start) < len(body)
+    assert json.loads(body) == PAGE
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{"details": [1]}, {"details": {"causes": ["x", None]}}, {"details": {"retryAfterSeconds": "²"}}, {"message": None}],
+)
+def test_refusals_of_another_make_are_refusals(api: KubeApi, monkeypatch: pytest.MonkeyPatch, odd: dict[str, t.Any]) -> None:
+    for key, value in odd.items():
+        monkeypatch.setitem(REFUSAL, key, value)
+    with pytest.raises(ForbiddenError):
+        api.list_all(NODES)
+
+
+def test_a_compressed_answer_that_is_broken_says_so() -> None:
+    with pytest.raises(UnreachableError, match="API server api:443"):
+        Body(gzip.compress(b"{}" * 100)[:-8], packed=True, server="api:443").unpack()

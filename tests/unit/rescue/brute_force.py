@@ -15,6 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.vict
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
+from tests.unit.rescue.builders import immunity
 from tests.unit.rescue.random_clusters import Cluster
 
 Order = tuple[t.Any, ...]
@@ -32,7 +33,7 @@ class BruteForce:
 
     def candidates(self, node_name: str) -> list[Pod]:
         """The pods of the node that may go, each by itself."""
-        return [pod for pod in self._placement.pods_on(node_name) if self._rules.immunity(pod) is None]
+        return [pod for pod in self._placement.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
 
     def best(self) -> tuple[Order, str, tuple[Pod, ...]] | None:
         """The order, the node and the set of the best one; None where none will do."""

@@ -9,12 +9,16 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Job, Node, Pod, PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.residents import Resident
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
 Json = dict[str, t.Any]
@@ -66,6 +70,11 @@ def running(
 def pending(cpu: str = "500m", *, priority: int = CRITICAL, namespace: str = "kube-system", owner: str = "dns", **more: t.Any) -> Pod:
     """A critical pod that has no node."""
     return running("", cpu, priority=priority, namespace=namespace, owner=owner, phase="Pending", ready=False, **more)
+
+
+def immunity(rules: EvictionRules, pod: Pod, options: RescueOptions) -> Reason | None:
+    """Why the pod may not be evicted."""
+    return rules.immunity_of(Resident.of(pod, PodLoad.of(pod), options))
 
 
 def budget(name: str, labels: Json, *, allowed: int, healthy: int = 3, namespace: str = "app", **more: t.Any) -> PodDisruptionBudget:

@@ -144,6 +144,13 @@ def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> No
     assert judge(critical("700m"), [node("n")], pods).status == PLANNED
 
 
+def test_a_mark_that_cannot_be_read_closes_its_node_and_is_named() -> None:
+    marked = node("n", annotations={HOLD_ANNOTATION: "nonsense"})
+    judgement = judge(critical(), [marked], [pod("web", "800m", on="n")])
+    assert (judgement.status, [blocker.reason.code for blocker in judgement.blockers]) == (IMPOSSIBLE, ["unreadable_hold"])
+    assert f"an annotation {HOLD_ANNOTATION} that cannot be read: remove it (nodes: 1)" in judgement.reason.text
+
+
 def test_a_node_that_is_held_for_another_is_not_taken() -> None:
     other = pod("other", "500m", priority=2_000_000_000)
     hold = make_hold(other, key=KEY, deadline_s=NOW + 60, writer="x")

@@ -17,8 +17,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.
 
 from tests.unit.rescue.builders import CRITICAL, budget, exceeded, names, pending, running, search
 from tests.unit.scheduling.builders import affinity_term, anti_affinity, node, pod_affinity
+from tests.unit.scheduling.storage_builders import claim, mounts, stored, volume
 
 HOST = "kubernetes.io/hostname"
+HOLD_KEY = RescueOptions().hold_taint_key
 DNS, WEB, DB = {"app": "dns"}, {"app": "web"}, {"app": "db"}
 
 
@@ -82,6 +84,34 @@ def test_no_budget_is_overdrawn_by_several_victims() -> None:
     assert names(search(pending("600m"), [A, B], here, budgets=one).best()) == ["db-0", "db-1"]
     both = [*one, budget("db", DB, allowed=1)]
     assert search(pending("600m"), [A, B], here, budgets=both).best() is None
+
+
+@pytest.mark.parametrize(
+    ("tolerates", "room_elsewhere", "priority", "found"),
+    [
+        (HOLD_KEY, False, CRITICAL, None),
+        (HOLD_KEY, True, CRITICAL, ["other"]),
+        (HOLD_KEY, False, CRITICAL - 1, ["other"]),
+        ("another", False, CRITICAL, ["other"]),
+    ],
+)
+def test_who_would_take_the_room_back_is_not_evicted(tolerates: str, room_elsewhere: bool, priority: int, found: list[str] | None) -> None:
+    """The taint of a hold keeps off only who does not tolerate it."""
+    toleration = [{"key": tolerates, "operator": "Exists"}]
+    here = [running("a-1", "900m", name="other", priority=priority, tolerations=toleration)]
+    nodes = [A, small("b-1", labels={"side": "b"})] if room_elsewhere else [A]
+    options = RescueOptions(allow_equal_priority=True)
+    asked = search(pending("500m", nodeSelector={"zone": "a"}, tolerations=toleration), nodes, here, options=options)
+    assert names(asked.best()) == found
+    assert found or [blocker.reason.code for blocker in asked.blockers()] == ["insufficient_cpu", "would_return"]
+
+
+def test_the_pod_that_has_the_claim_for_one_pod_leaves_it_to_the_other() -> None:
+    single = claim(accessModes=["ReadWriteOncePod"], to="v")
+    user = running("a-1", "300m", name="user", namespace="default", volumes=mounts("data"))
+    room = {"claims": [single], "storage": stored(volume("v"))}
+    asked = pending("100m", namespace="default", volumes=mounts("data"))
+    assert names(search(asked, [A], [user, running("a-1", "300m")], **room).best()) == ["user"]
 
 
 def test_what_another_plan_takes_from_a_budget_is_gone() -> None:

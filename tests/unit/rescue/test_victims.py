@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budg
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules, grace_of
 
-from tests.unit.rescue.builders import CRITICAL, budget, pending, running
+from tests.unit.rescue.builders import CRITICAL, budget, immunity, pending, running
 
 UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
@@ -22,7 +22,8 @@ HOST_PATH = [{"name": "logs", "hostPath": {"path": "/var/log"}}]
 
 def code(pod: t.Any, *, critical: t.Any = None, banned: t.Iterable[str] = (), **options: t.Any) -> str:
     budgets = Budgets(ClusterSnapshot(budgets=[budget("db", {"app": "db"}, allowed=0)]))
-    reason = EvictionRules(critical or pending(), RescueOptions(**options), budgets, frozenset(banned)).immunity(pod)
+    chosen = RescueOptions(**options)
+    reason = immunity(EvictionRules(critical or pending(), chosen, budgets, frozenset(banned)), pod, chosen)
     return reason.code if reason is not None else ""
 
 

@@ -85,7 +85,15 @@ def test_devices_that_a_class_may_offer_are_unknown(classes: list[str] | None, a
     assert (answer == "feasible") == (found.feasible == ("node-1",)) == (expected == "feasible")
 
 
-def test_a_node_that_lacks_something_else_is_out_all_the_same() -> None:
+@pytest.mark.parametrize(
+    ("requests", "needs", "expected"),
+    [
+        ({"cpu": "9"}, {}, "insufficient_cpu"),
+        # The scheduler asks for features after devices: where these are lacking as well it names them, which cannot be known here.
+        ({}, {"hostNetwork": True, "hostUsers": False}, "node_declared_features"),
+    ],
+)
+def test_a_node_that_lacks_something_else_is_out_all_the_same(requests: t.Any, needs: t.Any, expected: str) -> None:
     classes = [DeviceClass(spec=DeviceClassSpec(extended_resource_name=GPU))]
-    found = judge(pod({GPU: "1", "cpu": "9"}), [node()], device_classes=classes)
-    assert [reason.code for reason in found.rejected["node-1"]] == ["insufficient_cpu"]
+    found = judge(pod({GPU: "1", **requests}, **needs), [node()], device_classes=classes)
+    assert [reason.code for reason in found.rejected["node-1"]] == [expected]

@@ -4,20 +4,32 @@
 
 from __future__ import annotations
 
+import random
 import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 
-from tests.unit.scheduling.builders import container, node, placement, pod
+from tests.unit.scheduling.builders import affinity_term, anti_affinity, container, node, placement, pod, pod_affinity
 from tests.unit.scheduling.storage_builders import claim, csi, mounts, stored, volume
 
 BIG = {"cpu": "3"}
 NODES = [node("node-1"), node("node-2")]
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+TEMPLATES: list[dict[str, t.Any]] = [
+    {"labels": {"app": "db"}, "affinity": anti_affinity({"app": "db"})},
+    {"labels": {"app": "web"}, "affinity": anti_affinity({"app": "db"}, ZONE)},
+    {"labels": {"app": "cache"}, "affinity": pod_affinity(affinity_term({"app": "web"}, ZONE))},
+    {"labels": {"app": "db"}},
+    {"labels": {"app": "log"}, "requests": {"cpu": "2"}},
+]
+"""Siblings share their parts, those of different templates do not."""
 
 
 def test_a_removed_pod_leaves_its_room() -> None:
@@ -160,3 +172,40 @@ def test_volumes_are_attached_by_the_newer_snapshot() -> None:
     new = ClusterSnapshot(nodes=NODES, pods=[user], claims=[claim(to="two")], storage=old.storage)
     now = Placement.of(new, earlier)
     assert now.storage.attached(now.info("node-1")).volumes == {("csi.example.com", "2")}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_an_earlier_placement_knew_changes_no_verdict(seed: int) -> None:
+    """Pods come, leave, move, end and finish, and nodes come and go, from one snapshot to the next."""
+    chance = random.Random(seed)
+    nodes = [node(f"node-{number}", labels={HOSTNAME: f"node-{number}", ZONE: f"zone-{number % 2}"}) for number in range(4)]
+    sharer = Sharer()
+    pods = [sharer.pod(_of_some_template(chance)) for _number in range(8)]
+    earlier: Placement | None = None
+    for _step in range(6):
+        snapshot = ClusterSnapshot(nodes=chance.sample(nodes, chance.randint(2, 4)), pods=pods)
+        following = Placement.of(snapshot, earlier)
+        for template in TEMPLATES:
+            asked = pod(**template)
+            assert find_feasible(asked, following) == find_feasible(asked, Placement.of(snapshot))
+        earlier = following
+        later = (_later(old, chance) for old in pods)
+        pods = [sharer.pod(other) for other in (*later, _of_some_template(chance)) if other is not None]
+
+
+def _of_some_template(chance: random.Random) -> Pod:
+    return pod(on=f"node-{chance.randrange(4)}", **chance.choice(TEMPLATES))
+
+
+def _later(old: Pod, chance: random.Random) -> Pod | None:
+    """What has become of it."""
+    fate = chance.randrange(8)
+    if fate == 0:
+        return None
+    if fate == 1:
+        return replace(old, spec=replace(old.spec, node_name=f"node-{chance.randrange(4)}"))
+    if fate == 2:
+        return replace(old, status=replace(old.status, phase="Succeeded"))
+    if fate == 3:
+        return replace(old, metadata=replace(old.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    return old

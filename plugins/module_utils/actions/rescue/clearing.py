@@ -13,11 +13,10 @@ from ...kube.errors import (
     ApiError,
     BudgetError,
     ConflictError,
-    ForbiddenError,
     KubeError,
     NotFoundError,
     SeveralBudgetsError,
-    UnauthorizedError,
+    lacks_rights,
     may_pass,
 )
 from ...kube.watch_cache import WatchCache
@@ -29,7 +28,7 @@ from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
 from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
-from .hold_write import NodeTakenError, put_hold
+from .hold_write import put_hold
 from .holds import Holds
 from .lease import RescueLease
 from .tell import Teller
@@ -146,8 +145,11 @@ class Clearing:
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:
             put_hold(self._api, choice.node, hold)
-        except NodeTakenError as error:
-            self._witness.troubled(str(error))
+        except KubeError as error:
+            if lacks_rights(error) or may_pass(error):
+                raise
+            # Somebody else's hold, or a refusal that is about this node: there may be another one.
+            self._witness.troubled(f"{case.name}: {error}")
             case.excluded[choice.node] = view.now_at_s + LEFT_ALONE_FOR_S
             case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
             return False
@@ -206,7 +208,7 @@ class Clearing:
 
     def _refused(self, case: Case, victim: Victim, error: KubeError, view: View, *, dry_run: bool) -> None:
         uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
-        if isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role):
+        if lacks_rights(error):
             case.end(FAILED, Reason("error", str(error)))
         elif isinstance(error, SeveralBudgetsError):
             case.banned[uid] = math.inf

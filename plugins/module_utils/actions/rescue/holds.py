@@ -77,8 +77,8 @@ class Holds:
     def _is_over(self, node: Node, hold: Hold, case: t.Optional[Case], snapshot: ClusterSnapshot, now_s: float) -> bool:
         if case is not None and case.stage == CLEARING and case.node == node.name:
             return False  # its own end gives the node back
-        if hold.has_expired(now_s):
-            return True
+        if hold.has_expired(now_s) or hold.taint not in (node.spec.taints or ()):
+            return True  # a mark without its taint keeps nobody off
         if case is not None:
             # Another node is being cleared for it, or this one was tried in vain, or nothing more is done for it.
             return case.stage != WATCHED or node.name in case.excluded

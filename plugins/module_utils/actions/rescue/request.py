@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...rescue.options import HOLDS, MINIMA, RESCUED, RescueOptions
+from ...rescue.options import HOLDS, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
 
 _TAINT_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -47,6 +47,9 @@ def _check(options: RescueOptions) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             raise RescueOptionError(f"{name} is {value}: it has to be at least {least}")
+    for name in TIMES:
+        if getattr(options, name) > LONGEST_S:
+            raise RescueOptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")
     if options.grace_period == 0 and not options.force:
         raise RescueOptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
     if not options.namespaces or not all(options.namespaces):

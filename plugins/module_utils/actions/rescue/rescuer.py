@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ForbiddenError, KubeError, UnauthorizedError, UnreachableError
+from ...kube.errors import KubeError, UnreachableError, lacks_rights, may_pass
 from ...kube.watch_cache import REQUIRED, WatchCache
 from ...model.collector import collector_paused
 from ...model.objects import Node, Pod
@@ -323,7 +323,9 @@ class Rescuer:
         """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
         self._witness.troubled(f"{case.name}: {error}")
         case.retry_at_s = case.judge_at_s = view.now_at_s + TROUBLED_FOR_S
-        if isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role):
+        # A node that is held must not wait for what does not get better, nor for ever for what may.
+        in_vain = case.stage == CLEARING and (not may_pass(error) or view.now_at_s > case.give_up_at_s)
+        if lacks_rights(error) or in_vain:
             case.end(FAILED, Reason("error", str(error)))
             return self._conclude(case, view)
         return False
