@@ -9,6 +9,7 @@ import time
 from ...plugins.module_utils.actions.rescue.attempts import RescueAttempts
 from ...plugins.module_utils.actions.rescue.case import CLEARING
 from ...plugins.module_utils.actions.rescue.lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
+from ...plugins.module_utils.actions.rescue.request import missing_namespaces
 from ...plugins.module_utils.actions.rescue.rescuer import BLIND_S, Rescuer, in_time
 from ...plugins.module_utils.kube.api import KubeApi
 from ...plugins.module_utils.kube.errors import ApiError, UnexpectedAnswerError, UnreachableError
@@ -74,6 +75,9 @@ class Daemon:
         try:
             self._lead(at_the_start=True)
             self._log.info("following the cluster", leading=self._leading, dry_run=self._settings.dry_run)
+            missing = missing_namespaces(self._settings.rescue, self._cache.snapshot())
+            if missing:  # they may still come
+                self._log.warning(missing)
             while not self._orders.stopping:
                 self._rest(*self._turn())
             self._stop()

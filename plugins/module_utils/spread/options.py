@@ -4,17 +4,12 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
+from ..model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name
 from ..model.objects import Node
-
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
-_LABEL_KEY = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
-_NAMESPACE = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 KINDS = ("Deployment", "StatefulSet")
 
@@ -41,7 +36,7 @@ def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
     if not text:
         return None
     key, equals, value = text.partition("=")
-    if not equals or _LABEL_KEY.fullmatch(key) is None:
+    if not equals or not is_qualified_name(key):
         raise OptionError(f"namespace_annotation: {text!r} is not key=value with a valid annotation key, such as collectdeployments=allow")
     return key, value
 
@@ -51,7 +46,7 @@ def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
     if not keys:
         raise OptionError("topology_keys: is empty; name at least one node label, such as kubernetes.io/hostname")
     for key in keys:
-        if _LABEL_KEY.fullmatch(key) is None:
+        if not is_qualified_name(key):
             raise OptionError(f"topology_keys: {key!r} is not a label key, such as topology.kubernetes.io/zone")
     return tuple(dict.fromkeys(keys))
 
@@ -81,8 +76,8 @@ def check_namespaces(names: t.Optional[Sequence[str]]) -> t.Optional[tuple[str, 
     if not names:
         raise OptionError("namespaces: is empty; name at least one namespace, or leave the option out to look at all of them")
     for name in names:
-        if _NAMESPACE.fullmatch(name) is None:
-            raise OptionError(f"namespaces: {name!r} is not a namespace name (lower case letters, digits and '-', at most 63)")
+        if not is_namespace_name(name):
+            raise OptionError(f"namespaces: {name!r} is not a namespace name ({NAMESPACE_FORM})")
     return tuple(dict.fromkeys(names))
 
 

@@ -19,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import FOLLOWED, WatchCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import parse_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import resource_version_of
 
@@ -58,24 +59,32 @@ def wait_for(cache: WatchCache, namespace: str, name: str, condition: Callable[[
     return found
 
 
-def assert_as_read(cache: WatchCache, api: KubeApi) -> None:
+def assert_as_read(cache: WatchCache, api: KubeApi, timeout_s: float = 30.0) -> None:
     """The cache shows what a fresh read shows, once it is quiet."""
+    deadline_s = time.monotonic() + timeout_s
+    while shown_otherwise := _differences(cache.snapshot(), read_snapshot(api, kinds=())):
+        assert time.monotonic() < deadline_s, f"still after {timeout_s:.0f} s, shown and read: {shown_otherwise}; errors: {cache.errors}"
+        time.sleep(0.1)
 
-    def same() -> bool:
-        shown, read = cache.snapshot(), read_snapshot(api, kinds=())
-        return all(
-            (
-                {item.metadata.uid: item for item in shown.pods} == {item.metadata.uid: item for item in read.pods},
-                shown.nodes == read.nodes,
-                shown.namespaces == read.namespaces,
-                shown.budgets_by_namespace == read.budgets_by_namespace,
-                _names(shown.pods_by_node) == _names(read.pods_by_node),
-                _names(shown.pods_by_owner) == _names(read.pods_by_owner),
-                shown.skipped == read.skipped == (),
-            )
-        )
 
-    wait_until(same, what="the cache to be as a fresh read")
+def _differences(shown: ClusterSnapshot, read: ClusterSnapshot) -> dict[str, Any]:
+    """What only one of both shows, by kind."""
+    views: dict[str, Callable[[ClusterSnapshot], dict[Any, Any]]] = {
+        "pods": lambda snapshot: {item.metadata.uid: item for item in snapshot.pods},
+        "nodes": lambda snapshot: snapshot.nodes,
+        "namespaces": lambda snapshot: snapshot.namespaces,
+        "budgets": lambda snapshot: snapshot.budgets_by_namespace,
+        "pods by node": lambda snapshot: _names(snapshot.pods_by_node),
+        "pods by owner": lambda snapshot: _names(snapshot.pods_by_owner),
+        "skipped": lambda snapshot: dict(enumerate(snapshot.skipped)),
+    }
+    found = {}
+    for kind, view in views.items():
+        one, other = view(shown), view(read)
+        apart = {name: (one.get(name), other.get(name)) for name in {**one, **other} if one.get(name) != other.get(name)}
+        if apart:
+            found[kind] = apart
+    return found
 
 
 def _names(groups: dict[str, list[Pod]]) -> dict[str, list[str]]:
@@ -289,8 +298,8 @@ def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(cluster: Cluste
     version = cache.version
     cluster.kill("kube-apiserver")
     try:
-        wait_until(lambda: not cache.synced, timeout_s=10, what="the lost connection to show")
-        assert set(cache.errors) >= {"nodes", "pods"} and cache.version > version
+        wait_until(lambda: set(cache.errors) >= {"nodes", "pods"}, timeout_s=10, what="the lost connections to show")
+        assert not cache.synced and cache.version > version
         assert {item.metadata.uid for item in ghosts} <= {item.metadata.uid for item in cache.snapshot().pods}, "the old state stays"
         # Behind its back, so that no watch event will ever tell of it; the versions that the watches know are gone as well.
         cluster.bulk_unload("Pod", namespace)

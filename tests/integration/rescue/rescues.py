@@ -44,6 +44,7 @@ class Rescues:
         """What came of one pod."""
         (row,) = self.run(name=name, **options)["pods"]
         found: Json = row
+        print(found)  # where a test fails, pytest shows why it came so
         return found
 
     def start(self, *, check_mode: bool = False, **params: Any) -> subprocess.Popen[str]:

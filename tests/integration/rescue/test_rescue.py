@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueOptionError
 
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_KEY, SYSTEM, Scene
@@ -279,6 +280,12 @@ def test_a_pod_that_is_not_there(scene: Scene, rescues: Rescues) -> None:
     process = rescues.start(name="no-such-pod")
     result = rescues.result(process)
     assert result["failed"] and "Pod no-such-pod is not in namespace kube-system" in result["msg"] and result["pods"] == []
+
+
+def test_a_namespace_that_is_not_there(rescues: Rescues) -> None:
+    with pytest.raises(RescueOptionError, match="there is no namespace kube-sytem; check the spelling"):
+        rescues.run(namespaces=["kube-system", "kube-sytem"])
+    assert rescues.run(namespaces=["kube-sytem"], state="released")["released"] == [], "nodes are given back whoever had them"
 
 
 def test_max_victims(scene: Scene, rescues: Rescues) -> None:

@@ -74,6 +74,11 @@ def test_missing_roles_are_3(cluster: Cluster, tmp_path: Path) -> None:
     assert code == 3 and "Grant the verb 'list' on " in output and "Traceback" not in output
 
 
+def test_a_namespace_that_is_not_there_is_said_at_the_start(daemons: Start) -> None:
+    daemon = daemons("--namespaces=kube-system,kube-sytem")
+    wait_until(lambda: daemon.said("namespaces: there is no namespace kube-sytem; check the spelling and the cluster (context)"), what="it")
+
+
 def test_the_documented_deployment_is_valid(cluster: Cluster) -> None:
     objects = documented("rescuer.md")
     (deployment,) = [item for item in objects if item["kind"] == "Deployment"]

@@ -19,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
         ({"max_victims": 0}, "max_victims is 0: it has to be at least 1"),
         ({"namespaces": []}, "namespaces is empty"),
         ({"namespaces": [""]}, "namespaces is empty"),
+        ({"namespaces": ["kube-system", "Kube_System"]}, "namespaces contains 'Kube_System', which no namespace can be called (lower case"),
         ({"hold": "maybe"}, "hold is 'maybe': use one of auto, taint, none"),
         ({"hold_taint_key": "two words"}, "hold_taint_key is 'two words'"),
         ({"hold_taint_key": ""}, "hold_taint_key is ''"),

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ...kube.resources import NAMESPACES
+from ...model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name
+from ...model.snapshot import ClusterSnapshot
 from ...rescue.options import HOLDS, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
-
-_TAINT_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
 class RescueOptionError(ValueError):
@@ -42,6 +42,15 @@ def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     return options
 
 
+def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str:
+    """What to say of namespaces that do not exist; an empty text if all do, or if they may not be read."""
+    known = snapshot.namespaces
+    missing = [name for name in options.namespaces if name not in known]
+    if not missing or any(entry.resource == NAMESPACES.plural for entry in snapshot.skipped):
+        return ""
+    return f"namespaces: there is no namespace {', '.join(missing)}; check the spelling and the cluster (context)"
+
+
 def _check(options: RescueOptions) -> None:
     for name, least in MINIMA.items():
         value = getattr(options, name)
@@ -54,9 +63,12 @@ def _check(options: RescueOptions) -> None:
         raise RescueOptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
     if not options.namespaces or not all(options.namespaces):
         raise RescueOptionError("namespaces is empty: name at least one, such as kube-system")
+    for name in options.namespaces:
+        if not is_namespace_name(name):
+            raise RescueOptionError(f"namespaces contains {name!r}, which no namespace can be called ({NAMESPACE_FORM})")
     if options.hold not in HOLDS:
         raise RescueOptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
-    if not _TAINT_KEY.fullmatch(options.hold_taint_key):
+    if not is_qualified_name(options.hold_taint_key):
         raise RescueOptionError(
             f"hold_taint_key is {options.hold_taint_key!r}, which is no key of a taint: use one such as CriticalAddonsOnly"
         )

@@ -21,7 +21,7 @@ from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
 from .attempts import RescueAttempts
 from .case import FAILED, POD_GONE, RESCUED, Case
 from .lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
-from .request import RescueOptionError, RescueRequest
+from .request import RescueOptionError, RescueRequest, missing_namespaces
 from .rescuer import OTHER_RESCUER, Rescuer, in_time
 from .witness import Witness
 
@@ -78,6 +78,9 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     notes = _Notes()
     cache.start()
     try:
+        missing = missing_namespaces(request.options, cache.snapshot()) if request.state != RELEASED else ""
+        if missing:
+            raise RescueOptionError(missing)
         rescuer = Rescuer(
             quick,
             cache,
