@@ -35,6 +35,7 @@ STORED_AS = {
 }
 # etcd takes up to 128 operations and 1.5 MB in one transaction.
 OBJECTS_PER_TRANSACTION = 100
+CLOSING_KEY = "/lab/bulk"
 
 
 def load(etcd_address: str, objects: Iterable[dict[str, Any]]) -> int:
@@ -50,6 +51,7 @@ def load(etcd_address: str, objects: Iterable[dict[str, Any]]) -> int:
         while batch := dict(map(_entry, islice(remaining, OBJECTS_PER_TRANSACTION))):
             _store(etcd, batch)
             count += len(batch)
+        _close(etcd)
     finally:
         etcd.close()
     return count
@@ -61,6 +63,7 @@ def unload(etcd_address: str, kind: str, namespace: str) -> None:
     try:
         prefix = f"/registry/{STORED_AS[kind]}/{namespace}"
         etcd.call("kv/deleterange", {"key": _base64(f"{prefix}/"), "range_end": _base64(f"{prefix}0")})  # 0 comes after /
+        _close(etcd)
     finally:
         etcd.close()
 
@@ -83,6 +86,15 @@ def _store(etcd: Etcd, entries: dict[str, dict[str, Any]]) -> None:
     }
     if not etcd.call("kv/txn", transaction).get("succeeded"):
         raise LabError(f"bulk load: some of {len(entries)} objects from {next(iter(entries))} on exist already")
+
+
+def _close(etcd: Etcd) -> None:
+    """Make one more revision, for which every list waits that is made from now on.
+
+    All changes of a transaction have the same revision, which no write of an API server knows: its cache has reached the revision with the first
+    of them, and shows a part of them in a list. Whoever watched on from there would never hear of the rest.
+    """
+    etcd.call("kv/put", {"key": _base64(CLOSING_KEY), "value": ""})
 
 
 def _base64(text: str) -> str:

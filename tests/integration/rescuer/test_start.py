@@ -75,7 +75,7 @@ def test_missing_roles_are_3(cluster: Cluster, tmp_path: Path) -> None:
 
 
 def test_a_namespace_that_is_not_there_is_said_at_the_start(daemons: Start) -> None:
-    daemon = daemons("--namespaces=kube-system,kube-sytem")
+    daemon = daemons("--system-namespace=kube-system,kube-sytem")
     wait_until(lambda: daemon.said("namespaces: there is no namespace kube-sytem; check the spelling and the cluster (context)"), what="it")
 
 
