@@ -94,7 +94,7 @@ options:
     description:
       - How the room is kept for the pod until the scheduler comes round.
       - V(taint) needs a toleration of the taint in the pod. V(none) leaves it to priorities. V(auto) takes the taint where the pod
-        tolerates it, and nothing where one single, less important pod has to leave; otherwise nothing is evicted.
+        tolerates it, and nominates the pod for the node where one single, less important pod has to leave; otherwise nothing is evicted.
     type: str
     choices: [auto, taint, none]
     default: auto

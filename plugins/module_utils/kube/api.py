@@ -398,7 +398,7 @@ def _collection(resource: Resource, namespace: str) -> Subject:
 
 def _object(resource: Resource, namespace: str, name: str) -> Subject:
     path = f"{namespace}/{name}" if resource.namespaced else name
-    return Subject(f"{resource.plural} {path}", _scope(resource, namespace))
+    return Subject(f"{resource.role_name} {path}", _scope(resource, namespace))
 
 
 def _events(namespace: str) -> Subject:
@@ -408,5 +408,5 @@ def _events(namespace: str) -> Subject:
 def _scope(resource: Resource, namespace: str) -> str:
     """Where a role has to grant a verb on the resource."""
     if not resource.namespaced:
-        return resource.plural
-    return f"{resource.plural} in namespace {namespace}" if namespace else f"{resource.plural} in all namespaces"
+        return resource.role_name
+    return f"{resource.role_name} in namespace {namespace}" if namespace else f"{resource.role_name} in all namespaces"

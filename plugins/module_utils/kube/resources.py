@@ -15,7 +15,7 @@ from .errors import UnexpectedAnswerError
 class Resource(t.NamedTuple):
     """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles.
 
-    ``namespaced`` is false for what belongs to the whole cluster.
+    ``namespaced`` is false for what belongs to the whole cluster. ``part``: only this subresource of its objects is read and written.
     """
 
     prefix: str
@@ -23,6 +23,12 @@ class Resource(t.NamedTuple):
     kind: str
     type: type[t.Any]
     namespaced: bool = True
+    part: str = ""
+
+    @property
+    def role_name(self) -> str:
+        """What roles call it."""
+        return f"{self.plural}/{self.part}" if self.part else self.plural
 
     def decode(self, data: bytes) -> t.Any:
         """One object of this resource as its struct; raises UnexpectedAnswerError."""
@@ -66,11 +72,14 @@ class Resource(t.NamedTuple):
         parts.append(self.plural)
         if name:
             parts.append(quote(name, safe=""))
+            if self.part:
+                parts.append(self.part)
         return "/".join(parts)
 
 
 NODES = Resource("/api/v1", "nodes", "Node", objects.Node, namespaced=False)
 PODS = Resource("/api/v1", "pods", "Pod", objects.Pod)
+POD_STATUS = PODS._replace(part="status")
 NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", objects.Namespace, namespaced=False)
 QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", objects.ResourceQuota)
 CLAIMS = Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", objects.PersistentVolumeClaim)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Whether the room that is made for a pod is kept by a taint, has to be, or cannot be."""
+"""How the room that is made for a pod is kept for it, or why it cannot be."""
 
 from __future__ import annotations
 
@@ -11,31 +11,32 @@ from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..scheduling.rules.taint_toleration import tolerates
 from .options import NONE, TAINT, RescueOptions
-from .plan import Victim
+from .plan import BY_NOMINATION, BY_TAINT, Victim
 
 
 class HoldRule(t.NamedTuple):
-    """``held``: a taint is put on; ``refusal``: why the room could not be kept, so that it must not be made.
+    """``kept_by``: as in a Judgement; ``refusal``: why the room could not be kept, so that it must not be made."""
 
-    ``at_once``: only the pod's importance keeps the room, so that it has to come free in one piece.
-    """
-
-    held: bool
+    kept_by: t.Optional[str] = None
     refusal: t.Optional[Reason] = None
-    at_once: bool = False
+
+    @property
+    def at_once(self) -> bool:
+        """The room has to come free in one piece: each time that it is too little for the pod, the scheduler forgets the nomination."""
+        return self.kept_by == BY_NOMINATION
 
 
 def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions) -> HoldRule:
     """How the node is kept for the pod while the victims leave and the scheduler comes round."""
     if options.hold == NONE or keeps_others_off(node, options.hold_taint_key):
-        return HoldRule(held=False)
+        return HoldRule()
     if tolerates_hold(pod, options):
-        return HoldRule(held=True)
-    # The scheduler takes the more important pod first, so that what a victim leaves behind is not taken by what replaces it; but what is
-    # too little for that pod goes to the next one. The scheduler knows nothing of the annotation that makes a pod critical.
+        return HoldRule(BY_TAINT)
+    # A nomination keeps off only pods that are less important for the scheduler, which knows nothing of the annotation that makes a pod
+    # critical.
     if options.hold != TAINT and len(victims) <= 1 and all(victim.priority < (pod.spec.priority or 0) for victim in victims):
-        return HoldRule(held=False, at_once=True)
-    return HoldRule(held=False, refusal=no_toleration(options.hold_taint_key))
+        return HoldRule(BY_NOMINATION)
+    return HoldRule(refusal=no_toleration(options.hold_taint_key))
 
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:

@@ -12,6 +12,9 @@ from ..model.reasons import Reason
 
 PLANNED, WAITING, IMPOSSIBLE = "planned", "waiting", "impossible"
 
+BY_TAINT = "taint"
+BY_NOMINATION = "nomination"
+
 
 @dataclass(frozen=True)
 class Victim:
@@ -43,12 +46,13 @@ class Judgement:
     """What is to be done for one pod.
 
     ``status``: PLANNED (then ``choice`` is there), WAITING (it will be bound without evictions, or something else has to end first) or
-    IMPOSSIBLE (``blockers`` say what stands in the way). ``held``: the room is to be kept by a taint.
+    IMPOSSIBLE (``blockers`` say what stands in the way). ``kept_by``: how the room is kept for it, BY_TAINT or BY_NOMINATION; None where
+    nothing is to be done for that.
     """
 
     pod: Pod
     status: str
     reason: Reason
     choice: t.Optional[Choice] = None
-    held: bool = False
+    kept_by: t.Optional[str] = None
     blockers: tuple[Blocker, ...] = ()

@@ -22,7 +22,7 @@ from .budgets import Budgets
 from .hold_rule import hold_rule, keeps_others_off, no_toleration, tolerates_hold
 from .leaving import leaving_pods
 from .options import RescueOptions
-from .plan import IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
+from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
 from .search import VictimSearch
 
 NO_NODE = "no_node"
@@ -89,9 +89,10 @@ class RescuePlanner:
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
-        promised = self._beside_a_preemption(pod, facts)[1]
-        if promised is not None:
-            return promised
+        if pod.status.nominated_node_name != node_name:  # that one is of the rescue itself
+            promised = self._beside_a_preemption(pod, facts)[1]
+            if promised is not None:
+                return promised
         if facts.scheduler is not None:
             return _waiting(pod, facts.scheduler.code, facts.scheduler.text)
         judge = self._judge(pod)
@@ -126,7 +127,9 @@ class RescuePlanner:
         if not name or name not in self._snapshot.nodes:
             return facts, None
         if self._leaving.soon.get(name):
-            return facts, _waiting(pod, "preemption_under_way", f"the scheduler has cleared node {name} for it; its victims are ending")
+            return facts, _waiting(
+                pod, "preemption_under_way", f"it is nominated for node {name}, where pods are ending to make room for it"
+            )
         hanging = self._leaving.hanging.get(name)
         if hanging:
             aside = f"; the scheduler waits for node {name}, where {_names(hanging)} should have ended long ago"
@@ -149,23 +152,23 @@ class RescuePlanner:
             return self._nothing(pod, facts, candidates, search, others=names is None)
         rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
         if rule.refusal is None and not (rule.at_once and self._leaving.soon.get(choice.node)):
-            return _planned(pod, choice, facts.aside, held=rule.held)
+            return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
         # Every other set is as important; but a node may be kept for such pods already.
         kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], self._options.hold_taint_key)]
         choice = search.best(kept) if kept else None
         if choice is not None:
-            return _planned(pod, choice, facts.aside, held=False)
+            return _planned(pod, choice, facts.aside, kept_by=None)
         return self._at_once(pod, facts, candidates, rule.refusal)
 
     def _at_once(self, pod: Pod, facts: Facts, candidates: Collection[str], refusal: t.Optional[Reason]) -> Judgement:
-        """One victim alone, on a node that nobody else is leaving: room that nothing but importance keeps must not come free in parts."""
+        """One victim alone, on a node that nobody else is leaving: room that a nomination keeps must not come free in parts."""
         options = self._options.after(facts.evicted)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
         search = self._search(pod, facts, replace(options, max_victims=most))
         quiet = [name for name in candidates if not self._leaving.soon.get(name)]
         choice = self._allowed(pod, search.best(quiet))
         if choice is not None:
-            return _planned(pod, choice, facts.aside, held=False)
+            return _planned(pod, choice, facts.aside, kept_by=BY_NOMINATION)
         choice = self._allowed(pod, search.best(candidates))
         if choice is not None:
             return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
@@ -233,9 +236,9 @@ def profiles_for(pod: Pod) -> Profiles:
     return {**STOCK_PROFILES, pod.spec.scheduler_name: STOCK}
 
 
-def _planned(pod: Pod, choice: Choice, aside: str, *, held: bool) -> Judgement:
+def _planned(pod: Pod, choice: Choice, aside: str, *, kept_by: t.Optional[str]) -> Judgement:
     victims = _names(victim.pod for victim in choice.victims)
-    return Judgement(pod, PLANNED, Reason("makes_room", f"evict {victims} from node {choice.node}{aside}"), choice, held)
+    return Judgement(pod, PLANNED, Reason("makes_room", f"evict {victims} from node {choice.node}{aside}"), choice, kept_by)
 
 
 def _names(pods: Iterable[Pod]) -> str:

@@ -20,7 +20,7 @@ RARE = {("", "events", "list"), ("", "nodes", "get")}
 """Asked for where a scheduler without a Lease has been silent, and before a patch."""
 
 
-def bound(role: dict[str, Any]) -> dict[str, Any]:
+def bound(role: dict[str, Any], account: str = "rescuer") -> dict[str, Any]:
     """The binding of a role to the service account."""
     metadata = {key: role["metadata"][key] for key in ("name", "namespace") if key in role["metadata"]}
     return {
@@ -28,7 +28,7 @@ def bound(role: dict[str, Any]) -> dict[str, Any]:
         "kind": f"{role['kind']}Binding",
         "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": "rescuer", "namespace": SYSTEM}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": SYSTEM}],
     }
 
 
@@ -43,8 +43,9 @@ def test_the_documented_roles_are_enough(scene: Scene, rescues: Rescues) -> None
 
     scene.cluster.apply([*roles, *map(bound, roles)])
     mark = scene.cluster.audit().mark()
-    done = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=pod))
-    assert done["pods"][0]["status"] == "rescued" and not done.get("warnings"), done
+    for another in (lambda: pod, lambda: _one_without_the_toleration(scene)):
+        done = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=another()))
+        assert done["pods"][0]["status"] == "rescued" and not done.get("warnings"), done
     events = list(scene.cluster.audit().events(since=mark, user=f"system:serviceaccount:{SYSTEM}:rescuer", stages=(STARTED, COMPLETE)))
     assert not [event for event in events if event.code in (401, 403)]
     asked = {
@@ -55,3 +56,23 @@ def test_the_documented_roles_are_enough(scene: Scene, rescues: Rescues) -> None
     rules = [rule for role in roles for rule in role["rules"]]
     granted = {(group, name, verb) for rule in rules for group in rule["apiGroups"] for name in rule["resources"] for verb in rule["verbs"]}
     assert granted - RARE <= asked <= granted
+
+
+def _one_without_the_toleration(scene: Scene) -> str:
+    (node,) = scene.nodes()
+    scene.occupant("other", node, cpu="800m")
+    return scene.critical("nominated", tolerates=False)
+
+
+def test_nobody_is_evicted_for_a_pod_that_may_not_be_nominated(scene: Scene, rescues: Rescues) -> None:
+    cluster_role, role = yaml.safe_load_all(ROLES)
+    role["rules"] = [rule for rule in role["rules"] if rule["resources"] != ["pods/status"]]
+    for item in (cluster_role, role):
+        item["metadata"]["name"] = "less"
+    kubeconfig = scene.cluster.service_account("less", namespace=SYSTEM, cluster_role=None)
+    scene.cluster.apply([cluster_role, role, *(bound(item, "less") for item in (cluster_role, role))])
+    pod = _one_without_the_toleration(scene)
+    for check_mode in (True, False):
+        refused = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=pod, check_mode=check_mode))
+        assert refused["failed"] and "Grant the verb 'patch' on pods/status in namespace kube-system" in refused["msg"]
+    assert scene.evictions() == []

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueOptionError
 
@@ -172,6 +174,19 @@ def test_a_pod_without_the_toleration(scene: Scene, rescues: Rescues) -> None:
     assert row["status"] == "rescued"
     patches = scene.cluster.audit().events(since=mark, verb="patch", resource="nodes", user_agent="onprem.kube_scheduling")
     assert not list(patches)
+
+
+def test_a_pod_without_the_toleration_that_the_scheduler_has_tried_often(scene: Scene, rescues: Rescues) -> None:
+    """It is in back-off when the room is there, and what replaces the victim is not: only its nomination keeps that off."""
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m")
+    pod = scene.critical("dns", tolerates=False)
+    for number in range(3):  # each end of a pod makes the scheduler try again, and wait for longer before it does so once more
+        scene.bare(f"short-{number}", node, cpu="10m")
+        scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/short-{number}", {"gracePeriodSeconds": 0})
+        time.sleep(1)
+    row = rescues.one(pod)
+    assert row["status"] == "rescued" and len(scene.evictions()) == 1
 
 
 def test_an_annotated_pod_without_a_priority(scene: Scene, rescues: Rescues) -> None:

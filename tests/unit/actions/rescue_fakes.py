@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.lease import LeaseLostError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.witness import Witness
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError, NotFoundError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError, NotFoundError, PatchTestError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import Attempt
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
@@ -34,15 +34,15 @@ def node(name: str, *, cpu: str = "1") -> Json:
     return {"metadata": {"name": name, "uid": f"n-{name}", "labels": {"kubernetes.io/hostname": name}}, "spec": {}, "status": status}
 
 
-def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, owner: str = "") -> Json:
-    """A running pod, or without a node a critical one that the scheduler has reported Unschedulable."""
+def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, owner: str = "", tolerates: bool = True) -> Json:
+    """A running pod, or without a node a critical one that the scheduler has reported Unschedulable; ``tolerates``: the taint of a hold."""
     reference = {"kind": "ReplicaSet", "name": owner or name, "uid": f"o-{owner or name}", "controller": True}
     metadata = {"name": name, "namespace": "app" if on else "kube-system", "uid": f"u-{name}", "ownerReferences": [reference]}
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     spec = {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 1, "containers": containers}
     if on:
         return {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
-    spec = {**spec, "priority": priority or CRITICAL, "tolerations": [TOLERATION]}
+    spec = {**spec, "priority": priority or CRITICAL, "tolerations": [TOLERATION] if tolerates else []}
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}
 
 
@@ -56,6 +56,9 @@ class Cluster:
         self.refuse_patch: Refusal = lambda _name, _release: None
         self.evicted: list[str] = []
         self.patches = 0
+        self._written = 0
+        for item in [*nodes, *pods]:
+            self.touch(item)
         self.events: list[str] = []
         self.errors: dict[str, str] = {}
         self.version = 0
@@ -99,18 +102,30 @@ class Cluster:
     def get_bytes(self, _resource: t.Any, _namespace: str, name: str) -> bytes:
         return json.dumps(self.nodes[name]).encode()
 
-    def json_patch(self, _resource: t.Any, _namespace: str, name: str, operations: list[Json], *, dry_run: bool = False) -> None:
+    def json_patch(self, resource: t.Any, _namespace: str, name: str, operations: list[Json], *, dry_run: bool = False) -> None:
         self.patches += 1
         error = self.refuse_patch(name, any(operation["op"] == "remove" for operation in operations))
         if error is not None:
             raise error
+        document = (self.nodes if resource.plural == "nodes" else self.pods).get(name)
+        if document is None:
+            raise NotFoundError(f"{name} is not there", status=404)
         for operation in operations if not dry_run else ():
-            self._apply(self.nodes[name], operation)
+            self._apply(document, operation)
+        if not dry_run:
+            self.touch(document)
+
+    def touch(self, document: Json) -> None:
+        """It is another version of itself."""
+        self._written += 1
+        document["metadata"]["resourceVersion"] = str(self._written)
 
     def _apply(self, document: Json, operation: Json) -> None:
         *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
         for part in parents:
             document = document[part]
+        if operation["op"] == "test" and last == "nominatedNodeName" and document.get(last) != operation["value"]:
+            raise PatchTestError("it is not as it was read", status=422)
         if operation["op"] == "add":
             document[last] = operation["value"]
         elif operation["op"] == "remove":

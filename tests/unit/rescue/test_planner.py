@@ -14,7 +14,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import (
+    BY_NOMINATION,
+    BY_TAINT,
+    IMPOSSIBLE,
+    PLANNED,
+    WAITING,
+    Judgement,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 
 Json = dict[str, t.Any]
@@ -63,7 +70,7 @@ def judge(
 
 def test_lack_of_room_is_cured() -> None:
     judgement = judge(critical(), [node("n")], [pod("web", "800m", on="n")])
-    assert judgement.status == PLANNED and judgement.held and judgement.choice is not None
+    assert judgement.status == PLANNED and judgement.kept_by == BY_TAINT and judgement.choice is not None
     assert [victim.pod.metadata.name for victim in judgement.choice.victims] == ["web"]
 
 
@@ -114,7 +121,7 @@ def test_without_a_toleration_only_what_is_less_important_may_leave() -> None:
     assert judgement.status == IMPOSSIBLE and f"{{key: {KEY}, operator: Exists, effect: NoSchedule}}" in judgement.reason.text
     assert judge(critical(tolerations=()), [node("n")], [equal], hold="taint").reason.code == "no_toleration"
     unheld = judge(annotated, [node("n")], [equal], hold="none")
-    assert unheld.status == PLANNED and not unheld.held
+    assert unheld.status == PLANNED and unheld.kept_by is None
 
 
 def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
@@ -122,7 +129,7 @@ def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
     only_true = [{"key": KEY, "operator": "Equal", "value": "true", "effect": "NoSchedule"}]
     pods = [pod("cheap", "800m", on="open", priority=-5), pod("dear", "800m", on="kept", priority=5)]
     judgement = judge(critical(tolerations=only_true), [node("open"), node("kept", taints=[FOREIGN])], pods, hold="taint")
-    assert judgement.choice is not None and (judgement.choice.node, judgement.held) == ("kept", False)
+    assert judgement.choice is not None and (judgement.choice.node, judgement.kept_by) == ("kept", None)
 
 
 def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
@@ -130,9 +137,9 @@ def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
     nodes = [node("two"), node("one")]
     pods = [pod("a", "450m", on="two", priority=1), pod("b", "450m", on="two", priority=1), pod("c", "800m", on="one", priority=5)]
     held = judge(critical("700m"), nodes, pods)
-    assert held.choice is not None and (held.choice.node, held.held) == ("two", True)
+    assert held.choice is not None and (held.choice.node, held.kept_by) == ("two", BY_TAINT)
     unheld = judge(critical("700m", tolerations=()), nodes, pods)
-    assert unheld.choice is not None and (unheld.choice.node, unheld.held) == ("one", False)
+    assert unheld.choice is not None and (unheld.choice.node, unheld.kept_by) == ("one", BY_NOMINATION)
     assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2]).reason.code == "no_toleration"
     assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2], hold="none").status == PLANNED
 

@@ -35,7 +35,8 @@ LEFT_ALONE_FOR_S = 60.0
 class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
-    ``node`` is the one that is being cleared, ``hold`` what keeps it, ``there`` the uids of the pods that were on it when that began.
+    ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_at`` which version of the pod was last nominated for it
+    (empty where none was), ``there`` the uids of the pods that were on it when that began.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
     evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
     and ``reason`` are what a result would say now.
@@ -51,6 +52,7 @@ class Case:
     judge_at_s: float = 0.0
     node: str = ""
     hold: t.Optional[Hold] = None
+    nominated_at: str = ""
     there: t.Optional[frozenset[str]] = None
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
@@ -116,6 +118,7 @@ class Case:
         self.vain += in_vain
         self.excluded[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
         self.stage, self.node, self.hold, self.there, self.judge_at_s = WATCHED, "", None, None, 0.0
+        self.nominated_at = ""
 
     def end(self, status: str, reason: Reason) -> None:
         """Nothing more is done for it."""

@@ -25,12 +25,13 @@ from ...memory.hold import Hold, make_hold
 from ...model.objects import Node
 from ...model.reasons import Reason
 from ...rescue.options import RescueOptions
-from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
+from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
 from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
 from .hold_write import put_hold
 from .holds import Holds
 from .lease import RescueLease
+from .nomination import nominate, withdraw
 from .tell import Teller
 from .view import View
 from .witness import Witness
@@ -68,7 +69,7 @@ class Clearing:
         self._writer, self._dry_run = writer, dry_run
 
     def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
-        """Ask for everything by dry runs; then hold the node and count the attempt."""
+        """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
         attempt = self._attempts.read().get(case.owner_uid)
         refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
@@ -77,11 +78,13 @@ class Clearing:
             if not self._ask(case, victim, view, dry_run=True):
                 return True
         case.accepted()
-        hold = self._hold_for(case, view) if judgement.held else None
+        hold = self._hold_for(case, view) if judgement.kept_by == BY_TAINT else None
         if self._dry_run:
             return self._plan_only(case, judgement, choice, hold, view)
         self._lease.check()
         if hold is not None and not self._put(case, choice, hold, view):
+            return True
+        if judgement.kept_by == BY_NOMINATION and not self._nominate(case, choice.node, view):
             return True
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
         # From here on the hold is given back by the end of the case, also if this fails.
@@ -93,6 +96,10 @@ class Clearing:
         """One step further on the node that is being cleared: evict, wait, or give the node up."""
         if view.now_at_s < case.retry_at_s:
             return False
+        if self._has_lost_nomination(case):
+            self._lease.check()
+            if not self._nominate(case, case.node, view):
+                return case.has_ended
         judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s, scheduler))
         if judgement.status == WAITING:
             case.take(judgement)
@@ -110,13 +117,26 @@ class Clearing:
 
     def release(self, case: Case, nodes: Mapping[str, Node]) -> bool:
         """Give the case's node back, if it is held; false where that could not be written yet."""
-        if case.hold is None:
+        if case.hold is not None:
+            self._lease.check()
+            node = nodes.get(case.node)
+            if node is not None and not self._holds.give_back(node, case.hold):
+                return False
+            case.hold = None
+        return self.withdraw(case)
+
+    def withdraw(self, case: Case) -> bool:
+        """Take the pod's nomination away, unless it is bound or gone; false where that could not be written yet."""
+        if not case.nominated_at:
             return True
-        self._lease.check()
-        node = nodes.get(case.node)
-        if node is not None and not self._holds.give_back(node, case.hold):
-            return False
-        case.hold = None
+        if not (case.gone or case.pod.spec.node_name):
+            self._lease.check()
+            try:
+                withdraw(self._api, case.pod, case.node)
+            except KubeError as error:
+                self._witness.troubled(f"{case.name}: it is still nominated for node {case.node}: {error}")
+                return False
+        case.nominated_at = ""
         return True
 
     def settle(self, case: Case, view: View) -> None:
@@ -157,9 +177,30 @@ class Clearing:
         self._witness.held(case)
         return True
 
+    def _nominate(self, case: Case, node_name: str, view: View) -> bool:
+        try:
+            if nominate(self._api, case.pod, node_name):
+                case.nominated_at = case.pod.metadata.resource_version
+                return True
+        except KubeError as error:
+            if lacks_rights(error) or may_pass(error):
+                raise
+            case.end(FAILED, Reason("error", str(error)))
+            return False
+        case.judge_at_s = view.now_at_s + LOOK_AGAIN_S  # there is no such pod any more; the watch will tell
+        return False
+
+    def _has_lost_nomination(self, case: Case) -> bool:
+        """The scheduler has tried the pod in vain since, and forgotten what it was told; the watch may not show the last writing yet."""
+        if not case.nominated_at or case.pod.status.nominated_node_name == case.node:
+            return False
+        return case.pod.metadata.resource_version != case.nominated_at
+
     def _plan_only(self, case: Case, judgement: Judgement, choice: Choice, hold: Hold | None, view: View) -> bool:
         if hold is not None:
             put_hold(self._api, choice.node, hold, dry_run=True)
+        elif judgement.kept_by == BY_NOMINATION:
+            nominate(self._api, case.pod, choice.node, dry_run=True)
         view.planner.reserve(judgement)
         case.end(PLANNED, judgement.reason)
         return False

@@ -143,6 +143,7 @@ class Rescuer:
             self.holds.give_back(node, hold)
         for case in self.cases.values():
             case.hold = None
+            self._clearing.withdraw(case)
 
     def let_go_of_nodes(self) -> None:
         """Give back the nodes that are being cleared, as they were last seen; the cases stay as they are. Raises LeaseLostError."""
@@ -152,7 +153,7 @@ class Rescuer:
     def let_go(self) -> None:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
         for case in self._of(CLEARING):
-            case.stage, case.node, case.hold = WATCHED, "", None
+            case.stage, case.node, case.hold, case.nominated_at = WATCHED, "", None, ""
 
     @property
     def at_work(self) -> bool:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Room that no taint can keep: the pod is nominated for the node, and again whenever the scheduler forgets."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, ForbiddenError, InvalidError, KubeError
+
+from tests.unit.actions.rescue_fakes import Scene, node, pod, scene
+
+NO_ROLE = ForbiddenError('pods "dns" is forbidden: User "me" cannot patch resource "pods/status"', status=403)
+TROUBLE = ApiError("etcd", status=500, reason="InternalError")
+
+
+def full(*names: str, **options: int) -> Scene:
+    """Full nodes, the first the cheapest, and a critical pod that tolerates no taint."""
+    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
+    return scene([node(name) for name in names], [*victims, pod("dns", "500m", tolerates=False)], **options)
+
+
+def nominated(on: Scene) -> str:
+    name: str = on.cluster.pods["dns"]["status"].get("nominatedNodeName", "")
+    return name
+
+
+def forget(on: Scene) -> None:
+    """The scheduler has tried the pod in vain."""
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName", None)
+    on.cluster.touch(on.cluster.pods["dns"])
+
+
+def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> None:
+    on = full("n")
+    asked: list[str] = []
+    on.cluster.refuse_eviction = lambda _name, dry_run: asked.append(nominated(on) if not dry_run else "dry run")
+    on.rescuer.tick()
+    assert asked == ["dry run", "n"] and on.cluster.held == []
+    patches = on.cluster.patches
+    on.rescuer.tick()
+    assert on.cluster.patches == patches, "nothing is to be done"
+    forget(on)
+    on.rescuer.tick()
+    assert nominated(on) == "n" and on.cluster.patches == patches + 1
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert case.status == "rescued" and on.cluster.patches == patches + 1, "a bound pod is left alone"
+
+
+def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    patches = on.cluster.patches
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName")
+    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = case.nominated_at
+    on.rescuer.tick()
+    assert on.cluster.patches == patches
+
+
+def test_the_nomination_goes_with_the_node() -> None:
+    on = full("n", "m")
+    on.rescuer.tick()
+    on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+    on.rescuer.tick()
+    assert nominated(on) == "m" and on.cluster.evicted == ["v-n", "v-m"]
+
+
+@pytest.mark.parametrize("end", ["stopped", "in vain"])
+def test_nothing_is_left_of_it(end: str) -> None:
+    on = full("n", scheduled_timeout=1)
+    on.rescuer.tick()
+    assert nominated(on) == "n"
+    if end == "stopped":
+        on.rescuer.give_back_all()
+    else:
+        del on.cluster.pods["v-n"]
+        (case,) = on.rescuer.cases.values()
+        case.give_up_at_s = time.monotonic() - 1
+        on.rescuer.tick()
+        assert case.status == "failed"
+    assert nominated(on) == ""
+
+
+def test_a_nomination_by_somebody_else_meanwhile_is_not_taken_away() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
+    on.rescuer.give_back_all()
+    assert nominated(on) == "other"
+
+
+def test_who_has_lost_the_lease_takes_nothing_away() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.lease.held = False
+    forget(on)
+    on.rescuer.tick()
+    on.rescuer.let_go()
+    assert nominated(on) == "" and not on.rescuer.at_work
+
+
+@pytest.mark.parametrize("error", [NO_ROLE, InvalidError("no", status=422)])
+def test_what_may_not_be_nominated_is_not_evicted_for(error: KubeError) -> None:
+    on = full("n")
+    on.cluster.refuse_patch = lambda _name, _release: error
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert case.status == "failed" and str(error) in str(case.reason) and on.cluster.evicted == [] and on.attempts.kept == {}
+
+
+def test_a_nomination_that_cannot_be_taken_away_yet_is_tried_again() -> None:
+    on = full("n", "m")
+    on.rescuer.tick()
+    on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+    on.cluster.refuse_patch = lambda _name, release: TROUBLE if release else None
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert nominated(on) == "n" and case.node == "n" and on.cluster.evicted == ["v-n"]
+    on.cluster.refuse_patch = lambda _name, _release: None
+    case.retry_at_s = case.judge_at_s = 0.0
+    on.rescuer.tick()
+    assert nominated(on) == "m"
+
+
+def test_a_pod_that_has_gone_is_not_nominated() -> None:
+    on = full("n")
+    gone = on.cluster.pods["dns"]
+    on.cluster.refuse_patch = lambda _name, _release: on.cluster.pods.pop("dns", None) and None
+    on.rescuer.tick()
+    assert "nominatedNodeName" not in gone["status"] and on.cluster.evicted == []
+
+
+def test_a_plan_nominates_nobody() -> None:
+    on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m", tolerates=False)], dry_run=True)
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert case.status == "planned" and nominated(on) == "" and on.cluster.patches == 1, "the server was asked"
