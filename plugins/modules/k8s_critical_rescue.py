@@ -93,8 +93,9 @@ options:
   hold:
     description:
       - How the room is kept for the pod until the scheduler comes round.
-      - V(taint) needs a toleration of the taint in the pod. V(none) leaves it to priorities. V(auto) takes the taint where the pod
-        tolerates it, and nominates the pod for the node where one single, less important pod has to leave; otherwise nothing is evicted.
+      - V(taint) needs a toleration of the taint in the pod. V(auto) takes the taint where the pod tolerates it, and nominates the pod
+        for the node where one single, less important pod has to leave; otherwise nothing is evicted. V(none) puts no taint on any node.
+        It nominates the pod as well, and evicts also where that does not keep the room for certain.
     type: str
     choices: [auto, taint, none]
     default: auto

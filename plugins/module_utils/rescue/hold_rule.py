@@ -15,27 +15,29 @@ from .plan import BY_NOMINATION, BY_TAINT, Victim
 
 
 class HoldRule(t.NamedTuple):
-    """``kept_by``: as in a Judgement; ``refusal``: why the room could not be kept, so that it must not be made."""
+    """``kept_by``: as in a Judgement; ``refusal``: why the room could not be kept, so that it must not be made.
+
+    ``at_once``: the room has to come free in one piece. Each time that it is too little for the pod, the scheduler forgets the nomination.
+    """
 
     kept_by: t.Optional[str] = None
     refusal: t.Optional[Reason] = None
-
-    @property
-    def at_once(self) -> bool:
-        """The room has to come free in one piece: each time that it is too little for the pod, the scheduler forgets the nomination."""
-        return self.kept_by == BY_NOMINATION
+    at_once: bool = False
 
 
 def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions) -> HoldRule:
     """How the node is kept for the pod while the victims leave and the scheduler comes round."""
-    if options.hold == NONE or keeps_others_off(node, options.hold_taint_key):
+    if keeps_others_off(node, options.hold_taint_key):
         return HoldRule()
-    if tolerates_hold(pod, options):
-        return HoldRule(BY_TAINT)
     # A nomination keeps off only pods that are less important for the scheduler, which knows nothing of the annotation that makes a pod
     # critical.
-    if options.hold != TAINT and len(victims) <= 1 and all(victim.priority < (pod.spec.priority or 0) for victim in victims):
-        return HoldRule(BY_NOMINATION)
+    is_above = all(victim.priority < (pod.spec.priority or 0) for victim in victims)
+    if options.hold == NONE:
+        return HoldRule(BY_NOMINATION if is_above else None)
+    if tolerates_hold(pod, options):
+        return HoldRule(BY_TAINT)
+    if options.hold != TAINT and len(victims) <= 1 and is_above:
+        return HoldRule(BY_NOMINATION, at_once=True)
     return HoldRule(refusal=no_toleration(options.hold_taint_key))
 
 

@@ -61,7 +61,7 @@ def test_the_documented_roles_are_enough(scene: Scene, rescues: Rescues) -> None
 def _one_without_the_toleration(scene: Scene) -> str:
     (node,) = scene.nodes()
     scene.occupant("other", node, cpu="800m")
-    return scene.critical("nominated", tolerates=False)
+    return scene.critical("nominated", cpu="700m", tolerates=False)
 
 
 def test_nobody_is_evicted_for_a_pod_that_may_not_be_nominated(scene: Scene, rescues: Rescues) -> None:

@@ -34,8 +34,10 @@ BATCH = 10
 """Cases that come to the cluster together; they are rescued one after the other."""
 RARE = 0.1
 """A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
-MOST_LOST = 0.2
-"""Share of the pods whose room somebody else has taken, because no taint could keep it."""
+MOST_LOST = 0.1
+"""Share of the pods whose room somebody else has taken, mostly where ``hold: none`` evicts without a promise."""
+MOST_KEPT_LOST = 0.03
+"""The same without ``hold: none``: a nomination was forgotten at the wrong moment, or another critical pod tolerates the taint."""
 MANY = 20
 
 
@@ -55,7 +57,7 @@ def test_random_clusters(cluster: Cluster, rescues: Rescues, record_property: Ca
     assert not problems, "\n".join([summary, *problems])
     pods = sum(seen[status] for status in ("rescued", "impossible", "lost rooms"))
     if CASES >= MANY:
-        assert seen["lost rooms"] < MOST_LOST * pods, summary
+        assert seen["lost rooms"] < MOST_LOST * pods and seen["lost rooms that were kept"] <= MOST_KEPT_LOST * pods, summary
         assert min(seen["rescued"], seen["impossible"]) > RARE * pods, summary
     record_property(SUMMARY, summary)
 
@@ -99,6 +101,15 @@ def _set_up(cluster: Cluster, scenes: list[RandomScene], pool: ThreadPoolExecuto
 
 
 def _summary(seen: Counter[str], seconds: float) -> str:
-    kinds = ("rescued", "impossible", "waiting", "placed by the scheduler", "lost rooms", "evictions", "replacements evicted")
+    kinds = (
+        "rescued",
+        "impossible",
+        "waiting",
+        "placed by the scheduler",
+        "lost rooms",
+        "lost rooms that were kept",
+        "evictions",
+        "replacements evicted",
+    )
     counts = ", ".join(f"{seen[what]} {what}" for what in kinds)
     return f"random clusters: {CASES} cases in {seconds:.0f} s, seed {SEED}: {counts}; minimality looked at in {seen['minimal']} cases"
