@@ -89,7 +89,7 @@ def _store(etcd: Etcd, entries: dict[str, dict[str, Any]]) -> None:
 
 
 def _close(etcd: Etcd) -> None:
-    """Make one more revision, for which every list waits that is made from now on.
+    """Make one more revision, for which every list of the newest state waits from now on.
 
     All changes of a transaction have the same revision, which no write of an API server does: its cache has reached that revision with the
     first of them, and shows a part of them in a list. Whoever watched on from there would never hear of the rest.

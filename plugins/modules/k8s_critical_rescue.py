@@ -35,7 +35,7 @@ options:
     choices: [rescued, released]
     default: rescued
   namespaces:
-    description: The namespaces whose pods are rescued. One that does not exist is an error, unless O(state=released).
+    description: The namespaces whose pods are rescued. If one does not exist nothing is done, unless O(state=released).
     type: list
     elements: str
     default: [kube-system]

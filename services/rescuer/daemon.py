@@ -64,6 +64,7 @@ class Daemon:
         self._away = False
         metrics.leader.set_function(lambda: self._lease.held)
         self._skipped: frozenset[str] = frozenset()
+        self._missing = ""
 
     def run(self) -> None:
         """Work until the end is asked for.
@@ -75,9 +76,6 @@ class Daemon:
         try:
             self._lead(at_the_start=True)
             self._log.info("following the cluster", leading=self._leading, dry_run=self._settings.dry_run)
-            missing = missing_namespaces(self._settings.rescue, self._cache.snapshot())
-            if missing:  # they may still come
-                self._log.warning(missing)
             while not self._orders.stopping:
                 self._rest(*self._turn())
             self._stop()
@@ -112,6 +110,10 @@ class Daemon:
             if entry.resource not in self._skipped:
                 self._observer.troubled(f"{entry.resource} cannot be read: {entry.reason}")
         self._skipped = frozenset(entry.resource for entry in snapshot.skipped)
+        missing = missing_namespaces(self._settings.rescue, snapshot)
+        if missing and missing != self._missing:  # they may still come
+            self._log.warning(missing)
+        self._missing = missing
         self._observer.forget_all_but(self._rescuer.cases)
         return rest_s
 

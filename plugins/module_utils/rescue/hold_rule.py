@@ -29,9 +29,7 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
     """How the node is kept for the pod while the victims leave and the scheduler comes round."""
     if keeps_others_off(node, options.hold_taint_key):
         return HoldRule()
-    # A nomination keeps off only pods that are less important for the scheduler, which knows nothing of the annotation that makes a pod
-    # critical.
-    is_above = all(victim.priority < (pod.spec.priority or 0) for victim in victims)
+    is_above = all(_leaves_room(victim.pod, pod) for victim in victims)
     if options.hold == NONE:
         return HoldRule(BY_NOMINATION if is_above else None)
     if tolerates_hold(pod, options):
@@ -39,6 +37,15 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
     if options.hold != TAINT and len(victims) <= 1 and is_above:
         return HoldRule(BY_NOMINATION, at_once=True)
     return HoldRule(refusal=no_toleration(options.hold_taint_key))
+
+
+def _leaves_room(victim: Pod, pod: Pod) -> bool:
+    """What replaces the victim has to respect a nomination of the pod.
+
+    It is less important for the scheduler, which knows nothing of the annotation that makes a pod critical; and it has the same scheduler,
+    because each knows only the nominations of its own pods.
+    """
+    return (victim.spec.priority or 0) < (pod.spec.priority or 0) and victim.spec.scheduler_name == pod.spec.scheduler_name
 
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
@@ -56,7 +63,7 @@ def no_toleration(key: str) -> Reason:
     """Why the room could not be kept, and what to do about that."""
     text = (
         f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and without a taint only the room of "
-        f"one single, less important victim is safe: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} to its "
-        "template"
+        "one single, less important victim of the same scheduler is safe: add the toleration "
+        f"{{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} to its template"
     )
     return Reason("no_toleration", text)

@@ -37,7 +37,7 @@ class Facts(t.NamedTuple):
 
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
     whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``settled``: the scheduler has had
-    its time. ``aside``: what else the reason has to say.
+    its time. ``aside``: what else the reason has to say. ``nominated``: the rescue has nominated the pod itself.
     """
 
     settled: bool = True
@@ -46,6 +46,7 @@ class Facts(t.NamedTuple):
     banned: frozenset[str] = frozenset()
     evicted: int = 0
     aside: str = ""
+    nominated: bool = False
 
 
 class RescuePlanner:
@@ -89,7 +90,7 @@ class RescuePlanner:
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
-        if pod.status.nominated_node_name != node_name:  # that one is of the rescue itself
+        if not (facts.nominated and pod.status.nominated_node_name == node_name):
             promised = self._beside_a_preemption(pod, facts)[1]
             if promised is not None:
                 return promised
@@ -124,7 +125,7 @@ class RescuePlanner:
     def _beside_a_preemption(self, pod: Pod, facts: Facts) -> tuple[Facts, t.Optional[Judgement]]:
         """The scheduler has promised the pod a node: wait, or leave that node alone where the scheduler's victims hang."""
         name = pod.status.nominated_node_name
-        if not name or name not in self._snapshot.nodes:
+        if not name or name not in self._snapshot.nodes or name in facts.excluded:
             return facts, None
         if self._leaving.soon.get(name):
             return facts, _waiting(
@@ -135,7 +136,7 @@ class RescuePlanner:
             aside = f"; the scheduler waits for node {name}, where {_names(hanging)} should have ended long ago"
             return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
         if self._judge(pod).feasibility((name,)).feasible:
-            return facts, _waiting(pod, "preemption_under_way", f"the scheduler has promised it node {name}")
+            return facts, _waiting(pod, "preemption_under_way", f"it is nominated for node {name}, and there is room")
         return facts, None
 
     def _judge_on(self, pod: Pod, judge: Judge, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:

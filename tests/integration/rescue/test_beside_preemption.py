@@ -108,7 +108,8 @@ def test_a_pod_that_only_its_annotation_makes_critical(scene: Scene, rescues: Re
     assert len(ours(scene)) == 1 and scene.held() == []
 
 
-def test_victims_of_a_preemption_that_hang(scene: Scene, rescues: Rescues) -> None:
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_victims_of_a_preemption_that_hang(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
     """While they are within their grace period the scheduler is waited for; then another node is taken, and the plan says why."""
     first, second = scene.nodes(2)
     scene.occupant("stuck", first, cpu="800m", priority="scene-low", annotations=HANG)
@@ -116,7 +117,7 @@ def test_victims_of_a_preemption_that_hang(scene: Scene, rescues: Rescues) -> No
     path = f"/api/v1/namespaces/{scene.namespace}/pods/{stuck['metadata']['name']}"
     scene.api.merge_patch(path, {"metadata": {"finalizers": ["example.com/never"]}})
     scene.occupant("web", second, cpu="800m", priority="scene-high")
-    pod = scene.critical("dns")
+    pod = scene.critical("dns", tolerates=tolerates)
     try:
         wait_until(lambda: nominated(scene, pod) == first, what="the nomination")
         plan = rescues.run(name=pod, check_mode=True)["pods"][0]

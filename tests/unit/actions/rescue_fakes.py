@@ -124,7 +124,7 @@ class Cluster:
         *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
         for part in parents:
             document = document[part]
-        if operation["op"] == "test" and last == "nominatedNodeName" and document.get(last) != operation["value"]:
+        if operation["op"] == "test" and last in ("nominatedNodeName", "nodeName") and (document.get(last) or None) != operation["value"]:
             raise PatchTestError("it is not as it was read", status=422)
         if operation["op"] == "add":
             document[last] = operation["value"]

@@ -7,7 +7,16 @@ from __future__ import annotations
 import time
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, ForbiddenError, InvalidError, KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    UnreachableError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 
 from tests.unit.actions.rescue_fakes import Scene, node, pod, scene
 
@@ -57,7 +66,8 @@ def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
     (case,) = on.rescuer.cases.values()
     patches = on.cluster.patches
     on.cluster.pods["dns"]["status"].pop("nominatedNodeName")
-    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = case.nominated_at
+    assert case.nomination is not None
+    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = case.nomination.version
     on.rescuer.tick()
     assert on.cluster.patches == patches
 
@@ -104,6 +114,117 @@ def test_who_has_lost_the_lease_takes_nothing_away() -> None:
     assert nominated(on) == "" and not on.rescuer.at_work
 
 
+def test_a_promise_of_the_scheduler_s_is_left_alone() -> None:
+    """It preempts on another node while an eviction is waited for."""
+    on = full("n", "m")
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else BudgetError("not now", status=429)
+    on.rescuer.tick()
+    assert nominated(on) == "n" and on.cluster.evicted == []
+    on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "m"
+    on.cluster.touch(on.cluster.pods["dns"])
+    on.cluster.pods["v-m"]["metadata"]["deletionTimestamp"] = format_time(time.time() + 5)
+    (case,) = on.rescuer.cases.values()
+    case.retry_at_s = 0.0
+    on.rescuer.tick()
+    assert nominated(on) == "m" and case.reason is not None and case.reason.code == "preemption_under_way" and on.cluster.evicted == []
+
+
+def test_a_promise_whose_victims_hang_is_left_alone() -> None:
+    """Without it the scheduler would preempt once more, on a third node."""
+    on = full("n", "m")
+    on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "m"
+    on.cluster.pods["v-m"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and nominated(on) == "m"
+    on.rescuer.give_back_all()
+    assert nominated(on) == "m"
+
+
+def test_a_pod_that_is_bound_meanwhile_is_not_nominated() -> None:
+    on = full("n")
+    on.cluster.refuse_patch = lambda _name, _release: on.cluster.pods["dns"]["spec"].update(nodeName="m")
+    on.rescuer.tick()
+    assert nominated(on) == "" and on.cluster.evicted == []
+
+
+def test_an_answer_that_is_lost_leaves_no_nomination_behind() -> None:
+    on = full("n")
+
+    def written_and_lost(_name: str, _release: bool) -> KubeError:
+        on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
+        return UnreachableError("gone")
+
+    on.cluster.refuse_patch = written_and_lost
+    on.rescuer.tick()
+    assert nominated(on) == "n" and on.cluster.evicted == []
+    on.cluster.refuse_patch = lambda _name, _release: None
+    on.rescuer.give_back_all()
+    assert nominated(on) == ""
+
+
+def test_a_conflict_ends_nothing() -> None:
+    on = full("n")
+    on.cluster.refuse_patch = lambda _name, _release: ConflictError("changed", status=409)
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert on.cluster.evicted == [] and not case.has_ended
+    on.cluster.refuse_patch = lambda _name, _release: None
+    case.judge_at_s = 0.0
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"]
+    forget(on)
+    on.cluster.refuse_patch = lambda _name, _release: ConflictError("changed", status=409)
+    on.rescuer.tick()
+    assert not case.has_ended and nominated(on) == ""
+    on.cluster.refuse_patch = lambda _name, _release: None
+    case.retry_at_s = 0.0
+    on.rescuer.tick()
+    assert nominated(on) == "n"
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_what_cannot_be_taken_away_at_the_end_is_taken_away_later(once: bool) -> None:
+    on = full("n", once=once)
+    on.rescuer.tick()
+    del on.cluster.pods["v-n"]
+    (case,) = on.rescuer.cases.values()
+    case.give_up_at_s = time.monotonic() - 1
+    on.cluster.refuse_patch = lambda _name, release: TROUBLE if release else None
+    on.rescuer.tick()
+    on.rescuer.tick()
+    assert case.status == "failed" and nominated(on) == "n"
+    on.cluster.refuse_patch = lambda _name, _release: None
+    case.retry_at_s = 0.0
+    on.rescuer.tick()
+    assert nominated(on) == ""
+
+
+def test_a_node_is_not_kept_for_ever_by_a_nomination_that_stays() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+    on.cluster.refuse_patch = lambda _name, release: NO_ROLE if release else None
+    (case,) = on.rescuer.cases.values()
+    case.give_up_at_s = time.monotonic() - 1
+    on.rescuer.tick()
+    assert case.status == "failed" and not on.rescuer.at_work
+
+
+def test_the_taint_that_needed_no_hold_is_removed_meanwhile() -> None:
+    taint = {"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}
+    kept = {**node("n"), "spec": {"taints": [taint]}}
+    on = scene([kept], [pod("v1", "450m", on="n"), pod("v2", "450m", on="n"), pod("dns", "900m")])
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else BudgetError("not now", status=429)
+    on.rescuer.tick()
+    assert on.cluster.held == [] and on.rescuer.at_work
+    on.cluster.nodes["n"]["spec"]["taints"] = []
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    (case,) = on.rescuer.cases.values()
+    case.retry_at_s = 0.0
+    on.rescuer.tick()
+    assert on.cluster.evicted == [] and not on.rescuer.at_work
+
+
 @pytest.mark.parametrize("error", [NO_ROLE, InvalidError("no", status=422)])
 def test_what_may_not_be_nominated_is_not_evicted_for(error: KubeError) -> None:
     on = full("n")
@@ -140,3 +261,11 @@ def test_a_plan_nominates_nobody() -> None:
     on.rescuer.tick()
     (case,) = on.rescuer.cases.values()
     assert case.status == "planned" and nominated(on) == "" and on.cluster.patches == 1, "the server was asked"
+
+
+def test_a_plan_ends_where_the_nomination_is_refused() -> None:
+    on = full("n", dry_run=True)
+    on.cluster.refuse_patch = lambda _name, _release: InvalidError("webhook does not support dry run", status=400)
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert case.status == "failed" and "dry run" in str(case.reason)

@@ -145,6 +145,13 @@ def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
     assert (anyway.status, anyway.kept_by) == (PLANNED, BY_NOMINATION)
 
 
+def test_a_nomination_keeps_nothing_from_pods_of_another_scheduler() -> None:
+    victim = pod("web", "800m", on="n")
+    mine = critical(tolerations=(), schedulerName="mine")
+    assert judge(mine, [node("n")], [victim]).reason.code == "no_toleration"
+    assert judge(mine, [node("n")], [victim], hold="none").kept_by is None
+
+
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
     pods = [pod("a", "450m", on="n", ends_in_s=3), pod("b", "450m", on="n")]
     judgement = judge(critical("700m", tolerations=()), [node("n")], pods)

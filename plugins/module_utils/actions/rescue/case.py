@@ -13,6 +13,7 @@ from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.plan import Judgement, Victim
 from ...rescue.planner import Facts
+from .nomination import Nomination
 
 # How far the case has come.
 WATCHED = "watched"
@@ -35,8 +36,8 @@ LEFT_ALONE_FOR_S = 60.0
 class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
-    ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_at`` which version of the pod was last nominated for it
-    (empty where none was), ``there`` the uids of the pods that were on it when that began.
+    ``node`` is the one that is being cleared, ``hold`` or ``nomination`` what keeps it, ``there`` the uids of the pods that were on it when
+    that began.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
     evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
     and ``reason`` are what a result would say now.
@@ -52,7 +53,7 @@ class Case:
     judge_at_s: float = 0.0
     node: str = ""
     hold: t.Optional[Hold] = None
-    nominated_at: str = ""
+    nomination: t.Optional[Nomination] = None
     there: t.Optional[frozenset[str]] = None
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
@@ -96,6 +97,7 @@ class Case:
             excluded=frozenset(self.excluded),
             banned=frozenset(self.banned),
             evicted=len(self.evicted),
+            nominated=self.nomination is not None,
         )
 
     @property
@@ -109,7 +111,7 @@ class Case:
 
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""
-        self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
+        self.stage, self.node, self.hold, self.give_up_at_s, self.there = CLEARING, node_name, hold, give_up_at_s, None
         self.accepted()
 
     def leave_node(self, now_at_s: float) -> None:
@@ -117,8 +119,7 @@ class Case:
         in_vain = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.vain += in_vain
         self.excluded[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
-        self.stage, self.node, self.hold, self.there, self.judge_at_s = WATCHED, "", None, None, 0.0
-        self.nominated_at = ""
+        self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, 0.0
 
     def end(self, status: str, reason: Reason) -> None:
         """Nothing more is done for it."""

@@ -31,7 +31,7 @@ from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Ca
 from .hold_write import put_hold
 from .holds import Holds
 from .lease import RescueLease
-from .nomination import nominate, withdraw
+from .nomination import Nomination, nominate, withdraw
 from .tell import Teller
 from .view import View
 from .witness import Witness
@@ -79,13 +79,19 @@ class Clearing:
                 return True
         case.accepted()
         hold = self._hold_for(case, view) if judgement.kept_by == BY_TAINT else None
-        if self._dry_run:
-            return self._plan_only(case, judgement, choice, hold, view)
-        self._lease.check()
+        if not self._dry_run:
+            self._lease.check()
+        if case.nomination is not None and case.nomination.node != choice.node and not self.withdraw(case):
+            case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
+            return True
         if hold is not None and not self._put(case, choice, hold, view):
             return True
         if judgement.kept_by == BY_NOMINATION and not self._nominate(case, choice.node, view):
             return True
+        if self._dry_run:
+            view.planner.reserve(judgement)
+            case.end(PLANNED, judgement.reason)
+            return False
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
         # From here on the hold is given back by the end of the case, also if this fails.
         self._count(case, view)
@@ -96,19 +102,22 @@ class Clearing:
         """One step further on the node that is being cleared: evict, wait, or give the node up."""
         if view.now_at_s < case.retry_at_s:
             return False
-        if self._has_lost_nomination(case):
-            self._lease.check()
-            if not self._nominate(case, case.node, view):
-                return case.has_ended
         judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s, scheduler))
         if judgement.status == WAITING:
             case.take(judgement)
-            return self._give_up(case) if view.now_at_s > case.give_up_at_s else False
+            if view.now_at_s > case.give_up_at_s:
+                return self._give_up(case)
+            self._nominate_again(case, view)
+            return False
         if judgement.status == IMPOSSIBLE or judgement.choice is None:
             return self._leave(case, judgement.reason, view)
         taken = _taken_by(case, judgement.choice, view)
         if taken is not None:
             return self._leave(case, taken, view)
+        if judgement.kept_by == BY_TAINT and case.hold is None:
+            return self._leave(case, Reason("not_kept", "the taint that kept others off has been removed"), view)
+        if not self._nominate_again(case, view):
+            return False
         self._lease.check()
         if not case.changed:  # it could not be counted when the node was held
             self._count(case, view)
@@ -127,16 +136,17 @@ class Clearing:
 
     def withdraw(self, case: Case) -> bool:
         """Take the pod's nomination away, unless it is bound or gone; false where that could not be written yet."""
-        if not case.nominated_at:
+        nomination = case.nomination
+        if nomination is None:
             return True
         if not (case.gone or case.pod.spec.node_name):
             self._lease.check()
             try:
-                withdraw(self._api, case.pod, case.node)
+                withdraw(self._api, case.pod, nomination.node)
             except KubeError as error:
-                self._witness.troubled(f"{case.name}: it is still nominated for node {case.node}: {error}")
+                self._witness.troubled(f"{case.name}: it is still nominated for node {nomination.node}: {error}")
                 return False
-        case.nominated_at = ""
+        case.nomination = None
         return True
 
     def settle(self, case: Case, view: View) -> None:
@@ -164,7 +174,7 @@ class Clearing:
 
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:
-            put_hold(self._api, choice.node, hold)
+            put_hold(self._api, choice.node, hold, dry_run=self._dry_run)
         except KubeError as error:
             if lacks_rights(error) or may_pass(error):
                 raise
@@ -173,37 +183,48 @@ class Clearing:
             case.excluded[choice.node] = view.now_at_s + LEFT_ALONE_FOR_S
             case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
             return False
+        if self._dry_run:
+            return True
         self._teller.of_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {case.name}")
         self._witness.held(case)
         return True
 
     def _nominate(self, case: Case, node_name: str, view: View) -> bool:
+        """Before anything is evicted; false where nothing may be evicted now, or at all."""
+        promised = case.pod.status.nominated_node_name
+        nomination = Nomination(node_name, case.pod.metadata.resource_version)
+        if promised:
+            # The scheduler's own, for a node where its victims hang: without it the scheduler would preempt once more.
+            case.nomination = nomination if promised == node_name else None
+            return True
+        if not self._dry_run:
+            case.nomination = nomination  # also if the answer is lost
         try:
-            if nominate(self._api, case.pod, node_name):
-                case.nominated_at = case.pod.metadata.resource_version
+            if nominate(self._api, case.pod, node_name, dry_run=self._dry_run):
                 return True
         except KubeError as error:
             if lacks_rights(error) or may_pass(error):
                 raise
-            case.end(FAILED, Reason("error", str(error)))
-            return False
-        case.judge_at_s = view.now_at_s + LOOK_AGAIN_S  # there is no such pod any more; the watch will tell
+            if not isinstance(error, ConflictError):
+                case.end(FAILED, Reason("error", str(error)))
+                return False
+        case.judge_at_s = view.now_at_s + LOOK_AGAIN_S  # somebody else writes to the pod; the watch will tell
         return False
 
-    def _has_lost_nomination(self, case: Case) -> bool:
-        """The scheduler has tried the pod in vain since, and forgotten what it was told; the watch may not show the last writing yet."""
-        if not case.nominated_at or case.pod.status.nominated_node_name == case.node:
+    def _nominate_again(self, case: Case, view: View) -> bool:
+        """Where the scheduler has forgotten the nomination, make it anew; false where that could not be written yet."""
+        if case.nomination is None or not case.nomination.is_lost(case.pod):
+            return True
+        self._lease.check()
+        nomination = Nomination(case.node, case.pod.metadata.resource_version)
+        try:
+            nominate(self._api, case.pod, case.node)
+        except KubeError as error:
+            self._witness.troubled(f"{case.name}: it is not nominated for node {case.node} any more: {error}")
+            case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
             return False
-        return case.pod.metadata.resource_version != case.nominated_at
-
-    def _plan_only(self, case: Case, judgement: Judgement, choice: Choice, hold: Hold | None, view: View) -> bool:
-        if hold is not None:
-            put_hold(self._api, choice.node, hold, dry_run=True)
-        elif judgement.kept_by == BY_NOMINATION:
-            nominate(self._api, case.pod, choice.node, dry_run=True)
-        view.planner.reserve(judgement)
-        case.end(PLANNED, judgement.reason)
-        return False
+        case.nomination = nomination
+        return True
 
     def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
         case.take(Judgement(case.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
@@ -219,7 +240,9 @@ class Clearing:
         self._witness.troubled(f"node {case.node} is no longer cleared for pod {case.name}: {why}")
         if not self.release(case, view.snapshot.nodes):
             case.pause(view.now_at_s)
-            return False
+            if view.now_at_s > case.give_up_at_s:
+                case.end(FAILED, why)
+            return case.has_ended
         case.leave_node(view.now_at_s)
         case.accepted()
         if case.vain >= self._options.max_attempts:
