@@ -263,6 +263,14 @@ def test_a_plan_nominates_nobody() -> None:
     assert case.status == "planned" and nominated(on) == "" and on.cluster.patches == 1, "the server was asked"
 
 
+def test_a_plan_takes_no_nomination_away() -> None:
+    on = full("n", "m", dry_run=True)
+    on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
+    on.rescuer.tick()
+    (case,) = on.rescuer.cases.values()
+    assert case.status == "planned" and case.nomination is None and on.cluster.patches == 0
+
+
 def test_a_plan_ends_where_the_nomination_is_refused() -> None:
     on = full("n", dry_run=True)
     on.cluster.refuse_patch = lambda _name, _release: InvalidError("webhook does not support dry run", status=400)

@@ -192,13 +192,12 @@ class Clearing:
     def _nominate(self, case: Case, node_name: str, view: View) -> bool:
         """Before anything is evicted; false where nothing may be evicted now, or at all."""
         promised = case.pod.status.nominated_node_name
-        nomination = Nomination(node_name, case.pod.metadata.resource_version)
-        if promised:
-            # The scheduler's own, for a node where its victims hang: without it the scheduler would preempt once more.
-            case.nomination = nomination if promised == node_name else None
-            return True
+        if promised not in ("", node_name):
+            return True  # the scheduler's own, for a node where its victims hang: without it the scheduler would preempt once more
         if not self._dry_run:
-            case.nomination = nomination  # also if the answer is lost
+            case.nomination = Nomination(node_name, case.pod.metadata.resource_version)  # also if the answer is lost
+        if promised:
+            return True
         try:
             if nominate(self._api, case.pod, node_name, dry_run=self._dry_run):
                 return True
