@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The owner mark of a hold: the taint that keeps a prepared node for one critical pod, and who has put it there, until when.
+"""The owner mark of a hold: what keeps a prepared node for one critical pod, and who has put it there, until when.
 
-Taint and mark are written together and taken off together, by a JSON patch that tests what was read: the kubelet's heartbeats move a
-node's resource version all the time, so that it is no guard.
+That is a taint; or the pod is nominated for the node, and the mark alone is on it. Taint and mark are written together and taken off
+together, by a JSON patch that tests what was read: the kubelet's heartbeats move a node's resource version all the time, so that it is no
+guard.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ _TAINTS = "/spec/taints"
 
 
 class Hold(Struct, frozen=True):
-    """The content of the annotation. ``deadline``: RFC 3339, when anybody may take the hold off; ``writer``: the program that put it on."""
+    """The content of the annotation.
+
+    ``key`` and ``value`` are those of the taint, empty where the pod is nominated instead. ``deadline``: RFC 3339, when anybody may take
+    the hold off; ``writer``: the program that put it on.
+    """
 
     key: str
     value: str
@@ -41,9 +46,14 @@ class Hold(Struct, frozen=True):
     writer: str
 
     @property
-    def taint(self) -> Taint:
+    def taint(self) -> Taint | None:
         """The taint that belongs to it."""
-        return Taint(key=self.key, value=self.value, effect=NO_SCHEDULE)
+        return Taint(key=self.key, value=self.value, effect=NO_SCHEDULE) if self.key else None
+
+    @property
+    def nominates(self) -> bool:
+        """No taint belongs to it, but the pod's nomination for the node."""
+        return not self.key
 
     @property
     def deadline_s(self) -> float:
@@ -56,12 +66,12 @@ class Hold(Struct, frozen=True):
 
 
 def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
-    """The hold for a pod until ``deadline_s`` (seconds since the epoch)."""
+    """The hold for a pod until ``deadline_s`` (seconds since the epoch); with an empty ``key`` one by nomination."""
     metadata = pod.metadata
     controller = metadata.controller
     return Hold(
         key=key,
-        value=hold_value(pod),
+        value=hold_value(pod) if key else "",
         namespace=metadata.namespace,
         pod=metadata.name,
         uid=metadata.uid,
@@ -107,6 +117,8 @@ def operations_to_hold(node: Json, hold: Hold) -> Operations:
         marking: Operations = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
     else:
         marking = [{"op": "test", "path": _MARK, "value": annotations.get(HOLD_ANNOTATION)}, mark]
+    if hold.taint is None:
+        return marking
     return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *marking]
 
 

@@ -7,6 +7,7 @@ Pods are made on their nodes, and then adopted by their owners, so that a seed a
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from lab.cluster import Cluster
@@ -20,6 +21,8 @@ Json = dict[str, Any]
 CRITICAL_ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"
 HOSTNAME = "kubernetes.io/hostname"
 APPS = "/apis/apps/v1/namespaces"
+CONTROLLER_LAG_S = 1.0
+"""A ReplicaSet that comes before its controller has heard of the pod makes another one, and then deletes one of both."""
 EVERYTHING: Json = {"operator": "Exists"}
 
 
@@ -81,11 +84,15 @@ class RandomScene(Scene):
             template["metadata"]["name"] = whole
             self._create(f"/api/v1/namespaces/{SYSTEM}/pods", template)
             self._critical.append(whole)
-            if critical.sibling is not None:
-                self._critical.append(self._whole(f"{critical.name}-sibling"))
-                labels = {"app": whole}
-                spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": self._critical_template(critical)}
-                self._create(f"{APPS}/{SYSTEM}/replicasets", {"metadata": {"name": whole}, "spec": spec})
+        siblings = [critical for critical in self.case.critical if critical.sibling is not None]
+        if siblings:
+            time.sleep(CONTROLLER_LAG_S)
+        for critical in siblings:
+            whole = self._whole(critical.name)
+            self._critical.append(f"{whole}-sibling")
+            labels = {"app": whole}
+            spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": self._critical_template(critical)}
+            self._create(f"{APPS}/{SYSTEM}/replicasets", {"metadata": {"name": whole}, "spec": spec})
 
     def begin_leaving(self) -> None:
         """Delete the pods that are on their way out when the rescue begins."""

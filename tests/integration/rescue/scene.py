@@ -185,6 +185,11 @@ class Scene:
         pod = self.api.find(f"/api/v1/namespaces/{namespace}/pods/{name}")
         return "" if pod is None else pod["spec"].get("nodeName", "")
 
+    def nominated(self, name: str) -> str:
+        """The node that a pod of kube-system is nominated for."""
+        found: str = self.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{name}")["status"].get("nominatedNodeName", "")
+        return found
+
     def wait_ready(self, app: str, count: int, *, namespace: str = "") -> None:
         def ready() -> bool:
             return sum(_is_ready(pod) for pod in self.pods(app, namespace)) == count

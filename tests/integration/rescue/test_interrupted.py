@@ -96,16 +96,22 @@ def test_killed_between_hold_and_evictions(scene: Scene, rescues: Rescues, numbe
     assert pod not in str(attempts(scene.cluster))
 
 
-def test_killed_while_it_waits(scene: Scene, rescues: Rescues) -> None:
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_killed_while_it_waits(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
+    """Without the toleration the pod is nominated, which the scheduler forgets before the next run comes."""
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=6)
-    pod = scene.critical("dns")
+    scene.occupant("web", node, cpu="800m", grace=9)
+    pod = scene.critical("dns", tolerates=tolerates)
     killed = Killed(scene, rescues, pod)
     killed.start()
     wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
     killed.kill()
     assert scene.held() == [node]
     forget_lease(scene.cluster)
+    if not tolerates:
+        scene.bare("short", node, cpu="10m")
+        scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/short", {"gracePeriodSeconds": 0})
+        wait_until(lambda: not scene.nominated(pod), what="the scheduler to try it in vain")
     row = rescues.one(pod)
     assert row["status"] == "rescued" and len(scene.evictions()) == 1 and scene.held() == []
 
@@ -130,10 +136,11 @@ def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_taken_off(scene: S
     assert scene.node(nodes[1])["spec"]["unschedulable"] is True
 
 
-def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues) -> None:
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m", grace=8)
-    pod = scene.critical("dns")
+    pod = scene.critical("dns", tolerates=tolerates)
     killed = Killed(scene, rescues, pod)
     killed.start()
     wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
@@ -141,7 +148,7 @@ def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues) ->
     forget_lease(scene.cluster)
     plan = rescues.run(state="released", check_mode=True)
     assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
-    assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == []
+    assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == [] and not scene.nominated(pod)
     assert rescues.run(state="released") == {"changed": False, "failed": False, "pods": [], "released": []}
 
 

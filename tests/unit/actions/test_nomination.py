@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
     ApiError,
     BudgetError,
@@ -46,7 +47,7 @@ def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> Non
     asked: list[str] = []
     on.cluster.refuse_eviction = lambda _name, dry_run: asked.append(nominated(on) if not dry_run else "dry run")
     on.rescuer.tick()
-    assert asked == ["dry run", "n"] and on.cluster.held == []
+    assert asked == ["dry run", "n"] and on.cluster.held == ["n"] and not on.cluster.nodes["n"]["spec"].get("taints")
     patches = on.cluster.patches
     on.rescuer.tick()
     assert on.cluster.patches == patches, "nothing is to be done"
@@ -57,7 +58,8 @@ def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> Non
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.rescuer.tick()
     (case,) = on.rescuer.cases.values()
-    assert case.status == "rescued" and on.cluster.patches == patches + 1, "a bound pod is left alone"
+    assert case.status == "rescued" and on.cluster.held == []
+    assert on.cluster.patches == patches + 2, "the mark is taken off, and a bound pod left alone"
 
 
 def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
@@ -66,8 +68,7 @@ def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
     (case,) = on.rescuer.cases.values()
     patches = on.cluster.patches
     on.cluster.pods["dns"]["status"].pop("nominatedNodeName")
-    assert case.nomination is not None
-    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = case.nomination.version
+    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = case.nominated_at
     on.rescuer.tick()
     assert on.cluster.patches == patches
 
@@ -154,12 +155,15 @@ def test_an_answer_that_is_lost_leaves_no_nomination_behind() -> None:
         on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
         return UnreachableError("gone")
 
-    on.cluster.refuse_patch = written_and_lost
+    def trouble_with_the_pod(name: str, release: bool) -> KubeError | None:
+        return written_and_lost(name, release) if name == "dns" and on.cluster.held else None
+
+    on.cluster.refuse_patch = trouble_with_the_pod
     on.rescuer.tick()
     assert nominated(on) == "n" and on.cluster.evicted == []
     on.cluster.refuse_patch = lambda _name, _release: None
     on.rescuer.give_back_all()
-    assert nominated(on) == ""
+    assert nominated(on) == "" and on.cluster.held == []
 
 
 def test_a_conflict_ends_nothing() -> None:
@@ -182,9 +186,8 @@ def test_a_conflict_ends_nothing() -> None:
     assert nominated(on) == "n"
 
 
-@pytest.mark.parametrize("once", [True, False])
-def test_what_cannot_be_taken_away_at_the_end_is_taken_away_later(once: bool) -> None:
-    on = full("n", once=once)
+def test_what_cannot_be_taken_away_at_the_end_is_taken_away_later() -> None:
+    on = full("n")
     on.rescuer.tick()
     del on.cluster.pods["v-n"]
     (case,) = on.rescuer.cases.values()
@@ -192,11 +195,37 @@ def test_what_cannot_be_taken_away_at_the_end_is_taken_away_later(once: bool) ->
     on.cluster.refuse_patch = lambda _name, release: TROUBLE if release else None
     on.rescuer.tick()
     on.rescuer.tick()
-    assert case.status == "failed" and nominated(on) == "n"
+    assert case.status == "failed" and nominated(on) == "n" and on.cluster.held == ["n"]
     on.cluster.refuse_patch = lambda _name, _release: None
-    case.retry_at_s = 0.0
+    time.sleep(1.1)
     on.rescuer.tick()
-    assert nominated(on) == ""
+    assert nominated(on) == "" and on.cluster.held == []
+
+
+def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
+    """The scheduler forgets the nomination while nobody is there."""
+    on = full("n")
+    on.rescuer.tick()
+    on.rescuer.cases.clear()
+    forget(on)
+    on.lease.held = False
+    on.rescuer.tick()
+    assert nominated(on) == "" and run._has_work(on.rescuer), "the Lease is asked for"
+    on.lease.held = True
+    on.rescuer.tick()
+    assert nominated(on) == "n" and on.cluster.evicted == ["v-n"]
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    assert on.cluster.held == [] and on.attempts.kept == {}
+
+
+def test_all_that_is_released_is_taken_away() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.rescuer.cases.clear()
+    on.rescuer.give_back_all()
+    assert nominated(on) == "" and on.cluster.held == []
 
 
 def test_a_node_is_not_kept_for_ever_by_a_nomination_that_stays() -> None:
@@ -260,7 +289,7 @@ def test_a_plan_nominates_nobody() -> None:
     on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m", tolerates=False)], dry_run=True)
     on.rescuer.tick()
     (case,) = on.rescuer.cases.values()
-    assert case.status == "planned" and nominated(on) == "" and on.cluster.patches == 1, "the server was asked"
+    assert case.status == "planned" and nominated(on) == "" and on.cluster.patches == 2, "the server was asked for both"
 
 
 def test_a_plan_takes_no_nomination_away() -> None:
@@ -268,7 +297,7 @@ def test_a_plan_takes_no_nomination_away() -> None:
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
     on.rescuer.tick()
     (case,) = on.rescuer.cases.values()
-    assert case.status == "planned" and case.nomination is None and on.cluster.patches == 0
+    assert case.status == "planned" and nominated(on) == "n" and on.cluster.held == []
 
 
 def test_a_plan_ends_where_the_nomination_is_refused() -> None:

@@ -13,7 +13,6 @@ from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.plan import Judgement, Victim
 from ...rescue.planner import Facts
-from .nomination import Nomination
 
 # How far the case has come.
 WATCHED = "watched"
@@ -36,8 +35,8 @@ LEFT_ALONE_FOR_S = 60.0
 class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
-    ``node`` is the one that is being cleared, ``hold`` or ``nomination`` what keeps it, ``there`` the uids of the pods that were on it when
-    that began.
+    ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_at`` which version of the pod was last nominated for it,
+    ``there`` the uids of the pods that were on it when that began.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
     evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
     and ``reason`` are what a result would say now.
@@ -53,7 +52,7 @@ class Case:
     judge_at_s: float = 0.0
     node: str = ""
     hold: t.Optional[Hold] = None
-    nomination: t.Optional[Nomination] = None
+    nominated_at: str = ""
     there: t.Optional[frozenset[str]] = None
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
@@ -97,7 +96,7 @@ class Case:
             excluded=frozenset(self.excluded),
             banned=frozenset(self.banned),
             evicted=len(self.evicted),
-            nominated=self.nomination is not None,
+            nominated=self.hold is not None and self.hold.nominates,
         )
 
     @property
@@ -111,7 +110,8 @@ class Case:
 
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""
-        self.stage, self.node, self.hold, self.give_up_at_s, self.there = CLEARING, node_name, hold, give_up_at_s, None
+        self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
+        self.nominated_at, self.there = "", None
         self.accepted()
 
     def leave_node(self, now_at_s: float) -> None:

@@ -31,7 +31,7 @@ from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Ca
 from .hold_write import put_hold
 from .holds import Holds
 from .lease import RescueLease
-from .nomination import Nomination, nominate, withdraw
+from .nomination import nominate
 from .tell import Teller
 from .view import View
 from .witness import Witness
@@ -77,16 +77,13 @@ class Clearing:
         for victim in choice.victims:
             if not self._ask(case, victim, view, dry_run=True):
                 return True
+        if judgement.kept_by == BY_NOMINATION and not self._may_nominate(case, choice.node, view):
+            return True
         case.accepted()
-        hold = self._hold_for(case, view) if judgement.kept_by == BY_TAINT else None
         if not self._dry_run:
             self._lease.check()
-        if case.nomination is not None and case.nomination.node != choice.node and not self.withdraw(case):
-            case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
-            return True
+        hold = self._hold_for(case, judgement.kept_by, view) if judgement.kept_by is not None else None
         if hold is not None and not self._put(case, choice, hold, view):
-            return True
-        if judgement.kept_by == BY_NOMINATION and not self._nominate(case, choice.node, view):
             return True
         if self._dry_run:
             view.planner.reserve(judgement)
@@ -107,18 +104,19 @@ class Clearing:
             case.take(judgement)
             if view.now_at_s > case.give_up_at_s:
                 return self._give_up(case)
-            self._nominate_again(case, view)
+            self._nominate(case, view)
             return False
         if judgement.status == IMPOSSIBLE or judgement.choice is None:
             return self._leave(case, judgement.reason, view)
         taken = _taken_by(case, judgement.choice, view)
         if taken is not None:
             return self._leave(case, taken, view)
-        if judgement.kept_by == BY_TAINT and case.hold is None:
+        if judgement.kept_by == BY_TAINT and (case.hold is None or case.hold.nominates):
             return self._leave(case, Reason("not_kept", "the taint that kept others off has been removed"), view)
-        if not self._nominate_again(case, view):
-            return False
         self._lease.check()
+        if not self._nominate(case, view):
+            refused = Reason("not_kept", "the pod could not be nominated for it")
+            return self._leave(case, refused, view) if view.now_at_s > case.give_up_at_s else False
         if not case.changed:  # it could not be counted when the node was held
             self._count(case, view)
         self._ask(case, judgement.choice.victims[0], view, dry_run=False)
@@ -126,27 +124,13 @@ class Clearing:
 
     def release(self, case: Case, nodes: Mapping[str, Node]) -> bool:
         """Give the case's node back, if it is held; false where that could not be written yet."""
-        if case.hold is not None:
-            self._lease.check()
-            node = nodes.get(case.node)
-            if node is not None and not self._holds.give_back(node, case.hold):
-                return False
-            case.hold = None
-        return self.withdraw(case)
-
-    def withdraw(self, case: Case) -> bool:
-        """Take the pod's nomination away, unless it is bound or gone; false where that could not be written yet."""
-        nomination = case.nomination
-        if nomination is None:
+        if case.hold is None:
             return True
-        if not (case.gone or case.pod.spec.node_name):
-            self._lease.check()
-            try:
-                withdraw(self._api, case.pod, nomination.node)
-            except KubeError as error:
-                self._witness.troubled(f"{case.name}: it is still nominated for node {nomination.node}: {error}")
-                return False
-        case.nomination = None
+        self._lease.check()
+        node = nodes.get(case.node)
+        if node is not None and not self._holds.give_back(node, case.hold, waits=not (case.gone or case.pod.spec.node_name)):
+            return False
+        case.hold = None
         return True
 
     def settle(self, case: Case, view: View) -> None:
@@ -164,9 +148,10 @@ class Clearing:
 
     # --- steps ---
 
-    def _hold_for(self, case: Case, view: View) -> Hold:
+    def _hold_for(self, case: Case, kept_by: str, view: View) -> Hold:
         deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
-        return make_hold(case.pod, key=self._options.hold_taint_key, deadline_s=deadline_s, writer=self._writer)
+        key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
+        return make_hold(case.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
     def _count(self, case: Case, view: View) -> None:
         self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
@@ -189,17 +174,10 @@ class Clearing:
         self._witness.held(case)
         return True
 
-    def _nominate(self, case: Case, node_name: str, view: View) -> bool:
-        """Before anything is evicted; false where nothing may be evicted now, or at all."""
-        promised = case.pod.status.nominated_node_name
-        if promised not in ("", node_name):
-            return True  # the scheduler's own, for a node where its victims hang: without it the scheduler would preempt once more
-        if not self._dry_run:
-            case.nomination = Nomination(node_name, case.pod.metadata.resource_version)  # also if the answer is lost
-        if promised:
-            return True
+    def _may_nominate(self, case: Case, node_name: str, view: View) -> bool:
+        """Ask before anything is touched."""
         try:
-            if nominate(self._api, case.pod, node_name, dry_run=self._dry_run):
+            if case.pod.status.nominated_node_name or nominate(self._api, case.pod, node_name, dry_run=True):
                 return True
         except KubeError as error:
             if lacks_rights(error) or may_pass(error):
@@ -210,20 +188,27 @@ class Clearing:
         case.judge_at_s = view.now_at_s + LOOK_AGAIN_S  # somebody else writes to the pod; the watch will tell
         return False
 
-    def _nominate_again(self, case: Case, view: View) -> bool:
-        """Where the scheduler has forgotten the nomination, make it anew; false where that could not be written yet."""
-        if case.nomination is None or not case.nomination.is_lost(case.pod):
+    def _nominate(self, case: Case, view: View) -> bool:
+        """Where a nomination keeps the node, make it, and anew when the scheduler has forgotten it; false where it could not be made yet.
+
+        One that the scheduler itself has made for another node, where its victims hang, stays: without it the scheduler would preempt once
+        more.
+        """
+        pod = case.pod
+        if case.hold is None or not case.hold.nominates or pod.status.nominated_node_name:
             return True
+        version = pod.metadata.resource_version
+        if version == case.nominated_at:
+            return True  # the watch does not show it yet
         self._lease.check()
-        nomination = Nomination(case.node, case.pod.metadata.resource_version)
         try:
-            nominate(self._api, case.pod, case.node)
+            if nominate(self._api, pod, case.node):
+                case.nominated_at = version
+                return True
         except KubeError as error:
-            self._witness.troubled(f"{case.name}: it is not nominated for node {case.node} any more: {error}")
-            case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
-            return False
-        case.nomination = nomination
-        return True
+            self._witness.troubled(f"{case.name}: it is not nominated for node {case.node}: {error}")
+        case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
+        return False
 
     def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
         case.take(Judgement(case.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))

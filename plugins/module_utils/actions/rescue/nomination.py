@@ -12,38 +12,32 @@ import typing as t
 from ...kube.api import KubeApi
 from ...kube.errors import NotFoundError, PatchTestError
 from ...kube.resources import POD_STATUS
+from ...memory.hold import Hold
 from ...model.objects import Pod
 
 _PATH = "/status/nominatedNodeName"
 
 
-class Nomination(t.NamedTuple):
-    """``node``: what a pod is nominated for, or may be, where an answer was lost; ``version``: the pod's when that was asked for."""
-
-    node: str
-    version: str
-
-    def is_lost(self, pod: Pod) -> bool:
-        """The scheduler has forgotten it since; the watch may not show the last writing yet."""
-        return not pod.status.nominated_node_name and pod.metadata.resource_version != self.version
-
-
 def nominate(api: KubeApi, pod: Pod, node_name: str, *, dry_run: bool = False) -> bool:
     """Nominate exactly this pod; false where it is gone, bound, or nominated for whatever node already. Raises KubeError."""
-    return _patch(api, pod, None, {"op": "add", "path": _PATH, "value": node_name}, dry_run=dry_run)
-
-
-def withdraw(api: KubeApi, pod: Pod, node_name: str) -> None:
-    """Take away exactly this nomination, if it is there and the pod not bound. Raises KubeError."""
-    _patch(api, pod, node_name, {"op": "remove", "path": _PATH})
-
-
-def _patch(api: KubeApi, pod: Pod, nominated: t.Optional[str], operation: dict[str, t.Any], *, dry_run: bool = False) -> bool:
     metadata = pod.metadata
-    expected = {"/metadata/uid": metadata.uid, "/spec/nodeName": None, _PATH: nominated}
+    operation = {"op": "add", "path": _PATH, "value": node_name}
+    return _patch(api, (metadata.namespace, metadata.name, metadata.uid), None, operation, dry_run=dry_run)
+
+
+def withdraw(api: KubeApi, hold: Hold, node_name: str) -> None:
+    """Take away exactly the nomination that belongs to the hold, if it is there and the pod not bound. Raises KubeError."""
+    _patch(api, (hold.namespace, hold.pod, hold.uid), node_name, {"op": "remove", "path": _PATH})
+
+
+def _patch(
+    api: KubeApi, pod: tuple[str, str, str], nominated: t.Optional[str], operation: dict[str, t.Any], *, dry_run: bool = False
+) -> bool:
+    namespace, name, uid = pod
+    expected = {"/metadata/uid": uid, "/spec/nodeName": None, _PATH: nominated}
     tests = [{"op": "test", "path": path, "value": value} for path, value in expected.items()]
     try:
-        api.json_patch(POD_STATUS, metadata.namespace, metadata.name, [*tests, operation], dry_run=dry_run)
+        api.json_patch(POD_STATUS, namespace, name, [*tests, operation], dry_run=dry_run)
     except (NotFoundError, PatchTestError):
         return False
     return True

@@ -143,7 +143,6 @@ class Rescuer:
             self.holds.give_back(node, hold)
         for case in self.cases.values():
             case.hold = None
-            self._clearing.withdraw(case)
 
     def let_go_of_nodes(self) -> None:
         """Give back the nodes that are being cleared, as they were last seen; the cases stay as they are. Raises LeaseLostError."""
@@ -153,7 +152,7 @@ class Rescuer:
     def let_go(self) -> None:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
         for case in self._of(CLEARING):
-            case.stage, case.node, case.hold, case.nomination = WATCHED, "", None, None
+            case.stage, case.node, case.hold = WATCHED, "", None
 
     @property
     def at_work(self) -> bool:
@@ -303,13 +302,7 @@ class Rescuer:
             self._witness.troubled(f"{case.name}: what came of the attempt is not kept: {error}")
 
     def _forget(self, case: Case, view: View) -> bool:
-        """A daemon goes on: what has failed may be tried again, as often as the attempts allow. A nomination is not left behind before."""
-        if case.nomination is not None and self._lease.held:
-            if view.now_at_s < case.retry_at_s:
-                return False
-            if not self._clearing.withdraw(case):
-                case.retry_at_s = view.now_at_s + TROUBLED_FOR_S
-                return False
+        """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
         if self._dry_run and case.status == PLANNED and _end_of(case) is None:
             return self._plan_again(case, view)
         if not self._once:

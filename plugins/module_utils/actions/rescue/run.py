@@ -144,7 +144,7 @@ def _acquire(lease: RescueLease) -> bool:
 def _has_work(rescuer: Rescuer) -> bool:
     """Something would be written: without that no Lease is taken."""
     planned = any(case.reason is not None and case.reason.code == OTHER_RESCUER for case in rescuer.cases.values())
-    return planned or bool(rescuer.holds.left)
+    return planned or bool(rescuer.holds.left) or bool(rescuer.holds.untended)
 
 
 def _is_done(rescuer: Rescuer, request: RescueRequest, started_at_s: float) -> bool:
