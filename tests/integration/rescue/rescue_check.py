@@ -79,6 +79,7 @@ class RescueCheck:
         self.seen[status] += 1
         if status == "failed" and self._was_taken(row, before, after):
             self.seen["lost rooms"] += 1
+            print(f"seed {self.scene.case.seed} has lost a room with hold {self._options['hold']}: {row}")
             self.seen["lost rooms that were kept"] += self._options["hold"] != NOTHING
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")

@@ -38,6 +38,8 @@ MOST_LOST = 0.1
 """Share of the pods whose room somebody else has taken, mostly where ``hold: none`` evicts without a promise."""
 MOST_KEPT_LOST = 0.03
 """The same without ``hold: none``: a nomination was forgotten at the wrong moment, or another critical pod tolerates the taint."""
+A_FEW = 2
+"""So many are no sign of anything, however few pods there are."""
 MANY = 20
 
 
@@ -57,7 +59,8 @@ def test_random_clusters(cluster: Cluster, rescues: Rescues, record_property: Ca
     assert not problems, "\n".join([summary, *problems])
     pods = sum(seen[status] for status in ("rescued", "impossible", "lost rooms"))
     if CASES >= MANY:
-        assert seen["lost rooms"] < MOST_LOST * pods and seen["lost rooms that were kept"] <= MOST_KEPT_LOST * pods, summary
+        assert seen["lost rooms"] <= max(A_FEW, MOST_LOST * pods), summary
+        assert seen["lost rooms that were kept"] <= max(A_FEW, MOST_KEPT_LOST * pods), summary
         assert min(seen["rescued"], seen["impossible"]) > RARE * pods, summary
     record_property(SUMMARY, summary)
 
