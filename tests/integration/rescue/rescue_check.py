@@ -104,8 +104,8 @@ class RescueCheck:
         """
         pod = _pod(before, row["name"])
         evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
-        nodes = {victim.spec.node_name for victim in evicted if victim is not None}
-        # Where every victim has come during the run nobody knows the node any more.
+        nodes = {victim.spec.node_name for victim in evicted if victim is not None} - {""}
+        # Where every victim has come, or was placed, during the run nobody knows the node any more.
         kept = [before.keeps(before.snapshot.nodes[name], pod) for name in nodes or self.scene.node_names]
         if not any(kept) or (not nodes and not all(kept)):
             return True
