@@ -156,8 +156,19 @@ class RescueCheck:
             if not before.fits(pod, row["node"], gone):
                 self._wrong(f"{row['name']} would not fit on {row['node']} without its victims")
             for kept in gone:
-                if before.fits(pod, row["node"], [victim for victim in gone if victim is not kept]):
+                if not before.fits(pod, row["node"], [victim for victim in gone if victim is not kept]):
+                    continue
+                if _newcomers(row, before, after):
+                    self.seen["room taken before"] += 1
+                else:
                     self._wrong(f"{kept.metadata.name} was evicted for {row['name']} in vain")
+
+
+def _newcomers(row: Json, before: World, after: World) -> list[str]:
+    """Who else has come to the node meanwhile, such as what replaces the victim of another pod: its room was not to be had."""
+    there = {pod.metadata.uid for pod in before.snapshot.pods_by_node.get(row["node"], ())}
+    now = after.snapshot.pods_by_node.get(row["node"], ())
+    return [pod.metadata.name for pod in now if pod.metadata.uid not in there and pod.metadata.name != row["name"]]
 
 
 def _pod(world: World, name: str) -> Pod:
