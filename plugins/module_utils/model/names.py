@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
@@ -13,6 +14,11 @@ _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
 """For errors: of what a namespace's name consists."""
+
+
+def not_there(namespaces: Iterable[str]) -> str:
+    """What to say where the option ``namespaces`` names some that do not exist."""
+    return f"namespaces: there is no namespace {', '.join(namespaces)}; check the spelling and the cluster (context)"
 
 
 def is_qualified_name(text: str) -> bool:

@@ -46,14 +46,7 @@ class PodGroups:
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> PodGroups:
         """The groups of pods that are on nodes."""
-        groups: dict[_Key, PodGroup] = {}
-        for pod in pods:
-            key = _key(pod)
-            group = groups.get(key)
-            if group is None:
-                group = groups[key] = PodGroup(pod, {})
-            group.nodes[pod.spec.node_name] = group.nodes.get(pod.spec.node_name, 0) + 1
-        return cls(groups)
+        return cls({}).after((), pods)
 
     def after(self, gone: Iterable[Pod], come: Iterable[Pod]) -> PodGroups:
         """The groups once some pods, all of which are in them, have left their nodes and others have come to theirs."""

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
-from ..model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name
+from ..model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
 from ..model.objects import Node
 
 KINDS = ("Deployment", "StatefulSet")
@@ -85,7 +85,7 @@ def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterab
     """Refuse namespaces that were asked for by name and do not exist."""
     missing = sorted(set(wanted or ()) - set(existing) - set(unreadable))
     if missing:
-        raise OptionError(f"namespaces: there is no namespace {', '.join(missing)}; check the spelling and the cluster (context)")
+        raise OptionError(not_there(missing))
 
 
 def check_minima(params: Mapping[str, t.Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.requests_seen import requests_seen
-from tests.integration.rescue.rescues import Json, Rescues, victims
+from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import CRITICAL, Scene, priority_classes
 from tests.integration.workloads import wait_until
 
@@ -44,20 +44,12 @@ def refused(scene: Scene) -> list[str]:
     return [event.name for event in requests_seen(scene.cluster, scene.mark, resource="pods", verb="create") if event.code == 429]
 
 
-def pod_of(scene: Scene, name: str) -> Json:
-    return scene.cluster.get(f"/api/v1/namespaces/kube-system/pods/{name}")
-
-
-def nominated(scene: Scene, name: str) -> str:
-    return str(pod_of(scene, name)["status"].get("nominatedNodeName", ""))
-
-
 def test_what_the_scheduler_solves_by_itself_is_left_to_it(scene: Scene, rescues: Rescues) -> None:
     """The pod is not even marked Unschedulable when the run begins, or its victims are just ending."""
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m", grace=3)
     pod = scene.critical("dns")
-    wait_until(lambda: nominated(scene, pod) == node, what="the nomination")
+    wait_until(lambda: scene.nominated(pod) == node, what="the nomination")
     row = rescues.one(pod, settle_time=2)
     assert (row["status"], row["node"], row["victims"]) == ("rescued", node, [])
     assert ours(scene) == [] and scene.held() == []
@@ -102,7 +94,7 @@ def test_a_pod_that_only_its_annotation_makes_critical(scene: Scene, rescues: Re
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("old", priority="", annotations=ANNOTATED)
-    assert not nominated(scene, pod)
+    assert not scene.nominated(pod)
     row = rescues.one(pod, settle_time=2)
     assert (row["status"], row["node"], victims(row)) == ("rescued", node, {"web"})
     assert len(ours(scene)) == 1 and scene.held() == []
@@ -119,7 +111,7 @@ def test_victims_of_a_preemption_that_hang(scene: Scene, rescues: Rescues, toler
     scene.occupant("web", second, cpu="800m", priority="scene-high")
     pod = scene.critical("dns", tolerates=tolerates)
     try:
-        wait_until(lambda: nominated(scene, pod) == first, what="the nomination")
+        wait_until(lambda: scene.nominated(pod) == first, what="the nomination")
         plan = rescues.run(name=pod, check_mode=True)["pods"][0]
         assert plan["status"] == "waiting" and first in plan["reason"]
         time.sleep(HANGS_AFTER_S)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...kube.resources import NAMESPACES
-from ...model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name
+from ...model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.options import HOLDS, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
 
@@ -48,7 +48,7 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
     missing = [name for name in options.namespaces if name not in known]
     if not missing or any(entry.resource == NAMESPACES.plural for entry in snapshot.skipped):
         return ""
-    return f"namespaces: there is no namespace {', '.join(missing)}; check the spelling and the cluster (context)"
+    return not_there(missing)
 
 
 def _check(options: RescueOptions) -> None:
