@@ -5,43 +5,40 @@
 from __future__ import annotations
 
 import socket
-import socketserver
-import threading
 import typing as t
 from collections.abc import Iterable
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from .address import Address
+from .http_server import BACKLOG, REQUEST_S, App, HttpServer
 from .watchdog import Watchdog
-
-SILENT_CLIENT_S = 10.0
-
-App = t.Callable[[dict[str, t.Any], t.Callable[..., t.Any]], Iterable[bytes]]
 
 
 class Endpoints:
-    """Serves in a thread of its own, one more for each request. Raises OSError where the address cannot be listened on."""
+    """Serves in a thread of its own. Raises OSError where the address cannot be listened on.
 
-    def __init__(self, address: Address, registry: CollectorRegistry, watchdog: Watchdog) -> None:
-        server_class = _Server6 if ":" in address.host or (not address.host and socket.has_dualstack_ipv6()) else _Server
-        self._server = server_class((address.host, address.port), _Handler)
-        self._server.set_app(make_app(registry, watchdog))
-        self._thread = threading.Thread(target=self._server.serve_forever, name="endpoints", daemon=True)
-        self._thread.start()
+    ``request_s`` is the time for a whole request, which tests shorten.
+    """
 
-    @property
-    def address(self) -> Address:
+    def __init__(self, address: Address, registry: CollectorRegistry, watchdog: Watchdog, *, request_s: float = REQUEST_S) -> None:
+        listener = _listen(address)
+        host, port = listener.getsockname()[:2]
+        self.address = Address(str(host), port)
         """Where it listens: the port is a real one also where 0 was asked for."""
-        host, port = self._server.server_address[:2]
-        return Address(str(host), port)
+        self._server = HttpServer(listener, make_app(registry, watchdog), request_s=request_s)
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
+
+
+def _listen(address: Address) -> socket.socket:
+    """A listening socket; without a host it takes the addresses of both families."""
+    if not address.host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", address.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
 
 
 def make_app(registry: CollectorRegistry, watchdog: Watchdog) -> App:
@@ -66,37 +63,3 @@ def _answer(start_response: t.Callable[..., t.Any], status: str, text: str) -> I
     body = f"{text}\n".encode()
     start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
     return [body]
-
-
-class _Server(socketserver.ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-    def server_bind(self) -> None:
-        """Without the look-up of the machine's name, which takes long where DNS is broken."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
-        self.setup_environ()
-
-    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        """A client that has gone away is nobody's trouble."""
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-    def server_bind(self) -> None:
-        """All addresses are those of both families."""
-        if not self.server_address[0]:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        super().server_bind()
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = SILENT_CLIENT_S
-
-    def log_message(self, format: str, *args: t.Any) -> None:
-        """Probes and scrapes are no news."""
-
-    def address_string(self) -> str:
-        """Without a look-up of the client's name."""
-        return str(self.client_address[0])

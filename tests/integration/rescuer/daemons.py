@@ -103,3 +103,16 @@ class Daemon:
         """CPU seconds of user and system so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def threads(self) -> int:
+        """The threads of the process."""
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+    def open_files(self) -> int:
+        """Its file descriptors, among them its connections."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    @property
+    def port(self) -> int:
+        """Where its endpoints listen."""
+        return int(self.said("serving metrics and health")[0]["address"].rpartition(":")[2])

@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import http.client
 import socket
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.rescuer.address import Address, parse_address
 from ansible_collections.onprem.kube_scheduling.services.rescuer.endpoints import Endpoints
+from ansible_collections.onprem.kube_scheduling.services.rescuer.http_server import MAX_CONNECTIONS, REQUEST_S
 from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.rescuer.watchdog import STANDS_STILL_AFTER_S, Watchdog
 from prometheus_client.parser import text_string_to_metric_families
+
+from tests.unit.services.rescuer.crowd import crowd_of
 
 
 class Clock:
@@ -25,11 +30,11 @@ class Clock:
 
 
 class Served:
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, request_s: float = REQUEST_S) -> None:
         self.clock = Clock()
         self.watchdog = Watchdog(self.clock)
         self.metrics = Metrics()
-        self.endpoints = Endpoints(address, self.metrics.registry, self.watchdog)
+        self.endpoints = Endpoints(address, self.metrics.registry, self.watchdog, request_s=request_s)
 
     def ask(self, path: str, method: str = "GET", host: str = "127.0.0.1") -> tuple[int, str]:
         connection = http.client.HTTPConnection(host, self.endpoints.address.port, timeout=5)
@@ -92,6 +97,94 @@ def test_what_is_not_there(served: Served) -> None:
 def test_a_silent_client_keeps_nobody_from_an_answer(served: Served) -> None:
     with socket.create_connection(("127.0.0.1", served.endpoints.address.port)):
         assert served.ask("/healthz")[0] == 200
+
+
+def said_to(served: Served, request: bytes) -> str:
+    """The whole answer to these bytes."""
+    with socket.create_connection(("127.0.0.1", served.endpoints.address.port), timeout=10) as client:
+        client.sendall(request)
+        return b"".join(iter(lambda: client.recv(65536), b"")).decode()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        pytest.param(b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 100_000, "431 ", id="a header without an end"),
+        pytest.param(b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n", "431 ", id="a long request line"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\n" + b"X: x\r\n" * 10_000 + b"\r\n", "431 ", id="many headers"),
+        pytest.param(b"POST /healthz HTTP/1.1\r\nContent-Length: 9\r\n\r\n" + b"x" * 9, "413 ", id="a body"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n", "413 ", id="a large body"),
+        pytest.param(b"POST /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "413 ", id="a body in chunks"),
+        pytest.param(b"hello\r\n\r\n", "400 ", id="no request"),
+        pytest.param(b"\x16\x03\x01\x02\x00\r\n\r\n", "400 ", id="TLS"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nno header\r\n\r\n", "200 ", id="a line that is no header"),
+        pytest.param(b"GET /healthz?x=%zz HTTP/1.0\r\n\r\n", "200 ", id="HTTP/1.0"),
+    ],
+)
+def test_a_request_without_bounds_is_refused(served: Served, request_bytes: bytes, status: str) -> None:
+    assert said_to(served, request_bytes).startswith(f"HTTP/1.1 {status}")
+    assert served.ask("/healthz")[0] == 200
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server ends the connection before the client's own deadline."""
+    try:
+        while client.recv(65536):
+            pass
+    except ConnectionError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /healthz", b"GET /metrics HTTP/1.1\r\n\r\n"], ids=["nothing", "a part", "everything"])
+def test_a_connection_ends_when_the_time_for_a_request_is_over(sent: bytes) -> None:
+    served = Served(Address("127.0.0.1", 0), request_s=0.5)
+    try:
+        with socket.create_connection(("127.0.0.1", served.endpoints.address.port), timeout=30) as client:
+            client.sendall(sent)
+            assert is_closed(client)
+        assert served.ask("/healthz")[0] == 200
+    finally:
+        served.endpoints.close()
+
+
+def test_a_client_that_sends_a_byte_now_and_then_gets_no_more_time() -> None:
+    served = Served(Address("127.0.0.1", 0), request_s=1.0)
+    try:
+        with crowd_of(served.endpoints.address.port, 3) as crowd:
+            deadline_s = time.monotonic() + 30
+            while crowd.connected and time.monotonic() < deadline_s:
+                time.sleep(0.1)
+            assert crowd.connected == 0
+    finally:
+        served.endpoints.close()
+
+
+def test_many_clients_of_one_address_crowd_out_only_themselves() -> None:
+    served = Served(Address("127.0.0.1", 0), request_s=60.0)
+    threads = threading.active_count()
+    try:
+        with socket.create_connection(("127.0.0.1", served.endpoints.address.port), timeout=30) as probe:
+            probe.sendall(b"GET /healthz HT")
+            with crowd_of(served.endpoints.address.port, 1000, source="127.0.0.2") as crowd:
+                assert served.ask("/healthz")[0] == 200  # it is served after all of them
+                assert 0 < crowd.connected <= MAX_CONNECTIONS
+                assert threading.active_count() == threads + 1  # that of the crowd
+                probe.sendall(b"TP/1.1\r\n\r\n")
+                assert probe.recv(65536).startswith(b"HTTP/1.1 200 ")
+    finally:
+        served.endpoints.close()
+
+
+def test_a_new_client_is_served_beside_many_of_its_own_address() -> None:
+    served = Served(Address("127.0.0.1", 0), request_s=60.0)
+    try:
+        with crowd_of(served.endpoints.address.port, 1000):
+            assert [served.ask("/healthz")[0] for _ in range(20)] == [200] * 20
+            assert served.ask("/metrics")[0] == 200
+        assert served.ask("/healthz")[0] == 200
+    finally:
+        served.endpoints.close()
 
 
 def test_an_address_that_is_taken(served: Served) -> None:
