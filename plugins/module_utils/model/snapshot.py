@@ -26,6 +26,8 @@ from .objects import (
 )
 from .storage import Storage
 
+T = t.TypeVar("T")
+
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
 
@@ -115,6 +117,17 @@ class ClusterSnapshot:
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
         self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
+        self._results: dict[t.Callable[..., t.Any], t.Any] = {}
+
+    def once(self, function: t.Callable[[ClusterSnapshot], T]) -> T:
+        """The result of the function for this snapshot, computed at the first call.
+
+        ``function`` is defined in a module and depends on nothing but the snapshot.
+        """
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: T = self._results[function]
+        return result
 
     def workloads(self, kinds: Iterable[str] = ("Deployment", "StatefulSet")) -> list[Workload]:
         """The workloads of the given kinds, sorted by kind, namespace and name."""
@@ -197,9 +210,6 @@ class ClusterSnapshot:
     def placed_pods(self, workload: Workload) -> list[Pod]:
         """The current revision's pods that count as spread: bound, not terminating, not finished."""
         return [pod for pod in self.current_pods(workload) if pod.spec.node_name and not pod.terminating and not pod.terminal]
-
-
-T = t.TypeVar("T")
 
 
 def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, list[T]]:

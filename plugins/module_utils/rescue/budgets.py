@@ -12,9 +12,9 @@ import typing as t
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
+from ..model.budget_index import BudgetIndex
 from ..model.objects import Pod, PodDisruptionBudget
 from ..model.reasons import Reason
-from ..model.selectors import matches
 from ..model.snapshot import ClusterSnapshot
 
 ALWAYS_ALLOW = "AlwaysAllow"
@@ -41,10 +41,9 @@ class Budgets:
     """What is left of the budgets of a snapshot; ``take`` counts evictions that are planned, so that several plans share one ledger."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self._by_namespace = snapshot.budgets_by_namespace
-        self._by_key = {_key(budget): budget for budgets in self._by_namespace.values() for budget in budgets}
+        self._by_key = {_key(budget): budget for budgets in snapshot.budgets_by_namespace.values() for budget in budgets}
         self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
-        self._by_label = _by_one_label(self._by_namespace)
+        self._index = snapshot.once(BudgetIndex)
         self._standings: dict[Hashable, tuple[Pod, Standing]] = {}
         self._taken: Counter[BudgetKey] = Counter()
 
@@ -98,26 +97,12 @@ class Budgets:
         return not (pod.status.phase == "Pending" or pod.terminal or pod.terminating)
 
     def _of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        likely = [budget for label in (None, *(labels or {}).items()) for budget in self._by_label.get((namespace, label), ())]
-        return [budget for budget in likely if matches(budget.spec.selector, labels)]
+        return self._index.selecting(pod.metadata.namespace, pod.metadata.labels)
 
 
 def alike(pod: Pod) -> Hashable:
     """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share these parts (model/sharing.py)."""
     return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
-
-
-def _by_one_label(
-    by_namespace: t.Mapping[str, Iterable[PodDisruptionBudget]],
-) -> dict[tuple[str, t.Optional[tuple[str, str]]], list[PodDisruptionBudget]]:
-    """The budgets by their namespace and a label that all their pods have, None where there is no such: most need not be compared."""
-    found: dict[tuple[str, t.Optional[tuple[str, str]]], list[PodDisruptionBudget]] = {}
-    for namespace, budgets in by_namespace.items():
-        for budget in budgets:
-            wanted = (budget.spec.selector.match_labels if budget.spec.selector is not None else None) or {}
-            found.setdefault((namespace, next(iter(wanted.items()), None)), []).append(budget)
-    return found
 
 
 def _goes_uncounted(pod: Pod, budget: PodDisruptionBudget) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import typing as t
 
+from ..model.budget_index import BudgetIndex
 from ..model.objects import PodDisruptionBudget, Workload
 from ..model.reasons import Reason
-from ..model.selectors import matches
 from ..model.snapshot import ClusterSnapshot
 from .admission import not_admitted
 from .bounds import partition, rollout_bounds, update_strategy_type
@@ -142,10 +142,21 @@ def _unsure(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSn
     failed = next((c for c in status.conditions or () if c.type == "DisruptionAllowed" and c.reason == "SyncFailed"), None)
     if failed is not None:
         return f"cannot be worked out by its controller: {failed.message}"
-    for other in snapshot.workloads_by_namespace[workload.metadata.namespace]:
-        if other.metadata.uid != workload.metadata.uid and _selects(budget, other, snapshot) and is_rolling(other, snapshot):
+    for other in snapshot.once(_rolling_workloads).get(id(budget), ()):
+        if other.metadata.uid != workload.metadata.uid:
             return f"is also that of {other}, which is being rolled out; wait for its end"
     return ""
+
+
+def _rolling_workloads(snapshot: ClusterSnapshot) -> dict[int, list[Workload]]:
+    """The workloads that are being rolled out, by the ``id`` of each of their budgets."""
+    found: dict[int, list[Workload]] = {}
+    for namespace in snapshot.budgets_by_namespace:
+        for workload in snapshot.workloads_by_namespace.get(namespace, ()):
+            if is_rolling(workload, snapshot):
+                for budget in budgets_of(workload, snapshot):
+                    found.setdefault(id(budget), []).append(workload)
+    return found
 
 
 def lowest_ready(workload: Workload) -> int:
@@ -165,13 +176,9 @@ def lowest_ready(workload: Workload) -> int:
 
 def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:
     """The budgets whose selector takes in a pod of the workload, or those that its template would make."""
-    budgets = snapshot.budgets_by_namespace.get(workload.metadata.namespace, ())
-    return [budget for budget in budgets if _selects(budget, workload, snapshot)]
-
-
-def _selects(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> bool:
-    if matches(budget.spec.selector, workload.spec.template.metadata.labels):
-        return True
-    # Pods have labels that the template lacks, such as their name or revision; most share one mapping of labels.
+    metadata = workload.metadata
+    if metadata.namespace not in snapshot.budgets_by_namespace:
+        return []
+    # Pods have labels that the template lacks, such as their name or revision; most pods share one mapping of labels.
     of_pods = {id(pod.metadata.labels): pod.metadata.labels for pod in snapshot.owned_pods(workload)}
-    return any(matches(budget.spec.selector, labels) for labels in of_pods.values())
+    return snapshot.once(BudgetIndex).selecting(metadata.namespace, workload.spec.template.metadata.labels, *of_pods.values())
