@@ -103,6 +103,7 @@ class Daemon:
             rest_s = self._rescuer.tick()
             snapshot = self._cache.snapshot()
             self._metrics.holds.set(len(self._rescuer.holds.on(snapshot)))
+            self._metrics.ignored_marks.set(len(self._rescuer.holds.unproved))
         except TEMPORARY as error:
             self._observer.troubled(str(error))
             return BLIND_S

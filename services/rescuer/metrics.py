@@ -38,6 +38,9 @@ class Metrics:
             registry=registry,
         )
         self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, whoever holds them.", registry=registry)
+        self.ignored_marks = Gauge(
+            f"{PREFIX}ignored_marks", "Nodes with the annotation of a hold that no taint and no record proves.", registry=registry
+        )
         self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
         self.planning = Histogram(
             f"{PREFIX}planning_seconds", "Look at the cluster and judge one pod.", buckets=PLANNING_BUCKETS_S, registry=registry

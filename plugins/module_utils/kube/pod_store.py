@@ -93,6 +93,8 @@ class PodStore(SharingStore):
         self.by_node = PodGroups(node_of)
         self.by_owner = PodGroups(controller_uid)
         self._since: dict[str, str] = {}
+        self.bound_at_s: dict[str, float] = {}
+        """When the watch last showed that a scheduler has bound one of its pods, by the scheduler's name (monotonic)."""
         self._leaving: dict[str, _Assumption] = {}
         self._list_begun_s = 0.0
 
@@ -135,6 +137,8 @@ class PodStore(SharingStore):
             self._leaving.pop(uid, None)
             self._since.pop(uid, None)
         before = self._items.get(uid)
+        if before is not None and not before.spec.node_name and item.spec.node_name:
+            self.bound_at_s[item.spec.scheduler_name] = time.monotonic()
         changed = super().apply(change, item if change == DELETED else self._as_assumed(item))
         if changed:
             self._regroup(before, self._items.get(uid))

@@ -137,6 +137,12 @@ class WatchCache:
             text = self._pods.unschedulable_since(uid)
         return parse_time(text) if text else None
 
+    def last_bound_s_ago(self, scheduler_name: str) -> t.Optional[float]:
+        """Seconds since the watch showed that the scheduler bound a pod; None if it has not shown that yet."""
+        with self._changed:
+            at_s = self._pods.bound_at_s.get(scheduler_name)
+        return time.monotonic() - at_s if at_s is not None else None
+
     def assume_leaving(self, uid: str) -> None:
         """Show the pod as terminating from now on: this program has evicted it, and the watch may not have caught up yet."""
         deletion_timestamp = format_time(self._api.now_s())

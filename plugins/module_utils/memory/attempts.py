@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from ..model.reasons import Reason
 from ..model.timestamps import format_time, parse_time
 from ..model.wire import Struct, WireError, decode_json, encode_json, field, replace
+from . import hold_records
 from .outcome import FUTURE_TOLERANCE_S
 
 FIRST_PAUSE_S = 30
@@ -22,6 +23,8 @@ MOST_DOUBLINGS = 7
 UNDER_WAY_FOR_S = 3600
 """What has not ended by then was given up, or is begun anew by a program that dies of it again and again."""
 KEPT_FOR_S = 7 * 24 * 3600
+OTHER_RECORDS = (hold_records.PREFIX,)
+"""Keys of the same ConfigMap that begin so are no attempts: whoever writes them keeps them in order."""
 MOST_ENTRIES = 1000
 """A ConfigMap holds 1 MiB."""
 MOST_PODS = 50
@@ -48,7 +51,7 @@ class Attempt(Struct, frozen=True):
 
 def read_attempts(data: Mapping[str, str] | None, *, now_s: float) -> dict[str, Attempt]:
     """What is kept, by owner; what cannot be read, lies far in the future, or is old, counts as absent."""
-    found = {owner: _read(text, now_s) for owner, text in (data or {}).items()}
+    found = {owner: _read(text, now_s) for owner, text in (data or {}).items() if not owner.startswith(OTHER_RECORDS)}
     return {owner: attempt for owner, attempt in found.items() if attempt is not None}
 
 
@@ -109,7 +112,7 @@ def changes(data: Mapping[str, str] | None, owner: str, entry: Attempt | None, *
     """
     kept = {key: attempt for key, attempt in read_attempts(data, now_s=now_s).items() if key != owner}
     newest = sorted(kept, key=lambda key: parse_time(kept[key].time), reverse=True)[: MOST_ENTRIES - 1]
-    wanted: dict[str, t.Optional[str]] = {key: None for key in data or {} if key not in newest}
+    wanted: dict[str, t.Optional[str]] = {key: None for key in data or {} if key not in newest and not key.startswith(OTHER_RECORDS)}
     text = entry.to_text() if entry is not None else None
     if text is not None:
         wanted[owner] = text

@@ -4,7 +4,7 @@
 
 That is a taint; or the pod is nominated for the node, and the mark alone is on it. Taint and mark are written together and taken off
 together, by a JSON patch that tests what was read: the kubelet's heartbeats move a node's resource version all the time, so that it is no
-guard.
+guard. The mark is for people: a kubelet can write it, too, so that it proves nothing (see ``hold_records.py``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ Operations = list[Json]
 """An RFC 6902 JSON patch."""
 
 _ANNOTATIONS = "/metadata/annotations"
+HASH_LENGTH = 16
+"""Characters of a taint's value."""
 _MARK = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
 _TAINTS = "/spec/taints"
 
@@ -89,13 +91,12 @@ def hold_taint(pod: Pod, key: str) -> Taint:
 def hold_value(pod: Pod) -> str:
     """A label value of its own for each pod, however long its name is."""
     metadata = pod.metadata
-    return hashlib.sha256(f"{metadata.namespace}/{metadata.name}/{metadata.uid}".encode()).hexdigest()[:16]
+    return _hash_of(metadata.namespace, metadata.name, metadata.uid)
 
 
-def read_hold(node: Node) -> Hold | None:
-    """The node's hold; None where it has none, or where the mark cannot be read (somebody edited it)."""
-    text = mark_of(node)
-    return decode_mark(text) if text is not None else None
+def is_genuine(hold: Hold) -> bool:
+    """The value is the hash of the pod, or there is no taint: no other taint is ever removed."""
+    return hold.value == (_hash_of(hold.namespace, hold.pod, hold.uid) if hold.key else "")
 
 
 def mark_of(node: Node) -> str | None:
@@ -123,19 +124,32 @@ def operations_to_hold(node: Json, hold: Hold) -> Operations:
 
 
 def operations_to_release(node: Json, hold: Hold) -> Operations:
-    """The patch that takes off exactly this hold and leaves every other taint and mark; empty where the node has not got it.
+    """The patch that removes the taint of this hold and the mark, and no other taint; empty where the node has neither.
 
-    The taint also goes where somebody has taken the mark away or made it unreadable, but not where another hold has the same one.
+    The mark is removed whatever somebody has made of it, unless it belongs to another hold whose taint is on the node.
     """
     annotations = node["metadata"].get("annotations") or {}
     mark = annotations.get(HOLD_ANNOTATION)
-    found = decode_mark(mark) if mark is not None else None
-    if found is not None and found != hold and found.taint == hold.taint:
-        return []
     taints = node["spec"].get("taints")
     kept = [taint for taint in taints or () if not _is_the_taint(taint, hold)]
     untainting = _with_taints(taints, kept) if kept != (taints or []) else []
-    return [*untainting, {"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}] if found == hold else untainting
+    if mark is None or _is_proved(decode_mark(mark), kept):
+        return untainting
+    return [*untainting, {"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}]
+
+
+def held_for_another(node: Json, hold: Hold) -> Hold | None:
+    """The hold for another pod whose mark and taint are on the node as it was read."""
+    mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
+    found = decode_mark(mark) if mark is not None else None
+    other = found is not None and found.uid != hold.uid and _is_proved(found, node["spec"].get("taints") or ())
+    return found if other else None
+
+
+def is_on(node: Json, hold: Hold) -> bool:
+    """Exactly this mark and its taint are on the node as it was read."""
+    mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
+    return mark is not None and decode_mark(mark) == hold and (hold.nominates or _is_proved(hold, node["spec"].get("taints") or ()))
 
 
 def decode_mark(text: str) -> Hold | None:
@@ -155,6 +169,15 @@ def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> Operations
 
 def _json_of(taint: Taint) -> Json:
     return {"key": taint.key, "value": taint.value, "effect": taint.effect}
+
+
+def _hash_of(namespace: str, name: str, uid: str) -> str:
+    return hashlib.sha256(f"{namespace}/{name}/{uid}".encode()).hexdigest()[:HASH_LENGTH]
+
+
+def _is_proved(hold: Hold | None, taints: Sequence[Json]) -> bool:
+    """Its own taint is there: whoever may only annotate the node cannot have set it."""
+    return hold is not None and bool(hold.key) and is_genuine(hold) and any(_is_the_taint(taint, hold) for taint in taints)
 
 
 def _is_the_taint(taint: Json, hold: Hold) -> bool:

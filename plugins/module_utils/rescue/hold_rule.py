@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..memory.hold import NO_SCHEDULE, hold_taint, is_foreign, read_hold
+from ..memory.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..scheduling.rules.taint_toleration import tolerates
@@ -25,9 +25,9 @@ class HoldRule(t.NamedTuple):
     at_once: bool = False
 
 
-def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions) -> HoldRule:
-    """How the node is kept for the pod while the victims leave and the scheduler comes round."""
-    if keeps_others_off(node, options.hold_taint_key):
+def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions, held_by: t.Optional[Hold] = None) -> HoldRule:
+    """How the node is kept for the pod while the victims leave and the scheduler comes round; ``held_by``: the hold on the node."""
+    if keeps_others_off(node, options.hold_taint_key, held_by):
         return HoldRule()
     is_above = all(_leaves_room(victim.pod, pod) for victim in victims)
     if options.hold == NONE:
@@ -53,10 +53,9 @@ def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
     return tolerates(pod.spec.tolerations or (), hold_taint(pod, options.hold_taint_key))
 
 
-def keeps_others_off(node: Node, key: str) -> bool:
+def keeps_others_off(node: Node, key: str, held_by: t.Optional[Hold]) -> bool:
     """A taint of that key is there for good: it does what a hold would, and the API allows no second one."""
-    hold = read_hold(node)
-    return any(is_foreign(taint, key, hold) for taint in node.spec.taints or ())
+    return any(is_foreign(taint, key, held_by) for taint in node.spec.taints or ())
 
 
 def no_toleration(key: str) -> Reason:

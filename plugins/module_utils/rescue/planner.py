@@ -8,10 +8,10 @@ Source of the order of the questions: why a pod is pending decides whether evict
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from ..memory.hold import HOLD_ANNOTATION, mark_of, read_hold
+from ..memory.hold import Hold
 from ..model.objects import Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
@@ -19,17 +19,14 @@ from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from .budgets import Budgets
-from .hold_rule import hold_rule, keeps_others_off, no_toleration, tolerates_hold
+from .hold_rule import HoldRule, hold_rule, keeps_others_off, no_toleration, tolerates_hold
 from .leaving import leaving_pods
 from .options import RescueOptions
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
 from .search import VictimSearch
 
 NO_NODE = "no_node"
-UNREADABLE_MARK = "?"
-"""No pod's uid: what somebody made of a mark closes its node to all of them."""
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
-UNREADABLE = Reason("unreadable_hold", f"node(s) have an annotation {HOLD_ANNOTATION} that cannot be read: remove it")
 
 
 class Facts(t.NamedTuple):
@@ -52,8 +49,8 @@ class Facts(t.NamedTuple):
 class RescuePlanner:
     """Plans on one snapshot. What is reserved for one pod is taken into account for those that come after it.
 
-    ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``earlier``: a placement of an earlier snapshot, which
-    saves working out again what has not changed.
+    ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``held``: the holds by node name. ``earlier``: a
+    placement of an earlier snapshot, which saves working out again what has not changed.
     """
 
     def __init__(
@@ -63,15 +60,13 @@ class RescuePlanner:
         *,
         now_s: float,
         in_use: t.Optional[dict[str, str]] = None,
+        held: t.Optional[Mapping[str, Hold]] = None,
         earlier: t.Optional[Placement] = None,
     ) -> None:
         self.placement = Placement.of(snapshot, earlier)
         self._snapshot, self._options = snapshot, options
-        self._in_use = dict(in_use or {})
-        for name, node in snapshot.nodes.items():
-            if node.metadata.annotations and mark_of(node) is not None:
-                hold = read_hold(node)
-                self._in_use.setdefault(name, hold.uid if hold is not None else UNREADABLE_MARK)
+        self._held = held or {}
+        self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
         self._leaving = leaving_pods(snapshot, now_s)
         self._budgets = Budgets(snapshot)
         self._now_s = now_s
@@ -151,11 +146,12 @@ class RescuePlanner:
         choice = search.best(candidates)
         if choice is None:
             return self._nothing(pod, facts, candidates, search, others=names is None)
-        rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
+        rule = self._hold_rule(pod, choice)
         if rule.refusal is None and not (rule.at_once and self._leaving.soon.get(choice.node)):
             return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
         # Every other set is as important; but a node may be kept for such pods already.
-        kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], self._options.hold_taint_key)]
+        key = self._options.hold_taint_key
+        kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
         if choice is not None:
             return _planned(pod, choice, facts.aside, kept_by=None)
@@ -178,15 +174,15 @@ class RescuePlanner:
 
     def _allowed(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
         """The choice, if the room that it makes can be kept for the pod."""
-        if choice is None:
-            return None
-        rule = hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options)
-        return choice if rule.refusal is None else None
+        return choice if choice is not None and self._hold_rule(pod, choice).refusal is None else None
+
+    def _hold_rule(self, pod: Pod, choice: Choice) -> HoldRule:
+        return hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options, self._held.get(choice.node))
 
     def _nothing(self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool) -> Judgement:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
         blockers = (*search.blockers(candidates), *self._closed(pod, facts))
-        busy = (name for name, owner in self._in_use.items() if owner not in (pod.metadata.uid, UNREADABLE_MARK))
+        busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in facts.excluded] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
             reason = Reason(HELD.code, f"{' and '.join(taken)} are being cleared for other critical pods first")
@@ -194,7 +190,9 @@ class RescuePlanner:
         return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside), blockers=blockers)
 
     def _search(self, pod: Pod, facts: Facts, options: RescueOptions) -> VictimSearch:
-        return VictimSearch(pod, self.placement, options, budgets=self._budgets, profiles=profiles_for(pod), banned=facts.banned)
+        return VictimSearch(
+            pod, self.placement, options, budgets=self._budgets, profiles=profiles_for(pod), banned=facts.banned, held=self._held
+        )
 
     def _fits(self, pod: Pod, feasible: t.Sequence[str]) -> Judgement:
         soon = [name for name in feasible if self._leaving.soon.get(name)]
@@ -222,10 +220,9 @@ class RescuePlanner:
         """What keeps nodes from being looked at."""
         uid = pod.metadata.uid
         owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
-        unreadable = owners.count(UNREADABLE_MARK)
-        taken = len(owners) - owners.count(uid) - unreadable
+        taken = len(owners) - owners.count(uid)
         tried = Reason("tried_in_vain", "node(s) were tried in vain")
-        counts = ((HELD, taken), (UNREADABLE, unreadable), (tried, len(facts.excluded)))
+        counts = ((HELD, taken), (tried, len(facts.excluded)))
         return (Blocker(reason, nodes) for reason, nodes in counts if nodes)
 
     def _judge(self, pod: Pod) -> Judge:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..memory.hold import hold_taint, is_foreign, read_hold
+from ..memory.hold import Hold, hold_taint, is_foreign
 from ..model.objects import Node, Pod
 from ..scheduling.rules.taint_toleration import tolerates
 from .cost import VictimCosts
@@ -18,12 +18,13 @@ class Returning:
     """Tells whether a pod's replacement could come before the pod that needs the room: as important, let in, and nowhere else to go.
 
     The taint that keeps the room keeps off only who does not tolerate it, and most critical add-ons tolerate the usual key.
+    ``held``: the holds by node name.
     """
 
-    def __init__(self, pod: Pod, nodes: Mapping[str, Node], options: RescueOptions, costs: VictimCosts) -> None:
+    def __init__(self, pod: Pod, nodes: Mapping[str, Node], options: RescueOptions, costs: VictimCosts, held: Mapping[str, Hold]) -> None:
         # The scheduler goes by this one: it knows nothing of the annotation that makes a pod critical.
         self._priority = pod.spec.priority or 0
-        self._nodes, self._costs = nodes, costs
+        self._nodes, self._costs, self._held = nodes, costs, held
         self._key = options.hold_taint_key
         self._hold = () if options.hold == NONE else (hold_taint(pod, self._key),)
 
@@ -34,7 +35,7 @@ class Returning:
 
     def _is_let_in(self, pod: Pod) -> bool:
         node = self._nodes[pod.spec.node_name]
-        hold = read_hold(node)
+        hold = self._held.get(node.name)
         # One that is there for good stands in for a hold. Who wants none (``hold: none``) takes the risk.
         taints = tuple(taint for taint in node.spec.taints or () if is_foreign(taint, self._key, hold)) or self._hold
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)

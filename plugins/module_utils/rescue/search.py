@@ -9,9 +9,10 @@ the scheduler's rules have confirmed. What a cost is: ``cost.Cost``.
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heapreplace
 
+from ..memory.hold import Hold
 from ..model.objects import Pod
 from ..model.reasons import Reason
 from ..scheduling.eligibility import static_checks
@@ -36,7 +37,8 @@ NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evi
 class VictimSearch:
     """The search for one pod in a placement, which stays as it is.
 
-    ``budgets``: what is left of them; the victims' share is not taken. ``banned``: uids of pods that may not be victims now.
+    ``budgets``: what is left of them; the victims' share is not taken. ``banned``: uids of pods that may not be victims now. ``held``: the
+    holds by node name.
     Raises QuantityError, which names the object.
     """
 
@@ -49,6 +51,7 @@ class VictimSearch:
         budgets: Budgets,
         profiles: Profiles = STOCK_PROFILES,
         banned: Collection[str] = frozenset(),
+        held: t.Optional[Mapping[str, Hold]] = None,
     ) -> None:
         self._pod = pod
         self._placement = placement
@@ -56,7 +59,7 @@ class VictimSearch:
         self._static = static_checks(pod, profiles.get(pod.spec.scheduler_name, STOCK))
         self._demand = Demand(pod, placement, profiles)
         costs = VictimCosts(placement, options, profiles)
-        self._rules = EvictionRules(pod, options, budgets, banned, Returning(pod, placement.snapshot.nodes, options, costs))
+        self._rules = EvictionRules(pod, options, budgets, banned, Returning(pod, placement.snapshot.nodes, options, costs, held or {}))
         self._means = Means(options, budgets, costs, Trial(pod, placement, profiles))
 
     def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:

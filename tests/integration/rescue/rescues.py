@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest, rescue_options
@@ -27,9 +27,10 @@ QUICK = {"settle_time": 0, "scheduled_timeout": 30}
 
 @dataclass(frozen=True)
 class Rescues:
-    """Rescues on one cluster."""
+    """Rescues on one cluster. ``warnings`` are those of the last run in this process."""
 
     cluster: Cluster
+    warnings: list[str] = field(default_factory=list)
 
     def run(self, *, name: str = "", label_selector: str = "", state: str = "rescued", check_mode: bool = False, **options: Any) -> Json:
         """One run in this process; the module's result."""
@@ -38,6 +39,7 @@ class Rescues:
             rescue_options({**QUICK, **options}), name=name, label_selector=label_selector, state=state, dry_run=check_mode
         )
         outcome = run_rescue(api, request)
+        self.warnings[:] = outcome.warnings
         return result_of(outcome.cases, outcome.released, named=bool(name))
 
     def one(self, name: str, **options: Any) -> Json:

@@ -12,9 +12,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.res
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.witness import Witness
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError, NotFoundError, PatchTestError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import CONFIG_MAPS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import Attempt
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import ConfigMap
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
@@ -63,6 +65,8 @@ class Cluster:
         self.errors: dict[str, str] = {}
         self.version = 0
         self.broken: KubeError | None = None
+        self.records: dict[str, str] = {}
+        self.refuse_record: t.Callable[[], KubeError | None] = lambda: None
 
     # --- as the watch cache ---
 
@@ -85,8 +89,18 @@ class Cluster:
     def now_s(self) -> float:
         return time.time()
 
-    def get(self, *_of: t.Any) -> t.Any:
+    def get(self, resource: t.Any, _namespace: str, _name: str) -> t.Any:
+        if resource is CONFIG_MAPS:
+            return ConfigMap(data=dict(self.records))
         raise NotFoundError("there is no Lease of a scheduler", status=404)
+
+    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: Json) -> None:
+        assert resource is CONFIG_MAPS
+        error = self.refuse_record()
+        if error is not None:
+            raise error
+        texts = {**self.records, **patch["data"]}
+        self.records = {key: text for key, text in texts.items() if text is not None}
 
     def create_event(self, _namespace: str, event: Json) -> None:
         self.events.append(event["reason"])

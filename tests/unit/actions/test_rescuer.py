@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 import typing as t
@@ -22,7 +23,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     OverloadedError,
     UnreachableError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, make_hold
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
 from tests.unit.actions.rescue_fakes import Scene, node, pod, scene
@@ -102,7 +105,8 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
 def test_one_stubborn_node_keeps_no_other_held() -> None:
     on = full("a", "b")
     on.rescuer.tick()
-    on.cluster.nodes["b"]["metadata"]["annotations"] = dict(on.cluster.nodes["a"]["metadata"]["annotations"])
+    for part, key in (("metadata", "annotations"), ("spec", "taints")):
+        on.cluster.nodes["b"][part][key] = copy.copy(on.cluster.nodes["a"][part][key])
     del on.cluster.pods["dns"]
     on.cluster.refuse_patch = lambda name, release: DENIED if release and name == "a" else None
     on.rescuer.tick()
@@ -203,21 +207,57 @@ def test_a_broken_watch_decides_nothing() -> None:
     assert on.rescuer.cases == {} and on.cluster.evicted == [] and on.notes.troubles == ["pods: no answer"]
 
 
-def test_a_mark_that_somebody_edited_closes_the_node() -> None:
+def test_a_forged_mark_is_reported_once_and_ignored() -> None:
     on = full("n", "m")
-    mark = {
-        "key": "CriticalAddonsOnly",
-        "value": "x",
-        "namespace": "a",
-        "pod": "b",
-        "uid": "c",
-        "owner": "",
-        "deadline": "soon",
-        "writer": "",
-    }
-    on.cluster.nodes["n"]["metadata"]["annotations"] = {HOLD_ANNOTATION: json.dumps(mark)}
+    forged = make_hold(decode_json(Pod, json.dumps(on.cluster.pods["dns"])), key="", deadline_s=time.time() + 60, writer="kubelet")
+    on.cluster.nodes["m"]["metadata"]["annotations"] = {HOLD_ANNOTATION: encode_json(forged).decode()}
+    for _tick in range(3):
+        on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and on.rescuer.holds.unproved == ["m"]
+    assert [text for text in on.notes.troubles if "node m has an annotation" in text] == on.notes.troubles
+
+
+def test_no_node_is_held_without_a_record() -> None:
+    on = full("n", "m")
+    on.cluster.refuse_record = lambda: InvalidError("data: Forbidden: field is immutable when `immutable` is set", status=422)
     on.rescuer.tick()
-    assert on.cluster.evicted == ["v-m"]
+    assert on.cluster.held == [] and on.cluster.evicted == [] and the_case(on).status == "failed"
+    assert "cannot be recorded in ConfigMap kube-system/kube-scheduling-rescue" in str(the_case(on).reason)
+
+
+def test_a_record_outlives_a_taint_that_cannot_be_removed() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    assert list(on.cluster.records) == ["hold.n"]
+    on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
+    del on.cluster.pods["dns"]
+    on.rescuer.tick()
+    assert list(on.cluster.records) == ["hold.n"] and on.rescuer.holds.left == ["n"]
+    on.cluster.refuse_patch = lambda _name, _release: None
+    time.sleep(1.1)
+    on.rescuer.tick()
+    assert on.cluster.records == {} and on.cluster.held == []
+
+
+def test_a_record_that_cannot_be_removed_yet_is_removed_later() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.cluster.refuse_record = lambda: UnreachableError("gone")
+    del on.cluster.pods["dns"]
+    on.rescuer.tick()
+    assert on.cluster.held == [] and list(on.cluster.records) == ["hold.n"]
+    on.cluster.refuse_record = lambda: None
+    time.sleep(1.1)
+    on.rescuer.tick()
+    assert on.cluster.records == {}
+
+
+def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
+    on = full("n", "m")
+    on.rescuer.tick()
+    del on.cluster.nodes["n"], on.cluster.pods["v-n"]
+    on.rescuer.tick()
+    assert list(on.cluster.records) == ["hold.m"] and on.cluster.held == ["m"]
 
 
 def test_a_mark_without_its_taint_is_no_hold_to_take_over() -> None:

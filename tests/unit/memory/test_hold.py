@@ -11,15 +11,19 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import (
     HOLD_ANNOTATION,
     Hold,
+    decode_mark,
+    held_for_another,
     hold_value,
     is_foreign,
+    is_genuine,
+    is_on,
     make_hold,
+    mark_of,
     operations_to_hold,
     operations_to_release,
-    read_hold,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, Taint
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
 
 Json = dict[str, t.Any]
 
@@ -73,7 +77,7 @@ def applied(document: Json, operations: list[Json]) -> Json:
 def test_a_hold_is_put_beside_everything_and_taken_off_alone(before: Json) -> None:
     held = applied(before, operations_to_hold(before, hold()))
     assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), {"key": KEY, "value": hold().value, "effect": "NoSchedule"}]
-    assert read_hold(decode_json(Node, encode_json(held))) == hold()
+    assert decode_mark(mark_of(decode_json(Node, encode_json(held))) or "") == hold() and is_on(held, hold())
     released = applied(held, operations_to_release(held, hold()))
     assert released["spec"] == before["spec"]
     assert released["metadata"].get("annotations") in (before["metadata"].get("annotations"), {})
@@ -98,11 +102,36 @@ def test_another_s_hold_is_not_taken_off() -> None:
     held = applied(node(), operations_to_hold(node(), other))
     assert operations_to_release(held, hold()) == []
     assert operations_to_release(node(), hold()) == []
+    assert held_for_another(held, hold()) == other and held_for_another(held, other) is None
+
+
+@pytest.mark.parametrize("mark", ["nonsense", encode_json(make_hold(pod(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
+def test_an_edited_mark_is_removed_with_the_taint(mark: str) -> None:
+    held = applied(node([OTHER]), operations_to_hold(node([OTHER]), hold()))
+    held["metadata"]["annotations"][HOLD_ANNOTATION] = mark
+    assert not is_on(held, hold())
+    released = applied(held, operations_to_release(held, hold()))
+    assert released["spec"]["taints"] == [OTHER] and released["metadata"]["annotations"] == {}
+
+
+def test_a_mark_that_nothing_proves_gives_way_to_a_hold() -> None:
+    """It names another pod, and its taint is not on the node."""
+    forged = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
+    marked = node([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
+    assert held_for_another(marked, hold()) is None
+    assert is_on(applied(marked, operations_to_hold(marked, hold())), hold())
+
+
+def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
+    assert is_genuine(hold()) and is_genuine(make_hold(pod(), key="", deadline_s=NOW, writer="x"))
+    for value in ("", "true", hold_value(pod(uid="u-2"))):
+        assert not is_genuine(replace(hold(), value=value))
+    assert not is_genuine(replace(hold(), key=""))
 
 
 @pytest.mark.parametrize("text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode()])
 def test_an_edited_mark_is_no_hold(text: str) -> None:
-    assert read_hold(decode_json(Node, encode_json(node(annotations={HOLD_ANNOTATION: text})))) is None
+    assert decode_mark(text) is None
 
 
 def test_the_value_is_short_and_of_the_pod_alone() -> None:

@@ -7,29 +7,26 @@ from __future__ import annotations
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ConflictError, NotFoundError
-from ...kube.resources import CONFIG_MAPS
+from ...kube.errors import ConflictError
 from ...memory.attempts import Attempt, changes, read_attempts
-from ...model.records import ConfigMap
+from .record_store import CONFLICT_RETRIES, NAME, NAMESPACE, RecordStore
 
-CONFLICT_RETRIES = 8
 Change = t.Callable[[t.Optional[Attempt]], t.Optional[Attempt]]
 
 
 class RescueAttempts:
     """What ``memory/attempts.py`` keeps, in the ConfigMap ``namespace``/``name``, which is made on first use."""
 
-    def __init__(self, api: KubeApi, *, name: str = "kube-scheduling-rescue", namespace: str = "kube-system") -> None:
+    def __init__(self, api: KubeApi, *, name: str = NAME, namespace: str = NAMESPACE) -> None:
         self._api = api
-        self._name = name
-        self._namespace = namespace
+        self._store = RecordStore(api, name=name, namespace=namespace)
 
     def read(self) -> dict[str, Attempt]:
         """The attempts by owner uid; what somebody has written there by hand and cannot be read is left out.
 
         Raises ForbiddenError, UnreachableError, ApiError.
         """
-        kept = self._get()
+        kept = self._store.get()
         return read_attempts(kept.data if kept is not None else None, now_s=self._api.now_s())
 
     def update(self, owner_uid: str, change: Change) -> t.Optional[Attempt]:
@@ -41,7 +38,7 @@ class RescueAttempts:
         """
         unanswered: t.Optional[str] = None
         for left in reversed(range(CONFLICT_RETRIES)):
-            kept = self._get()
+            kept = self._store.get()
             data = (kept.data if kept is not None else None) or {}
             now_s = self._api.now_s()
             before = read_attempts(data, now_s=now_s).get(owner_uid)
@@ -49,27 +46,10 @@ class RescueAttempts:
                 return before  # it had got through, only the answer was lost
             wanted = change(before)
             try:
-                self._write(kept, changes(data, owner_uid, wanted, now_s=now_s))
+                self._store.write(kept, changes(data, owner_uid, wanted, now_s=now_s))
                 return wanted
             except ConflictError as error:
                 unanswered = wanted.to_text() if error.repeated and wanted is not None else None
                 if not left:
                     raise
         raise AssertionError("unreachable")
-
-    def _get(self) -> t.Optional[ConfigMap]:
-        try:
-            found: ConfigMap = self._api.get(CONFIG_MAPS, self._namespace, self._name)
-        except NotFoundError:
-            return None
-        return found
-
-    def _write(self, kept: t.Optional[ConfigMap], data: dict[str, t.Optional[str]]) -> None:
-        if not data:
-            return
-        if kept is None:
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": self._namespace, "name": self._name}, "data": data}
-            self._api.create(CONFIG_MAPS, self._namespace, body)
-        else:
-            patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": data}
-            self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch)

@@ -28,7 +28,7 @@ from ...rescue.options import RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
 from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
-from .hold_write import put_hold
+from .hold_records import NotRecordedError
 from .holds import Holds
 from .lease import RescueLease
 from .nomination import nominate
@@ -159,7 +159,10 @@ class Clearing:
 
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:
-            put_hold(self._api, choice.node, hold, dry_run=self._dry_run)
+            self._holds.put(view.snapshot.nodes[choice.node], hold, dry_run=self._dry_run)
+        except NotRecordedError as error:
+            case.end(FAILED, Reason("error", str(error)))
+            return False
         except KubeError as error:
             if lacks_rights(error) or may_pass(error):
                 raise

@@ -10,7 +10,7 @@ import typing as t
 from ...kube.api import KubeApi
 from ...kube.errors import KubeError, NotFoundError, PatchTestError
 from ...kube.resources import NODES
-from ...memory.hold import HOLD_ANNOTATION, Hold, Json, Operations, decode_mark, operations_to_hold, operations_to_release
+from ...memory.hold import Hold, Json, Operations, held_for_another, is_on, operations_to_hold, operations_to_release
 
 MOST_TRIES = 5
 """A write of somebody else's to the node's taints lies between reading and patching each time."""
@@ -21,17 +21,18 @@ class NodeTakenError(KubeError):
 
 
 def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> None:
-    """Put the hold on the node, beside all its taints. Raises NodeTakenError and KubeError; the node is then as it was."""
+    """Put the hold on the node, beside all its taints and in place of a mark that nothing proves.
+
+    Raises NodeTakenError and KubeError; the node is then as it was.
+    """
 
     def operations(node: Json) -> Operations:
-        mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-        if mark is None:
-            return operations_to_hold(node, hold)
-        found = decode_mark(mark)
-        if found == hold:
+        if is_on(node, hold):
             return []  # there already: only the answer was lost
-        held = f"for pod {found.namespace}/{found.pod}" if found is not None else f"by an annotation {HOLD_ANNOTATION} that cannot be read"
-        raise NodeTakenError(f"node {node_name} is held {held}")
+        other = held_for_another(node, hold)
+        if other is not None:
+            raise NodeTakenError(f"node {node_name} is held for pod {other.namespace}/{other.pod}")
+        return operations_to_hold(node, hold)
 
     try:
         _patch(api, node_name, operations, dry_run=dry_run)

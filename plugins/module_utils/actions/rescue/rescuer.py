@@ -91,9 +91,9 @@ class Rescuer:
         self._lease, self._selected = lease, selected
         self._witness = witness or Witness()
         self._dry_run, self._once = dry_run, once
-        self._life = SchedulerLife(api)
+        self._life = SchedulerLife(api, cache)
         self._teller = Teller(api, self._witness)
-        self.holds = Holds(api, self._teller, self._witness)
+        self.holds = Holds(api, self._teller, self._witness, options)
         self._clearing = Clearing(
             api,
             cache,
@@ -117,6 +117,13 @@ class Rescuer:
             for text in blind:
                 self._witness.troubled(text)
             return BLIND_S
+        try:
+            self.holds.refresh(self._cache.snapshot(), leading=self._lease.held)
+        except KubeError as error:
+            if not may_pass(error):
+                raise
+            self._witness.troubled(str(error))
+            return BLIND_S
         with collector_paused():
             view = self._look()
             try:
@@ -136,9 +143,10 @@ class Rescuer:
         return [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
 
     def give_back_all(self) -> None:
-        """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError."""
+        """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError and KubeError."""
         self._lease.check()
         snapshot = self._cache.snapshot()
+        self.holds.refresh(snapshot, leading=True)
         for node, hold in self.holds.on(snapshot):
             self.holds.give_back(node, hold)
         for case in self.cases.values():
@@ -168,7 +176,8 @@ class Rescuer:
         self._see(snapshot.pods, now_s, now_at_s)
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
         earlier = self._planner.placement if self._planner is not None else None
-        self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, earlier=earlier)
+        held = {node.name: hold for node, hold in self.holds.on(snapshot)}
+        self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, held=held, earlier=earlier)
         for case in self.cases.values() if self._dry_run else ():
             if case.status == PLANNED and case.has_ended and case.judgement is not None and not self._planner.reserve(case.judgement):
                 case.stage, case.status, case.judge_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there

@@ -228,7 +228,9 @@ def _answer(pod: Pod, options: RescueOptions) -> Case:
 
 def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> list[Released]:
     """Give all nodes back; what would be, where nothing is to be changed."""
-    held = rescuer.holds.on(cache.snapshot())
+    snapshot = cache.snapshot()
+    rescuer.holds.refresh(snapshot, leading=False)
+    held = rescuer.holds.on(snapshot)
     if request.dry_run:
         return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in held]
     if not held:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Whether the scheduler that a pod waits for is running: without it evictions would be in vain."""
+"""Tells whether the scheduler that a pod waits for is running: without it evictions would have no effect."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import typing as t
 from ...kube.api import KubeApi
 from ...kube.errors import ForbiddenError, NotFoundError
 from ...kube.resources import LEASES
+from ...kube.watch_cache import WatchCache
 from ...model.objects import Pod
 from ...model.reasons import Reason
+from ...model.records import LeaseSpec
 from ...model.snapshot import ClusterSnapshot
 from ...model.timestamps import parse_time
 
@@ -20,6 +22,10 @@ STALE_AFTER_S = 10
 """Seconds beyond its duration after which the Lease counts as given up."""
 SILENT_AFTER_S = 600
 """A scheduler tries what it could not place again after five minutes at the latest (kubernetes ``scheduling_queue.go``)."""
+FRESH_FOR_S = 10
+"""A sign of life in these last seconds overrides a Lease that has run out: the clocks of scheduler and API server may differ."""
+UNUSED_AFTER_S = 60
+"""A scheduler that is seen longer than this after its Lease ran out does not use the Lease: it is judged like one without a Lease."""
 ASKED_EVERY_S = 5
 
 
@@ -28,8 +34,8 @@ class SchedulerLife:
     not.
     """
 
-    def __init__(self, api: KubeApi) -> None:
-        self._api = api
+    def __init__(self, api: KubeApi, cache: WatchCache) -> None:
+        self._api, self._cache = api, cache
         self._alive_s: dict[str, float] = {}
         self._silent: dict[str, tuple[float, Reason]] = {}
 
@@ -42,27 +48,43 @@ class SchedulerLife:
         if now_s - asked_s < ASKED_EVERY_S:
             return known
         self._silent = {uid: entry for uid, entry in self._silent.items() if now_s - entry[0] < ASKED_EVERY_S}
-        found = self._lease_given_up(now_s) if name == DEFAULT_SCHEDULER else _NO_LEASE
-        if found is _NO_LEASE:
-            found = None if self._has_been_seen(pod, since_s, snapshot, now_s) else _silent(name)
+        found = self._judge(pod, since_s, snapshot, now_s)
         if found is None:
             self._alive_s[name] = now_s
         else:
             self._silent[uid] = now_s, found
         return found
 
-    def _lease_given_up(self, now_s: float) -> t.Optional[Reason]:
-        try:
-            spec = self._api.get(LEASES, LEASE_NAMESPACE, LEASE_NAME).spec
-        except (NotFoundError, ForbiddenError):
-            return _NO_LEASE
-        if not spec.holder_identity or not spec.renew_time:
-            return _NO_LEASE
-        late_s = now_s - parse_time(spec.renew_time) - (spec.lease_duration_seconds or 0)
-        if late_s <= STALE_AFTER_S:
+    def _judge(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Reason]:
+        name = pod.spec.scheduler_name
+        lease = self._lease() if name == DEFAULT_SCHEDULER else None
+        if lease is None:
+            return None if self._has_been_seen(pod, since_s, snapshot, now_s) else _silent(name)
+        ended_s = parse_time(lease.renew_time or "") + (lease.lease_duration_seconds or 0)
+        if now_s - ended_s <= STALE_AFTER_S:
             return None
-        text = f"kube-scheduler ({spec.holder_identity}) has not renewed its Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {spec.renew_time}"
-        return Reason("scheduler_down", f"{text}: evictions would be in vain until one runs")
+        earliest_s = min(now_s - FRESH_FOR_S, max(ended_s + UNUSED_AFTER_S, now_s - SILENT_AFTER_S))
+        return None if self._proves_life(pod, since_s, snapshot, now_s, earliest_s) else _given_up(lease)
+
+    def _lease(self) -> t.Optional[LeaseSpec]:
+        """The scheduler's Lease; None where it has none, or where it cannot be read."""
+        try:
+            spec: LeaseSpec = self._api.get(LEASES, LEASE_NAMESPACE, LEASE_NAME).spec
+            parse_time(spec.renew_time or "")
+        except (NotFoundError, ForbiddenError, ValueError):
+            return None
+        return spec if spec.holder_identity else None
+
+    def _proves_life(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float, earliest_s: float) -> bool:
+        """The scheduler has bound or reported a pod since then. A pod that somebody has created with a node proves nothing."""
+        name = pod.spec.scheduler_name
+        bound_ago_s = self._cache.last_bound_s_ago(name)
+        if since_s > earliest_s or (bound_ago_s is not None and now_s - bound_ago_s > earliest_s):
+            return True
+        waiting = (other for other in snapshot.pods if not other.spec.node_name and other.spec.scheduler_name == name)
+        if any((self._cache.unschedulable_since(other.metadata.uid) or 0.0) > earliest_s for other in waiting):
+            return True
+        return self._has_reported(pod, earliest_s)
 
     def _has_been_seen(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float) -> bool:
         """It has marked this pod, bound or reported any of its pods within the last minutes."""
@@ -73,6 +95,10 @@ class SchedulerLife:
         bound = (other for other in snapshot.pods if other.spec.node_name and other.spec.scheduler_name == name and not _is_static(other))
         if any(parse_time(other.metadata.creation_timestamp) > earliest_s for other in bound if other.metadata.creation_timestamp):
             return True
+        return self._has_reported(pod, earliest_s)
+
+    def _has_reported(self, pod: Pod, earliest_s: float) -> bool:
+        """It has written an Event about the pod since then."""
         try:
             events = self._api.events_on(pod.metadata.namespace, pod.metadata.uid, reason="FailedScheduling")
         except ForbiddenError:
@@ -85,11 +111,12 @@ def _is_static(pod: Pod) -> bool:
     return any(owner.kind == "Node" for owner in pod.metadata.owner_references or ())
 
 
+def _given_up(lease: LeaseSpec) -> Reason:
+    since = f"has not renewed its Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {lease.renew_time}"
+    text = f"kube-scheduler ({lease.holder_identity}) {since}: evictions have no effect until one runs"
+    return Reason("scheduler_down", text)
+
+
 def _silent(name: str) -> Reason:
-    text = (
-        f"nothing was bound or reported by the scheduler {name!r} for {SILENT_AFTER_S // 60} minutes: start it, evictions would be in vain"
-    )
+    text = f"nothing was bound or reported by the scheduler {name!r} for {SILENT_AFTER_S // 60} minutes: start it, evictions have no effect"
     return Reason("scheduler_silent", text)
-
-
-_NO_LEASE = Reason("no_lease")

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The nodes that are held, as far as that is proved, and the marks that nothing proves.
+
+A record proves a hold. Without one, a taint of the hold's key proves it if its value is the hash of the marked pod, or of a critical pod
+that there is: nobody who may only annotate a node can set a taint.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ..memory.hold import HASH_LENGTH, NO_SCHEDULE, Hold, decode_mark, hold_value, is_genuine, make_hold, mark_of
+from ..memory.hold_records import HoldRecord
+from ..model.objects import Node, Pod, Taint
+from ..model.snapshot import ClusterSnapshot
+from .critical import is_critical
+from .options import RescueOptions
+
+
+class HeldNodes(t.NamedTuple):
+    """``holds`` by node name. ``unproved``: nodes with a mark that is forged or left over. ``obsolete``: records of nodes that are gone."""
+
+    holds: dict[str, Hold]
+    unproved: list[str]
+    obsolete: list[HoldRecord]
+
+
+def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], options: RescueOptions) -> HeldNodes:
+    """The holds of a cluster; ``records`` by node name."""
+    found = HeldNodes({}, [], [record for record in records.values() if not _is_current(record, snapshot)])
+    critical_pods: t.Optional[dict[str, Pod]] = None
+    for name, node in snapshot.nodes.items():
+        record = records.get(name)
+        if record is not None and record.is_about(node):
+            found.holds[name] = record.hold
+            continue
+        text = mark_of(node)
+        taint = next((taint for taint in node.spec.taints or () if _may_be_a_hold(taint, options.hold_taint_key)), None)
+        if text is None and taint is None:
+            continue
+        hold = _marked(text, taint)
+        if hold is None and taint is not None:
+            critical_pods = _by_hash(snapshot, options) if critical_pods is None else critical_pods
+            hold = _without_mark(critical_pods.get(taint.value), taint)
+        if hold is not None:
+            found.holds[name] = hold
+        elif text is not None:
+            found.unproved.append(name)
+    return found
+
+
+def _is_current(record: HoldRecord, snapshot: ClusterSnapshot) -> bool:
+    node: t.Optional[Node] = snapshot.nodes.get(record.node)
+    return node is not None and record.is_about(node)
+
+
+def _may_be_a_hold(taint: Taint, key: str) -> bool:
+    return taint.key == key and taint.effect == NO_SCHEDULE and len(taint.value) == HASH_LENGTH
+
+
+def _marked(text: t.Optional[str], taint: t.Optional[Taint]) -> t.Optional[Hold]:
+    """The hold of a mark whose taint is on the node, and whose value is the hash of its pod."""
+    hold = decode_mark(text) if text is not None and taint is not None else None
+    return hold if hold is not None and hold.taint == taint and is_genuine(hold) else None
+
+
+def _without_mark(pod: t.Optional[Pod], taint: Taint) -> t.Optional[Hold]:
+    """The hold of a taint without a mark: nobody knows its deadline, so that it is over."""
+    return make_hold(pod, key=taint.key, deadline_s=0, writer="") if pod is not None else None
+
+
+def _by_hash(snapshot: ClusterSnapshot, options: RescueOptions) -> dict[str, Pod]:
+    wanted = (pod for pod in snapshot.pods if pod.metadata.namespace in options.namespaces and is_critical(pod, options))
+    return {hold_value(pod): pod for pod in wanted}

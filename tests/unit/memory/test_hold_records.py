@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Records of holds: what is read of a ConfigMap that people may edit, and what is written to it."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import changes, read_attempts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import make_hold
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold_records import (
+    LONGEST_KEY,
+    HoldRecord,
+    read_records,
+    record_changes,
+    record_key,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
+
+from tests.unit.memory.test_hold import KEY, NOW, pod
+
+
+def record(node: str = "n", *, uid: str = "u-1", key: str = KEY, deadline_s: float = NOW) -> HoldRecord:
+    return HoldRecord(node, f"uid-{node}", make_hold(pod(uid=uid), key=key, deadline_s=deadline_s, writer="w"))
+
+
+def stored(*records: HoldRecord) -> dict[str, str]:
+    return {record_key(item.node): item.to_text() for item in records}
+
+
+@pytest.mark.parametrize("node", ["n", "worker-1.example.com", "n" * 253])
+def test_a_record_is_found_by_its_node(node: str) -> None:
+    data = record_changes(None, put=record(node))
+    assert all(len(key) <= LONGEST_KEY for key in data) and read_records({k: v or "" for k, v in data.items()}) == {node: record(node)}
+
+
+NONSENSE = [
+    "",
+    "null",
+    "{}",
+    record("other").to_text(),
+    record().to_text().replace("2026", "soon"),
+    record().to_text().replace(record().hold.value, "true"),
+    record().to_text().replace(KEY, ""),
+    record(key="").to_text().replace('"key":""', f'"key":"{KEY}"'),
+]
+
+
+@pytest.mark.parametrize("text", NONSENSE)
+def test_a_record_that_somebody_edited_proves_nothing_and_is_removed(text: str) -> None:
+    data = {"hold.n": text, **stored(record("good"))}
+    assert list(read_records(data)) == ["good"]
+    assert record_changes(data) == {"hold.n": None}
+
+
+def test_only_what_changes_is_written() -> None:
+    data = {**stored(record(), record("other")), "owner": "an attempt"}
+    assert record_changes(data, put=record()) == {}
+    newer = replace(record(), hold=replace(record().hold, writer="another"))
+    assert record_changes(data, put=newer) == stored(newer)
+    assert record_changes(data, drop=[record()]) == {"hold.n": None}
+    assert record_changes(data, drop=[newer]) == {}, "somebody else has written it since"
+
+
+def test_attempts_and_records_leave_each_other_alone() -> None:
+    data = stored(record())
+    assert read_attempts(data, now_s=NOW) == {} and changes(data, "owner", None, now_s=NOW) == {}
+    assert record_changes({"owner": "an attempt"}, put=record()) == stored(record())

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Which holds are proved: by a record, or by a taint whose value is the hash of its pod."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, Hold, make_hold
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold_records import HoldRecord
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.held_nodes import HeldNodes, held_nodes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+
+from tests.unit.rescue.builders import pending, running
+
+KEY = "CriticalAddonsOnly"
+POD = pending(name="dns")
+HOLD = make_hold(POD, key=KEY, deadline_s=2e9, writer="w")
+NOMINATION = make_hold(POD, key="", deadline_s=2e9, writer="w")
+
+
+def node(mark: Hold | str | None = None, taint: dict[str, str] | None = None, *, uid: str = "uid-n") -> Node:
+    text = encode_json(mark).decode() if isinstance(mark, Hold) else mark
+    metadata = {"name": "n", "uid": uid, "annotations": {HOLD_ANNOTATION: text} if text is not None else None}
+    return decode_json(Node, encode_json({"metadata": metadata, "spec": {"taints": [taint] if taint else []}}))
+
+
+def look(the_node: Node, record: Hold | None = None, pods: t.Sequence[t.Any] = (POD,), **options: t.Any) -> HeldNodes:
+    records = {"n": HoldRecord("n", "uid-n", record)} if record is not None else {}
+    return held_nodes(ClusterSnapshot(nodes=[the_node], pods=pods), records, RescueOptions(**options))
+
+
+def taint(hold: Hold = HOLD, **other: str) -> dict[str, str]:
+    return {"key": hold.key, "value": hold.value, "effect": "NoSchedule", **other}
+
+
+@pytest.mark.parametrize("mark", [HOLD, NOMINATION, None, "nonsense", replace(HOLD, uid="other", deadline="2020-01-01T00:00:00Z")])
+@pytest.mark.parametrize("recorded", [HOLD, NOMINATION])
+def test_a_record_proves_a_hold_whatever_the_mark_says(mark: Hold | str | None, recorded: Hold) -> None:
+    assert look(node(mark, taint()), recorded) == HeldNodes({"n": recorded}, [], [])
+    assert look(node(mark), recorded) == HeldNodes({"n": recorded}, [], [])
+
+
+@pytest.mark.parametrize(
+    ("mark", "on_node"),
+    [
+        ("nonsense", None),
+        (NOMINATION, None),
+        (HOLD, None),
+        (HOLD, taint(value="true")),
+        (HOLD, taint(effect="NoExecute")),
+        (HOLD, taint(key="example.com/other")),
+        (replace(HOLD, value="true"), taint(value="true")),
+        (replace(HOLD, key="example.com/other"), taint(key="example.com/other")),
+        (replace(HOLD, value="0123456789abcdef"), taint(value="0123456789abcdef")),
+    ],
+)
+def test_a_mark_alone_proves_nothing(mark: Hold | str, on_node: dict[str, str] | None) -> None:
+    assert look(node(mark, on_node)) == HeldNodes({}, ["n"], [])
+
+
+def test_a_taint_with_the_hash_of_the_marked_pod_proves_the_mark() -> None:
+    assert look(node(HOLD, taint()), pods=()) == HeldNodes({"n": HOLD}, [], [])
+
+
+@pytest.mark.parametrize("mark", [None, "nonsense", replace(HOLD, pod="other")])
+def test_a_taint_with_the_hash_of_a_critical_pod_is_a_hold_that_is_over(mark: Hold | str | None) -> None:
+    found = look(node(mark, taint()))
+    assert found.unproved == [] and (found.holds["n"].taint, found.holds["n"].uid) == (HOLD.taint, HOLD.uid)
+    assert found.holds["n"].has_expired(1.0)
+
+
+@pytest.mark.parametrize("pods", [(), (pending(name="other"),), (running("n", name="dns", namespace="kube-system", priority=0),)])
+def test_a_taint_of_no_critical_pod_is_foreign(pods: tuple[t.Any, ...]) -> None:
+    assert look(node(None, taint()), pods=pods) == HeldNodes({}, [], [])
+
+
+def test_a_taint_with_another_key_is_foreign() -> None:
+    assert look(node(HOLD, taint()), hold_taint_key="example.com/held") == HeldNodes({}, ["n"], [])
+
+
+def test_the_record_of_an_earlier_node_of_the_same_name_is_obsolete() -> None:
+    found = look(node(uid="newer"), HOLD)
+    assert found.holds == {} and [record.node for record in found.obsolete] == ["n"]
