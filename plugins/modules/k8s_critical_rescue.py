@@ -52,10 +52,13 @@ options:
     default: 2000000000
   honor_critical_annotation:
     description:
-      - Whether a pod of these namespaces with the annotation C(scheduler.alpha.kubernetes.io/critical-pod) and an empty value is critical,
-        as with priority 2000000000. Kubernetes itself has ignored the annotation since 1.16.
-    type: bool
-    default: true
+      - Where a pod with the annotation C(scheduler.alpha.kubernetes.io/critical-pod) and an empty value is critical, as with priority
+        2000000000. Kubernetes itself has ignored the annotation since 1.16.
+      - V(kube-system) honors it in that namespace only, V(all) in all of O(namespaces), V(none) nowhere.
+      - With V(all) everyone who may create pods in one of these namespaces can have pods evicted in the whole cluster.
+    type: str
+    choices: [kube-system, all, none]
+    default: kube-system
   grace_period:
     description:
       - Seconds that an evicted pod gets at most; it gets its own grace period if that is shorter.
@@ -253,7 +256,7 @@ def argument_spec():
         "name": {"type": "str"},
         "label_selector": {"type": "str", "default": ""},
         "priority_threshold": {"type": "int", "default": 2000000000},
-        "honor_critical_annotation": {"type": "bool", "default": True},
+        "honor_critical_annotation": {"type": "str", "choices": ["kube-system", "all", "none"], "default": "kube-system"},
         "grace_period": {"type": "int", "default": 10},
         "force": {"type": "bool", "default": False},
         "max_victims": {"type": "int"},

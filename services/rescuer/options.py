@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable
 
+from ...plugins.module_utils.rescue.options import HONORED
 from .durations import parse_duration
 
 PREFIX = "RESCUER_"
@@ -96,7 +97,11 @@ NAMES = Kind("NAME,NAME", _names)
 OPTIONS = (
     Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
     Option("priority_threshold", INTEGER, "from this priority on a pod is critical (2000000000)"),
-    Option("honor_critical_annotation", SWITCH, "pods with the old critical-pod annotation are critical, too (true)"),
+    Option(
+        "honor_critical_annotation",
+        Kind("|".join(HONORED), _one_of(*HONORED)),
+        "where the old critical-pod annotation makes a pod critical; all means all of the namespaces (kube-system)",
+    ),
     Option("grace_period", DURATION, "what an evicted pod gets at most (10s)"),
     Option("force", SWITCH, "allow a grace period of 0 (false)"),
     Option("max_victims", INTEGER, "the most pods that are evicted for one pod (no bound)"),

@@ -330,6 +330,7 @@ class PodSpec(ApiStruct, frozen=True):
     runtime_class_name: str = ""
     priority: t.Optional[int] = None
     priority_class_name: str = ""
+    preemption_policy: t.Optional[str] = None
     scheduling_gates: t.Optional[tuple[Named, ...]] = None
     resource_claims: t.Optional[tuple[Named, ...]] = None
     scheduling_group: t.Optional[dict[str, t.Any]] = None

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Mapping
 from difflib import get_close_matches
 
-from ..rescue.options import HOLDS, STATES
+from ..rescue.options import HOLDS, HONORED, STATES
 from ..rescue.options import MINIMA as RESCUE_MINIMA
 from ..spread.options import MINIMA
 from ..spread.restart_plan import STRATEGIES
@@ -75,10 +75,9 @@ RESCUE = Variables(
         "allow_local_storage",
         "allow_short_grace",
         "force",
-        "honor_critical_annotation",
         "plan_only",
     ),
-    choices={"hold": HOLDS, "state": STATES},
+    choices={"hold": HOLDS, "honor_critical_annotation": HONORED, "state": STATES},
     others=("context", "hold_taint_key", "hosts", "kubeconfig", "label_selector", "name", "namespaces"),
 )
 PLAYBOOKS = {"rebalance": REBALANCE, "rescue": RESCUE}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ..model.objects import Condition, Pod
-from .options import RescueOptions
+from .options import ALL, KUBE_SYSTEM, RescueOptions
 
 CRITICAL_ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"
 ANNOTATED_PRIORITY = 2_000_000_000
@@ -42,6 +42,7 @@ def scheduled_condition(pod: Pod) -> Condition | None:
 
 
 def _is_annotated(pod: Pod, options: RescueOptions) -> bool:
-    if not options.honor_critical_annotation or pod.metadata.namespace not in options.namespaces:
+    namespace, honored = pod.metadata.namespace, options.honor_critical_annotation
+    if namespace not in options.namespaces or not (honored == ALL or (honored == KUBE_SYSTEM and namespace == KUBE_SYSTEM)):
         return False
     return (pod.metadata.annotations or {}).get(CRITICAL_ANNOTATION) == ""

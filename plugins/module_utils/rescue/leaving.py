@@ -1,36 +1,71 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods that are on their way out: their room becomes free by itself, unless they hang."""
+"""Terminating pods: those whose capacity becomes free soon, and those whose node is still full."""
 
 from __future__ import annotations
 
+import math
 import typing as t
+from collections.abc import Mapping
 
 from ..model.objects import Pod
 from ..model.snapshot import ClusterSnapshot
 from ..model.timestamps import parse_time
 
-HANGS_AFTER_S = 15
-"""Seconds beyond its grace period, which ``deletionTimestamp`` contains, after which a pod counts as hanging: kubelets take a moment."""
+MARGIN_S = 15
+"""Seconds that a pod may need beyond its grace period: kubelets take a moment, and clocks of API servers differ."""
+
+
+PREEMPTED = "PreemptionByScheduler"
+"""The reason of the condition DisruptionTarget that kube-scheduler writes on its victims (k8s.io/api ``core/v1``)."""
 
 
 class Leaving(t.NamedTuple):
-    """By node: the pods that end within their grace period, and those that should have ended long ago."""
+    """The terminating pods by node.
+
+    ``soon``: they end within the time that an eviction elsewhere would take, so that their capacity counts as free. ``staying``: they end
+    later, or should have ended already, so that their capacity is in use.
+    """
 
     soon: dict[str, list[Pod]]
-    hanging: dict[str, list[Pod]]
+    staying: dict[str, list[Pod]]
 
 
-def leaving_pods(snapshot: ClusterSnapshot, now_s: float) -> Leaving:
-    """All pods that are terminating on a node. Finished ones take no room, whatever keeps their objects."""
+def leaving_pods(
+    snapshot: ClusterSnapshot, now_s: float, *, grace_period_s: int, evicted: t.Optional[Mapping[str, float]] = None
+) -> Leaving:
+    """All pods that are terminating on a node. A finished pod uses no capacity, even if its object remains.
+
+    ``grace_period_s``: the longest grace period of a victim. ``evicted``: for the uid of each pod that this program has evicted, the
+    seconds that are left of its grace period; for the other pods ``deletionTimestamp`` tells, which contains the grace period.
+    """
     found = Leaving({}, {})
     for pod in snapshot.pods:
         if pod.metadata.deletion_timestamp is not None and pod.spec.node_name and not pod.terminal:
-            group = found.hanging if hangs(pod, now_s) else found.soon
+            left_s = (evicted or {}).get(pod.metadata.uid)
+            if left_s is None:
+                left_s = _time_of(pod.metadata.deletion_timestamp) - now_s
+            group = found.soon if -MARGIN_S <= left_s <= grace_period_s + MARGIN_S else found.staying
             group.setdefault(pod.spec.node_name, []).append(pod)
     return found
 
 
-def hangs(pod: Pod, now_s: float) -> bool:
-    """It should have ended by now; there is no telling when it will."""
-    return pod.metadata.deletion_timestamp is not None and parse_time(pod.metadata.deletion_timestamp) + HANGS_AFTER_S < now_s
+def is_preempted(pod: Pod) -> bool:
+    """The scheduler has deleted the pod to make room for another one. Tenants cannot write this condition."""
+    return any(
+        condition.type == "DisruptionTarget" and condition.status == "True" and condition.reason == PREEMPTED
+        for condition in pod.status.conditions or ()
+    )
+
+
+def longest_wait_s(grace_period_s: int) -> int:
+    """The seconds after which every pod that was terminating ``soon`` has ended, or no longer counts."""
+    return grace_period_s + 2 * MARGIN_S
+
+
+def _time_of(deletion_timestamp: str) -> float:
+    """Seconds since the epoch. The API server admits grace periods that end in a year that no date library can read."""
+    try:
+        return parse_time(deletion_timestamp)
+    except (ValueError, OverflowError):
+        return math.inf

@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 
 AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
+KUBE_SYSTEM, ALL = "kube-system", "all"
+HONORED = (KUBE_SYSTEM, ALL, NONE)
+"""Where the annotation that makes pods critical counts: in kube-system, in all of ``namespaces``, or nowhere."""
 RESCUED, RELEASED = "rescued", "released"
 STATES = (RESCUED, RELEASED)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
@@ -38,7 +41,7 @@ class RescueOptions:
 
     namespaces: tuple[str, ...] = ("kube-system",)
     priority_threshold: int = 2_000_000_000
-    honor_critical_annotation: bool = True
+    honor_critical_annotation: str = KUBE_SYSTEM
     grace_period: int = 10
     force: bool = False
     max_victims: t.Optional[int] = None

@@ -20,12 +20,13 @@ from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from .budgets import Budgets
 from .hold_rule import HoldRule, hold_rule, keeps_others_off, no_toleration, tolerates_hold
-from .leaving import leaving_pods
+from .leaving import is_preempted, leaving_pods
 from .options import RescueOptions
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
 from .search import VictimSearch
 
 NO_NODE = "no_node"
+ROOM_BECOMING_FREE = "room_becoming_free"
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
 
@@ -34,7 +35,8 @@ class Facts(t.NamedTuple):
 
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
     whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``settled``: the scheduler has had
-    its time. ``aside``: what else the reason has to say. ``nominated``: the rescue has nominated the pod itself.
+    its time. ``aside``: what else the reason has to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that
+    other terminating pods free soon counts as free. It ends, so that nobody can delay a rescue by one terminating pod after the other.
     """
 
     settled: bool = True
@@ -44,13 +46,15 @@ class Facts(t.NamedTuple):
     evicted: int = 0
     aside: str = ""
     nominated: bool = False
+    patient: bool = True
 
 
 class RescuePlanner:
     """Plans on one snapshot. What is reserved for one pod is taken into account for those that come after it.
 
-    ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``held``: the holds by node name. ``earlier``: a
-    placement of an earlier snapshot, which saves working out again what has not changed.
+    ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``held``: the holds by node name. ``evicted``: the
+    seconds that are left of the grace period of each pod that this program has evicted, by uid. ``earlier``: a placement of an earlier
+    snapshot, which saves working out again what has not changed.
     """
 
     def __init__(
@@ -61,16 +65,19 @@ class RescuePlanner:
         now_s: float,
         in_use: t.Optional[dict[str, str]] = None,
         held: t.Optional[Mapping[str, Hold]] = None,
+        evicted: t.Optional[Mapping[str, float]] = None,
         earlier: t.Optional[Placement] = None,
     ) -> None:
         self.placement = Placement.of(snapshot, earlier)
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
-        self._leaving = leaving_pods(snapshot, now_s)
+        self._leaving = leaving_pods(snapshot, now_s, grace_period_s=options.grace_period, evicted=evicted)
+        self._evicted = frozenset(evicted or ())
         self._budgets = Budgets(snapshot)
-        self._now_s = now_s
-        self._clear_out()
+        for pods in self._leaving.soon.values():
+            for pod in pods:
+                self.placement.remove(pod)
 
     def judge(self, pod: Pod, facts: Facts) -> Judgement:
         """What is to be done for the pod now, on whatever node."""
@@ -81,7 +88,7 @@ class RescuePlanner:
             return promised
         if facts.scheduler is not None:
             return Judgement(pod, IMPOSSIBLE, facts.scheduler)
-        return self._judge_on(pod, self._judge(pod), facts, None)
+        return self._judge_on(pod, self._judge(pod, facts), facts, None)
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
@@ -91,10 +98,10 @@ class RescuePlanner:
                 return promised
         if facts.scheduler is not None:
             return _waiting(pod, facts.scheduler.code, facts.scheduler.text)
-        judge = self._judge(pod)
+        judge = self._judge(pod, facts)
         feasible = judge.feasibility(self._candidates(pod, facts, None)).feasible
         if feasible:
-            return self._fits(pod, feasible)
+            return self._fits(pod, feasible, facts)
         return self._judge_on(pod, judge, facts, (node_name,))
 
     def reserve(self, judgement: Judgement) -> bool:
@@ -118,21 +125,18 @@ class RescuePlanner:
     # --- why it is pending ---
 
     def _beside_a_preemption(self, pod: Pod, facts: Facts) -> tuple[Facts, t.Optional[Judgement]]:
-        """The scheduler has promised the pod a node: wait, or leave that node alone where the scheduler's victims hang."""
+        """The pod is nominated for a node: wait if it fits there, or leave that node alone where the scheduler's own victims do not end."""
         name = pod.status.nominated_node_name
         if not name or name not in self._snapshot.nodes or name in facts.excluded:
             return facts, None
-        if self._leaving.soon.get(name):
-            return facts, _waiting(
-                pod, "preemption_under_way", f"it is nominated for node {name}, where pods are ending to make room for it"
-            )
-        hanging = self._leaving.hanging.get(name)
-        if hanging:
-            aside = f"; the scheduler waits for node {name}, where {_names(hanging)} should have ended long ago"
-            return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
-        if self._judge(pod).feasibility((name,)).feasible:
-            return facts, _waiting(pod, "preemption_under_way", f"it is nominated for node {name}, and there is room")
-        return facts, None
+        if self._judge(pod, facts).feasibility((name,)).feasible:
+            why = "where pods are ending to make room for it" if self._soon_on(name, facts) else "and there is room"
+            return facts, _waiting(pod, "preemption_under_way", f"it is nominated for node {name}, {why}")
+        staying = [other for other in self._leaving.staying.get(name, ()) if is_preempted(other)]
+        if not staying:
+            return facts, None
+        aside = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
+        return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
 
     def _judge_on(self, pod: Pod, judge: Judge, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
         if judge.unknown:
@@ -140,14 +144,14 @@ class RescuePlanner:
         candidates = self._candidates(pod, facts, names)
         feasible = judge.feasibility(candidates).feasible
         if feasible:
-            return self._fits(pod, feasible)
+            return self._fits(pod, feasible, facts)
         options = self._options.after(facts.evicted)
         search = self._search(pod, facts, options)
         choice = search.best(candidates)
         if choice is None:
             return self._nothing(pod, facts, candidates, search, others=names is None)
         rule = self._hold_rule(pod, choice)
-        if rule.refusal is None and not (rule.at_once and self._leaving.soon.get(choice.node)):
+        if rule.refusal is None and not (rule.at_once and self._soon_on(choice.node, facts)):
             return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
         # Every other set is as important; but a node may be kept for such pods already.
         key = self._options.hold_taint_key
@@ -162,13 +166,13 @@ class RescuePlanner:
         options = self._options.after(facts.evicted)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
         search = self._search(pod, facts, replace(options, max_victims=most))
-        quiet = [name for name in candidates if not self._leaving.soon.get(name)]
+        quiet = [name for name in candidates if not self._soon_on(name, facts)]
         choice = self._allowed(pod, search.best(quiet))
         if choice is not None:
             return _planned(pod, choice, facts.aside, kept_by=BY_NOMINATION)
         choice = self._allowed(pod, search.best(candidates))
         if choice is not None:
-            return _waiting(pod, "room_becoming_free", f"pods that are ending have to be gone from node {choice.node} first")
+            return _waiting(pod, ROOM_BECOMING_FREE, f"pods that are ending have to be gone from node {choice.node} first")
         refusal = refusal or no_toleration(self._options.hold_taint_key)
         return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
 
@@ -190,23 +194,39 @@ class RescuePlanner:
         return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside), blockers=blockers)
 
     def _search(self, pod: Pod, facts: Facts, options: RescueOptions) -> VictimSearch:
+        placement = self._placement_for(facts)
         return VictimSearch(
-            pod, self.placement, options, budgets=self._budgets, profiles=profiles_for(pod), banned=facts.banned, held=self._held
+            pod, placement, options, budgets=self._budgets, profiles=profiles_for(pod), banned=facts.banned, held=self._held
         )
 
-    def _fits(self, pod: Pod, feasible: t.Sequence[str]) -> Judgement:
-        soon = [name for name in feasible if self._leaving.soon.get(name)]
+    def _fits(self, pod: Pod, feasible: t.Sequence[str], facts: Facts) -> Judgement:
+        soon = [name for name in feasible if self._soon_on(name, facts)]
         if len(soon) == len(feasible):
-            return _waiting(pod, "room_becoming_free", f"pods that are ending make room on node {soon[0]}")
+            return _waiting(pod, ROOM_BECOMING_FREE, f"pods that are ending make room on node {soon[0]}")
         free = next(name for name in feasible if name not in soon)
         return _waiting(pod, "fits", f"there is room on node {free}; the scheduler will place it")
 
     # --- nodes ---
 
-    def _clear_out(self) -> None:
+    def _soon_on(self, name: str, facts: Facts) -> list[Pod]:
+        """The terminating pods of the node whose capacity counts as free."""
+        pods = self._leaving.soon.get(name, [])
+        return pods if facts.patient else [pod for pod in pods if self._is_awaited(pod)]
+
+    def _is_awaited(self, pod: Pod) -> bool:
+        """This program or the scheduler has made it end."""
+        return pod.metadata.uid in self._evicted or is_preempted(pod)
+
+    def _placement_for(self, facts: Facts) -> Placement:
+        """The placement without the pods whose capacity counts as free."""
+        if facts.patient:
+            return self.placement
+        placement = self.placement.fork()
         for pods in self._leaving.soon.values():
             for pod in pods:
-                self.placement.remove(pod)
+                if not self._is_awaited(pod):
+                    placement.restore(pod)
+        return placement
 
     def _candidates(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> list[str]:
         uid = pod.metadata.uid
@@ -225,8 +245,8 @@ class RescuePlanner:
         counts = ((HELD, taken), (tried, len(facts.excluded)))
         return (Blocker(reason, nodes) for reason, nodes in counts if nodes)
 
-    def _judge(self, pod: Pod) -> Judge:
-        return Judge(pod, self.placement, profiles_for(pod))
+    def _judge(self, pod: Pod, facts: Facts) -> Judge:
+        return Judge(pod, self._placement_for(facts), profiles_for(pod))
 
 
 def profiles_for(pod: Pod) -> Profiles:

@@ -108,9 +108,11 @@ def residents_of(info: NodeInfo, options: RescueOptions) -> Residents:
 
 
 def own_grace(pod: Pod) -> int:
-    """The whole seconds that the pod asks for to end."""
+    """The whole seconds that the pod asks for to end. The API server makes 1 of a negative number (``registry/core/pod/strategy.go``)."""
     seconds = pod.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_PERIOD_S if seconds is None else seconds
+    if seconds is None:
+        return DEFAULT_GRACE_PERIOD_S
+    return seconds if seconds >= 0 else 1
 
 
 def controlled_by(pod: Pod, kind: str) -> bool:

@@ -15,10 +15,17 @@ from .options import RescueOptions
 from .residents import NOT_SAFE_TO_EVICT, Resident, controlled_by, own_grace
 from .returning import Returning
 
+NEVER = "Never"
+"""The preemptionPolicy of pods that preempt nobody."""
+
 SAME_OWNER = Reason("same_owner", "it has the same controller as the pod that needs the room")
 HIGHER_PRIORITY = Reason("higher_priority", "its priority is higher")
 CRITICAL = Reason("critical", "it is critical itself; allow_equal_priority would allow it")
 EQUAL_PRIORITY = Reason("equal_priority", "its priority is the same; allow_equal_priority would allow it")
+WOULD_PREEMPT = Reason(
+    "would_preempt",
+    "its own priority is higher, so that the pod that replaces it could preempt the rescued pod; give the critical pod a priority class",
+)
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
 RETURNS = Reason("would_return", "what replaces it is as important, has no other room, and tolerates the taint that would keep this one")
 BANNED = Reason("banned", "it may not be evicted this time")
@@ -43,6 +50,7 @@ class EvictionRules:
         self._banned = frozenset(banned)
         self._equal_may_go = options.allow_equal_priority
         self._priority = effective_priority(pod, options)
+        self._own_priority = pod.spec.priority or 0
         controller = pod.metadata.controller
         self._owner = controller.uid if controller is not None else None
 
@@ -74,6 +82,8 @@ class EvictionRules:
             return SAME_OWNER
         if resident.priority > self._priority:
             return HIGHER_PRIORITY
+        if self._own_priority < self._priority and could_preempt(resident.pod, self._own_priority):
+            return WOULD_PREEMPT
         if not self._equal_may_go:
             if resident.protected:
                 return CRITICAL
@@ -85,6 +95,15 @@ class EvictionRules:
         if resident.pod.metadata.uid in self._banned:
             return BANNED
         return self._budgets.standing(resident.pod, resident.budget_kind).refusal
+
+
+def could_preempt(pod: Pod, priority: int) -> bool:
+    """Another pod of the same template could preempt pods of this priority.
+
+    For the scheduler only ``spec.priority`` counts, and not the annotation that makes a pod critical. Every profile counts as one that
+    preempts, because none is known here.
+    """
+    return (pod.spec.priority or 0) > priority and pod.spec.preemption_policy != NEVER
 
 
 def grace_of(pod: Pod, options: RescueOptions) -> int:

@@ -72,7 +72,7 @@ class World:
     def priority(self, pod: Pod) -> int:
         """Its own, or that of the annotation."""
         annotated = (pod.metadata.annotations or {}).get("scheduler.alpha.kubernetes.io/critical-pod") == ""
-        if annotated and self._options["honor_critical_annotation"] and pod.metadata.namespace == "kube-system":
+        if annotated and self._options["honor_critical_annotation"] != "none" and pod.metadata.namespace == "kube-system":
             return max(CRITICAL_FROM, pod.spec.priority or 0)
         return pod.spec.priority or 0
 
@@ -86,6 +86,8 @@ class World:
             if controller.kind in ("DaemonSet", "Node") or (mine is not None and mine.uid == controller.uid):
                 return False
         elif not self._options["allow_bare_pods"]:
+            return False
+        if _would_preempt(victim, pod):
             return False
         return self._is_less_important(victim, pod) and self._may_end(victim) and not self._would_return(victim, pod)
 
@@ -166,6 +168,11 @@ def _tolerates_any_hold(pod: Pod) -> bool:
         toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")
         for toleration in pod.spec.tolerations or ()
     )
+
+
+def _would_preempt(victim: Pod, pod: Pod) -> bool:
+    """The scheduler, for which the annotation counts nothing, may delete the rescued pod for what replaces the victim."""
+    return (victim.spec.priority or 0) > (pod.spec.priority or 0) and victim.spec.preemption_policy != "Never"
 
 
 def _goes_uncounted(victim: Pod, budget: PodDisruptionBudget) -> bool:

@@ -253,7 +253,7 @@ def _options(chance: random.Random) -> Json:
         "allow_bare_pods": rarely(),
         "allow_local_storage": rarely(),
         "allow_short_grace": rarely(),
-        "honor_critical_annotation": chance.random() > 0.1,
+        "honor_critical_annotation": "kube-system" if chance.random() > 0.1 else "none",
         "max_victims": chance.choice((None, None, None, None, 1, 2, 3)),
         "hold": chance.choices(("auto", "taint", "none"), (76, 14, 10))[0],
         "grace_period": chance.choice((1, 2)),

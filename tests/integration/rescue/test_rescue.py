@@ -197,7 +197,7 @@ def test_an_annotated_pod_without_a_priority(scene: Scene, rescues: Rescues) -> 
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("old", priority="", annotations={"scheduler.alpha.kubernetes.io/critical-pod": ""})
-    assert rescues.one(pod, honor_critical_annotation=False)["status"] == "impossible"
+    assert rescues.one(pod, honor_critical_annotation="none")["status"] == "impossible"
     row = rescues.one(pod)
     assert row["status"] == "rescued" and victims(row) == {"web"} and scene.held() == []
 

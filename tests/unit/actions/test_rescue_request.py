@@ -21,6 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
         ({"namespaces": [""]}, "namespaces is empty"),
         ({"namespaces": ["kube-system", "Kube_System"]}, "namespaces contains 'Kube_System', which no namespace can be called (lower case"),
         ({"hold": "maybe"}, "hold is 'maybe': use one of auto, taint, none"),
+        ({"honor_critical_annotation": True}, "honor_critical_annotation is True: use one of kube-system, all, none"),
         ({"hold_taint_key": "two words"}, "hold_taint_key is 'two words'"),
         ({"hold_taint_key": ""}, "hold_taint_key is ''"),
         ({"hold_taint_key": "/x"}, "hold_taint_key is '/x'"),

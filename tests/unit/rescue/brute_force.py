@@ -33,7 +33,13 @@ class BruteForce:
 
     def candidates(self, node_name: str) -> list[Pod]:
         """The pods of the node that may go, each by itself."""
-        return [pod for pod in self._placement.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
+        pods = [pod for pod in self._placement.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
+        assert not any(map(self.would_preempt, pods)), "the rules let a pod go whose replacement preempts"
+        return pods
+
+    def would_preempt(self, pod: Pod) -> bool:
+        """The scheduler may delete the rescued pod for another pod of this template."""
+        return (pod.spec.priority or 0) > (self._cluster.pod.spec.priority or 0) and pod.spec.preemption_policy != "Never"
 
     def best(self) -> tuple[Order, str, tuple[Pod, ...]] | None:
         """The order, the node and the set of the best one; None where none will do."""

@@ -77,6 +77,8 @@ def _running(random: Random, on: str, levels: tuple[int, ...]) -> Pod:
         more["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
     if chance(random, 4):
         more["annotations"] = {"scheduling.k8s.io/group-name": "gang"}
+    if chance(random, 20):
+        more["preemptionPolicy"] = "Never"
     if chance(random, 4):
         more["volumes"] = [{"name": "data", "emptyDir": {}}]
     kind, owner = ("DaemonSet", "agent") if chance(random, 4) else (KINDS[app], app)
@@ -118,6 +120,8 @@ def _critical(random: Random) -> Pod:
     elif drawn < 28:
         more |= {"namespace": "app", "topologySpreadConstraints": [_spread(random)]}
     labels = {"app": "dns"}
+    if chance(random, 20) and "namespace" not in more:
+        more |= {"annotations": {"scheduler.alpha.kubernetes.io/critical-pod": ""}, "priority": random.choice((0, 100))}
     return pending(random.choice(("300m", "500m", "700m", "800m")), labels=labels, requests=_requests(random, 40), **more)
 
 

@@ -76,8 +76,31 @@ def test_pods_of_the_same_priority(allowed: bool, expected: str) -> None:
 
 def test_the_annotation_counts_as_the_priority_that_it_stands_for() -> None:
     annotated = pending(priority=0, annotations=ANNOTATED)
-    assert code(running("node-1", priority=1_000_000_000), critical=annotated) == ""
-    assert code(running("node-1", priority=1_000_000_000), critical=annotated, honor_critical_annotation=False) == "higher_priority"
+    never = running("node-1", priority=1_000_000_000, preemptionPolicy="Never")
+    assert code(never, critical=annotated) == ""
+    assert code(never, critical=annotated, honor_critical_annotation="none") == "higher_priority"
+
+
+@pytest.mark.parametrize(
+    ("priority", "policy", "own", "expected"),
+    [
+        (1, None, 0, "would_preempt"),
+        (1, "PreemptLowerPriority", 0, "would_preempt"),
+        (1, "Never", 0, ""),
+        (0, None, 0, ""),
+        (-1, None, 0, ""),
+        (0, None, -1, "would_preempt"),
+        (CRITICAL, None, 0, "would_preempt"),
+    ],
+)
+def test_pod_whose_replacement_could_preempt_an_annotated_pod_is_not_evicted(
+    priority: int, policy: str | None, own: int, expected: str
+) -> None:
+    """Only the real priorities count for the scheduler. No option changes that."""
+    annotated = pending(priority=own, annotations=ANNOTATED)
+    victim = running("node-1", priority=priority, preemptionPolicy=policy)
+    assert code(victim, critical=annotated, allow_equal_priority=True) == expected
+    assert code(victim, critical=pending(), allow_equal_priority=True) == ""
 
 
 def test_pods_that_are_banned_or_have_yet_to_come_stay() -> None:

@@ -12,7 +12,7 @@ from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.plan import Judgement, Victim
-from ...rescue.planner import Facts
+from ...rescue.planner import ROOM_BECOMING_FREE, Facts
 
 # How far the case has come.
 WATCHED = "watched"
@@ -37,6 +37,8 @@ class Case:
 
     ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_at`` which version of the pod was last nominated for it,
     ``there`` the uids of the pods that were on it when that began.
+    ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
+    ``waits_since_s``: since when they are.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
     evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
     and ``reason`` are what a result would say now.
@@ -56,6 +58,9 @@ class Case:
     there: t.Optional[frozenset[str]] = None
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
+    ends_at_s: dict[str, float] = field(default_factory=dict)
+    patience_s: float = math.inf
+    waits_since_s: float = math.inf
     excluded: dict[str, float] = field(default_factory=dict)
     banned: dict[str, float] = field(default_factory=dict)
     vain: int = 0
@@ -97,6 +102,7 @@ class Case:
             banned=frozenset(self.banned),
             evicted=len(self.evicted),
             nominated=self.hold is not None and self.hold.nominates,
+            patient=now_at_s <= self.waits_since_s + self.patience_s,
         )
 
     @property
@@ -107,6 +113,11 @@ class Case:
     def take(self, judgement: Judgement) -> None:
         """The judgement is what a result would say now."""
         self.judgement, self.status, self.reason = judgement, judgement.status, judgement.reason
+
+    def note_wait(self, now_at_s: float) -> None:
+        """Terminating pods are waited for, if the judgement says so. The first wait counts: what ends later may be somebody's delay."""
+        if self.reason is not None and self.reason.code == ROOM_BECOMING_FREE:
+            self.waits_since_s = min(self.waits_since_s, now_at_s)
 
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""

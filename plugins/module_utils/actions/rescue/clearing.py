@@ -102,6 +102,7 @@ class Clearing:
         judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s, scheduler))
         if judgement.status == WAITING:
             case.take(judgement)
+            case.note_wait(view.now_at_s)
             if view.now_at_s > case.give_up_at_s:
                 return self._give_up(case)
             self._nominate(case, view)
@@ -247,13 +248,14 @@ class Clearing:
             self._refused(case, victim, error, view, dry_run=dry_run)
             return False
         if not dry_run:
-            self._note(case, victim)
+            self._note(case, victim, view)
         return True
 
-    def _note(self, case: Case, victim: Victim) -> None:
+    def _note(self, case: Case, victim: Victim, view: View) -> None:
         self._cache.assume_leaving(victim.pod.metadata.uid)
         case.accepted()
         case.evicted.append(victim)
+        case.ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
         self._witness.evicted(case, victim)
         self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {case.node} to make room for critical pod {case.name}")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...kube.resources import NAMESPACES
 from ...model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.options import HOLDS, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
+from ...rescue.options import HOLDS, HONORED, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
 
 
 class RescueOptionError(ValueError):
@@ -66,6 +66,8 @@ def _check(options: RescueOptions) -> None:
     for name in options.namespaces:
         if not is_namespace_name(name):
             raise RescueOptionError(f"namespaces contains {name!r}, which no namespace can be called ({NAMESPACE_FORM})")
+    if options.honor_critical_annotation not in HONORED:
+        raise RescueOptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
     if options.hold not in HOLDS:
         raise RescueOptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
     if not is_qualified_name(options.hold_taint_key):

@@ -18,6 +18,7 @@ from ...model.collector import collector_paused
 from ...model.objects import Node, Pod
 from ...model.reasons import Reason
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
+from ...rescue.leaving import longest_wait_s
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 from ...rescue.planner import NO_NODE, RescuePlanner
@@ -177,7 +178,8 @@ class Rescuer:
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
         earlier = self._planner.placement if self._planner is not None else None
         held = {node.name: hold for node, hold in self.holds.on(snapshot)}
-        self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, held=held, earlier=earlier)
+        evicted = {uid: at_s - now_at_s for case in self.cases.values() for uid, at_s in case.ends_at_s.items()}
+        self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, earlier=earlier)
         for case in self.cases.values() if self._dry_run else ():
             if case.status == PLANNED and case.has_ended and case.judgement is not None and not self._planner.reserve(case.judgement):
                 case.stage, case.status, case.judge_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
@@ -210,7 +212,8 @@ class Rescuer:
     def _open(self, pod: Pod, now_s: float, now_at_s: float) -> None:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
         settles_at_s = now_at_s + max(0.0, self._options.settle_time - waited_s(since_s, now_s))
-        self.cases[pod.metadata.uid] = Case(pod, since_s=since_s, settles_at_s=settles_at_s)
+        patience_s = longest_wait_s(self._options.grace_period)
+        self.cases[pod.metadata.uid] = Case(pod, since_s=since_s, settles_at_s=settles_at_s, patience_s=patience_s)
 
     # --- acting ---
 
@@ -260,6 +263,7 @@ class Rescuer:
         judgement = view.planner.judge(case.pod, case.facts(view.now_at_s, scheduler))
         self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
         case.take(judgement)
+        case.note_wait(view.now_at_s)
         case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S.get(judgement.status, 0.0)
         if view.now_at_s < case.settles_at_s:
             case.judge_at_s = case.settles_at_s
@@ -318,7 +322,7 @@ class Rescuer:
             del self.cases[case.uid]
             if case.status == FAILED and not case.gone:
                 again_at_s = view.now_at_s + JUDGED_AGAIN_S[IMPOSSIBLE]
-                self.cases[case.uid] = Case(case.pod, since_s=case.since_s, settles_at_s=again_at_s)
+                self.cases[case.uid] = Case(case.pod, since_s=case.since_s, settles_at_s=again_at_s, patience_s=case.patience_s)
         return False
 
     def _plan_again(self, case: Case, view: View) -> bool:

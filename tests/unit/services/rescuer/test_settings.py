@@ -111,6 +111,7 @@ def test_variables_that_the_kubelet_sets_for_services_are_none_of_ours() -> None
         (["--listen-address=9235"], {}, "", "flag --listen-address: listen_address is '9235'"),
         ([], {"RESCUER_LOG_LEVEL": "loud"}, "", "variable RESCUER_LOG_LEVEL: 'loud' is not one of debug, info, warning, error"),
         (["--dry-run=perhaps"], {}, "", "flag --dry-run: 'perhaps' is neither true nor false"),
+        ([], {}, "honor_critical_annotation: true", "rescuer.yml, honor_critical_annotation: True is not one of kube-system, all, none"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_origin(
