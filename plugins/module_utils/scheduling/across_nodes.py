@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..model.objects import Node, Pod
 from .placement import Change
@@ -18,6 +18,13 @@ class AcrossNodes(t.Protocol):
     @property
     def speaks(self) -> bool:
         """Whether it has something to say about the pod as things are; otherwise the scheduler skips the plugin."""
+
+    @property
+    def topology_keys(self) -> Collection[str]:
+        """The topology keys by which it may close domains."""
+
+    def closes(self, topology_key: str, domain: str | None) -> bool:
+        """Whether it surely rejects all nodes of the domain of one of its topology keys; None for the nodes without the key."""
 
     def follow(self, changes: Sequence[Change]) -> bool:
         """Count what is new in ``Placement.changes``; whether an answer may be another one now."""

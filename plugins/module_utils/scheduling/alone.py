@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Mapping
 
 from ..model.objects import Pod
+from ..model.recent import Recent
 from .eligibility import static_rules_of
 from .host_ports import host_ports
 from .node_info import NodeInfo
@@ -21,6 +22,37 @@ class Alone(t.NamedTuple):
 
     changed: t.Optional[NodeInfo]
     reasons: Reasons
+
+
+class AsRead(t.NamedTuple):
+    """The answers about nodes as the snapshot has them: the names of those that are ``open``, and why each other one is out."""
+
+    names: tuple[str, ...]
+    members: frozenset[str]
+    open: tuple[str, ...]
+    rejected: Mapping[str, Reasons]
+
+
+MOST_LISTS = 4
+"""Lists of nodes of which the answers are kept for pods that are alike; mostly there is one, of the nodes that are eligible."""
+
+
+class AlikePods:
+    """What is known about nodes for all pods with the same ``alike``. ``nodes``: by name, filled by the judges of the pods."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Alone] = {}
+        self._as_read: Recent[int, AsRead] = Recent(MOST_LISTS)
+
+    def as_read(self, names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> AsRead:
+        """The answers about these nodes, which the snapshot has and which are in its order; ``reasons_of`` is asked once about each."""
+        return self._as_read.get(id(names), lambda: _answers(names, reasons_of))
+
+
+def _answers(names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> AsRead:
+    found = {name: reasons_of(name) for name in names}
+    rejected = {name: reasons for name, reasons in found.items() if reasons}
+    return AsRead(names, frozenset(names), tuple(name for name in names if name not in rejected), rejected)
 
 
 def alike(pod: Pod, profile: Profile, devices: Collection[str]) -> Hashable:

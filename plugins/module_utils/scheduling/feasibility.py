@@ -8,14 +8,14 @@ Source: kubernetes ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) with 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from . import device_doubts, volume_doubts
 from .across_nodes import AcrossNodes
-from .alone import Alone, alike
+from .alone import AlikePods, Alone, AsRead, alike
 from .doubts import NOMINATED, pod_doubts
 from .eligibility import static_checks
 from .node_info import NodeInfo, PodLoad
@@ -47,7 +47,7 @@ class Feasibility:
     """
 
     feasible: tuple[str, ...]
-    rejected: dict[str, Reasons]
+    rejected: Mapping[str, Reasons]
     unknown: Reasons
     unknown_nodes: dict[str, Reasons]
 
@@ -110,23 +110,31 @@ class Judge:
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.
         self._on_claims = any(rule is not None for rule in on_volumes)
-        self._alone: dict[str, Alone] = {} if self._on_claims else placement.alone(alike(pod, profile, devices))
+        self._alike = AlikePods() if self._on_claims else placement.alike_pods(alike(pod, profile, devices))
         # The verdicts; what a rule across nodes has counted anew can make any of them another.
         self._verdicts: dict[str, Verdict] = {}
+        self._turn = 0
         self._seen = 0
         self._count_changes()
 
     def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
-        """The verdicts on every node, or those of ``node_names`` that the snapshot has."""
+        """The verdicts on every node, or those of ``node_names`` that the snapshot has.
+
+        A tuple of names that the snapshot has, in its order, is answered once for all pods that are alike.
+        """
         self._catch_up()
+        if self._closed:
+            return Feasibility((), dict.fromkeys(self._placement.in_order(node_names), self._closed), self.unknown, {})
+        if isinstance(node_names, tuple) and not self._on_claims:
+            return self._feasibility_as_read(self._as_read(node_names))
+        return self._feasibility_of(self._placement.in_order(node_names))
+
+    def _feasibility_of(self, names: Iterable[str]) -> Feasibility:
         feasible: list[str] = []
         rejected: dict[str, Reasons] = {}
         unknown_nodes: dict[str, Reasons] = {}
-        names = self._placement.in_order(node_names)
-        if self._closed:
-            return Feasibility((), dict.fromkeys(names, self._closed), self.unknown, {})
         # Nothing changes in here, so no verdict goes out of date.
-        known, alone, changed = self._verdicts, self._alone, self._changed
+        known, alone, changed = self._verdicts, self._alike.nodes, self._changed
         nothing_else = self._nothing_across and not self._promised
         for name in names:
             if nothing_else:
@@ -148,6 +156,49 @@ class Judge:
             else:
                 feasible.append(name)
         return Feasibility(tuple(feasible), rejected, self.unknown, unknown_nodes)
+
+    def _feasibility_as_read(self, read: AsRead) -> Feasibility:
+        """From the answers about nodes as they were read, and what is different now."""
+        others = read.open if not self._nothing_across else ()
+        special = read.members.intersection({*self._changed, *self._promised})
+        asked = self._feasibility_of(self._placement.in_order([*special, *others]))
+        closed = {name: reasons for name, reasons in asked.rejected.items() if read.rejected.get(name) != reasons}
+        opened = [name for name in (*asked.feasible, *asked.unknown_nodes) if name in read.rejected]
+        if not closed and not opened and not asked.unknown_nodes:
+            return Feasibility(read.open, read.rejected, self.unknown, {})
+        rejected = {**read.rejected, **closed}
+        for name in opened:
+            del rejected[name]
+        out = rejected.keys() | asked.unknown_nodes.keys()
+        return Feasibility(tuple(name for name in read.names if name not in out), rejected, self.unknown, asked.unknown_nodes)
+
+    def _as_read(self, names: tuple[str, ...]) -> AsRead:
+        return self._alike.as_read(names, lambda name: self._look_into(self._nodes[name], self._placement.info_as_read(name)))
+
+    def open_alone(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the nodes, which the snapshot has and which are in its order, that can be open where nothing has changed on them.
+
+        The rules about one node alone close the others as the snapshot has them. Pods that are alike get the same tuple.
+        """
+        if self._closed:
+            return ()
+        return names if self._on_claims else self._as_read(names).open
+
+    @property
+    def topology_keys(self) -> frozenset[str]:
+        """The topology keys by which rules about other nodes may close domains."""
+        return frozenset(key for rule in self._across for key in rule.topology_keys)
+
+    def closes(self, topology_key: str, domain: str | None) -> bool:
+        """Whether such a rule rejects all nodes of the domain now; None for the nodes without the key."""
+        self._catch_up()
+        return any(rule.closes(topology_key, domain) for rule in self._speaking)
+
+    @property
+    def turn(self) -> int:
+        """Another number as soon as a verdict may be another one on a node on which nothing has changed."""
+        self._catch_up()
+        return self._turn
 
     def verdict(self, name: str) -> Verdict:
         """The verdict on a node that the snapshot has."""
@@ -182,24 +233,28 @@ class Judge:
         for change in changes:
             self._verdicts.pop(change.node_name, None)
         if self._restrictions is not None and self._restrictions.turns():
-            self._alone.clear()
-            self._verdicts.clear()
+            self._alike.nodes.clear()
+            self._forget_verdicts()
         # A doubt may be about all nodes, and come with whatever pod has moved.
         counted = [rule.follow(changes) for rule in self._across]
         if True in counted or (changes and self._doubts):
-            self._verdicts.clear()
+            self._forget_verdicts()
         self._speaking = [rule for rule in self._across if rule.speaks]
         self._nothing_across = not (self._speaking or self._features or self._doubts)
         self._promised = ahead_of(self._pod, self._placement, self._profiles)
+
+    def _forget_verdicts(self) -> None:
+        self._verdicts.clear()
+        self._turn += 1
 
     def _judge(self, name: str) -> Verdict:
         node = self._nodes[name]
         if name in self._promised:
             return self._verdict_beside(self._promised[name], node)
         changed = self._changed.get(name)
-        known = self._alone.get(name)
+        known = self._alike.nodes.get(name)
         if known is None or known.changed is not changed:
-            known = self._alone[name] = Alone(changed, self._look_at(node, ()))
+            known = self._alike.nodes[name] = Alone(changed, self._look_at(node, ()))
         reasons = known.reasons
         if reasons:
             return reasons, PASSED

@@ -9,14 +9,18 @@ import typing as t
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from ..model.objects import Node, Pod
+from ..model.recent import Recent
 from ..model.snapshot import ClusterSnapshot
-from .alone import Alone
+from .alone import AlikePods
 from .counted_nodes import CountedNodes
 from .node_info import NodeInfo, PodLoad
 from .pod_groups import PodGroups
 from .pod_volumes import PodVolumes, resolve
 from .resources import allocatable
 from .volume_index import VolumeIndex, claims_used
+
+MOST_KINDS = 64
+"""Kinds of pods of which the answers about nodes are kept: pods with requests of their own must not fill the memory with them."""
 
 MANY = 10
 """Names of more than one in so many nodes are put in order by a look at all nodes."""
@@ -86,6 +90,10 @@ class Placement:
         """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
         return self._changed.get(node_name) or self._read.infos.get(node_name) or self._read.info(node_name)
 
+    def info_as_read(self, node_name: str) -> NodeInfo:
+        """The node with what runs on it in the snapshot. Raises KeyError for a node that the snapshot does not have."""
+        return self._read.infos.get(node_name) or self._read.info(node_name)
+
     @property
     def changed(self) -> Mapping[str, NodeInfo]:
         """The infos of nodes on which something is, or was in between, different from the snapshot; it shows later changes as well."""
@@ -119,7 +127,7 @@ class Placement:
             raise KeyError(node_name)
         self.remove(pod)
         key = pod_key(pod)
-        self._changed[node_name] = self.info(node_name).with_pod(key, pod, PodLoad.of(pod))
+        self._changed[node_name] = self.info(node_name).with_pod(key, pod, self._read.load(pod))
         self._moved[key] = (pod, node_name)
         self._changes.append(Change(pod, node_name, 1))
 
@@ -153,9 +161,9 @@ class Placement:
         """The nodes over which spread constraints count."""
         return self._read.counted_nodes
 
-    def alone(self, alike: Hashable) -> dict[str, Alone]:
-        """By node name, for the judges of all pods with the same ``alone.alike``, on whatever fork; they fill it."""
-        return self._read.alone.setdefault(alike, {})
+    def alike_pods(self, alike: Hashable) -> AlikePods:
+        """What is known for all pods with the same ``alone.alike``, on whatever fork."""
+        return self._read.alike.get(alike, AlikePods)
 
     def priority_of_class(self, name: str) -> int | None:
         """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
@@ -194,7 +202,7 @@ class _SnapshotPlacement:
         self.snapshot = snapshot
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
         self.infos: dict[str, NodeInfo] = {}
-        self.alone: dict[Hashable, dict[str, Alone]] = {}
+        self.alike: Recent[Hashable, AlikePods] = Recent(MOST_KINDS)
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
@@ -209,7 +217,7 @@ class _SnapshotPlacement:
         if info is None:
             node = self.snapshot.nodes[node_name]
             pods = (pod for pod in self.snapshot.pods_by_node.get(node_name, ()) if not pod.terminal)
-            info = NodeInfo.build(node, self._offer(node), {pod_key(pod): (pod, self._load(pod)) for pod in pods})
+            info = NodeInfo.build(node, self._offer(node), {pod_key(pod): (pod, self.load(pod)) for pod in pods})
             self.infos[node_name] = info
         return info
 
@@ -259,7 +267,8 @@ class _SnapshotPlacement:
             self._last_volumes = (pod, resolve(pod, self.storage()))
         return self._last_volumes[1]
 
-    def _load(self, pod: Pod) -> PodLoad:
+    def load(self, pod: Pod) -> PodLoad:
+        """What the pod takes on its node."""
         # Siblings share their parts (model/sharing.py), so their load is worked out once. The pod is kept with it: what it
         # holds must live for as long as its ids are keys.
         spec, status = pod.spec, pod.status

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from ..model.objects import Node
 from ..model.reasons import Reason
-from ..scheduling.domains import domain_of
+from ..model.recent import Recent
+from .node_groups import MOST_KEPT, NodeGroups
 
 HEALTHY = "healthy"
 COLLAPSED = "collapsed"
@@ -73,18 +74,27 @@ class Domains(t.NamedTuple):
     known: frozenset[str]
 
 
+class _Named(t.NamedTuple):
+    """The sorted domains of nodes, and how many of the nodes have none."""
+
+    names: tuple[str, ...]
+    domains: list[str]
+    lacking: int
+
+
 class Topology:
     """The domains of a snapshot's nodes, worked out once for all workloads that share their tuple of eligible nodes."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
-        self._nodes = nodes
-        self._domains: dict[tuple[str, int], Domains] = {}
-        self._of_node: dict[str, dict[str, t.Optional[str]]] = {}
+        self.groups = NodeGroups(nodes)
+        # By identity, because a hash of thousands of names takes longer than all the rest. The values hold the tuples.
+        self._domains: Recent[tuple[str, int], Domains] = Recent(MOST_KEPT)
+        self._of_names: Recent[tuple[str, int], _Named] = Recent(MOST_KEPT)
 
     def distribute(self, topology_key: str, homes: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
         """Count replicas by domain; ``homes`` is the node of each replica, ``eligible`` the nodes open to the workload."""
         over = self.over(topology_key, eligible)
-        counts = Counter(map(self._domains_of_nodes(topology_key).get, homes))
+        counts = Counter(map(self.groups.domains(topology_key).get, homes))
         without_domain = counts.pop(None, 0)
         placed = {domain: counts[domain] for domain in sorted(domain for domain in counts if domain is not None)}
         held = [count for domain, count in placed.items() if domain in over.known]
@@ -102,38 +112,37 @@ class Topology:
         names = list(homes)
         return [self.distribute(key, names, eligible) for key in topology_keys]
 
-    def _domains_of_nodes(self, topology_key: str) -> dict[str, t.Optional[str]]:
-        found = self._of_node.get(topology_key)
-        if found is None:
-            found = self._of_node[topology_key] = {name: domain_of(node, topology_key) for name, node in self._nodes.items()}
-        return found
-
-    def lacking(self, topology_keys: Iterable[str], names: Iterable[str]) -> t.Optional[Reason]:
+    def lacking(self, topology_keys: Iterable[str], names: tuple[str, ...]) -> t.Optional[Reason]:
         """Why a new pod may come to lie in no domain: some of the nodes have no label for a key. None where all have all."""
-        known = list(names)
         for key in topology_keys:
-            of_node = self._domains_of_nodes(key)
-            domains = [of_node[name] for name in known if name in of_node]
-            lacking = domains.count(None)
+            lacking = self._named(key, names).lacking
             if lacking:
-                text = (
-                    f"{lacking} of {len(domains)} nodes that are open to it have no label {key}; a new pod there would count nowhere: "
-                    "label them"
-                )
-                return Reason("no_domain", text)
+                nodes = f"{lacking} of {len(names)} nodes that are open to it"
+                return Reason("no_domain", f"{nodes} have no label {key}; a new pod there would count nowhere: label them")
         return None
+
+    def domains_of(self, topology_key: str, names: tuple[str, ...]) -> list[str]:
+        """The domains of these nodes, sorted."""
+        return self._named(topology_key, names).domains
+
+    def _named(self, topology_key: str, names: tuple[str, ...]) -> _Named:
+        return self._of_names.get((topology_key, id(names)), lambda: self._name(topology_key, names))
+
+    def _name(self, topology_key: str, names: tuple[str, ...]) -> _Named:
+        of_node = self.groups.domains(topology_key)
+        found = Counter(of_node[name] for name in names)
+        return _Named(names, sorted(domain for domain in found if domain is not None), found[None])
 
     def over(self, topology_key: str, eligible: tuple[str, ...]) -> Domains:
         """The domains of the eligible nodes."""
-        # By identity, because hashing thousands of names takes longer than all the rest; the tuple is kept, and with it its id.
-        found = self._domains.get((topology_key, id(eligible)))
-        if found is None:
-            of_node = self._domains_of_nodes(topology_key)
-            domains = ((name, of_node[name]) for name in eligible)
-            by_node = {name: domain for name, domain in domains if domain is not None}
-            known = frozenset(by_node.values())
-            found = self._domains[topology_key, id(eligible)] = Domains(eligible, by_node, tuple(sorted(known)), known)
-        return found
+        return self._domains.get((topology_key, id(eligible)), lambda: self._over(topology_key, eligible))
+
+    def _over(self, topology_key: str, eligible: tuple[str, ...]) -> Domains:
+        of_node = self.groups.domains(topology_key)
+        domains = ((name, of_node[name]) for name in eligible)
+        by_node = {name: domain for name, domain in domains if domain is not None}
+        known = frozenset(by_node.values())
+        return Domains(eligible, by_node, tuple(sorted(known)), known)
 
 
 class Verdict(t.NamedTuple):

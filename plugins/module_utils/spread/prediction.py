@@ -67,10 +67,10 @@ class RestartPredictor:
                 False, blockers=[Blocker(Reason("quota", f"ResourceQuota {surge.bounded_by} leaves no room for a surge pod"))]
             )
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
-        domains = self._feasible_domains(best.first, eligible)
+        domains = self._feasible_domains(best.first)
         if not self._better(workload, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
-        unlabelled = self._topology.lacking(self._keys, (*best.first.feasible, *best.first.unknown_nodes))
+        unlabelled = self._topology.lacking(self._keys, _not_out(best.first))
         if unlabelled is not None:
             return Prediction(HELPS_UNKNOWN, domains, [Blocker(unlabelled)])
         doubts = self._doubts(best.first, preference)
@@ -123,16 +123,15 @@ class RestartPredictor:
     def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> tuple[int, ...]:
         return badness(self._topology.distribute_over(self._keys, homes, eligible), max_skew=self._max_skew)
 
-    def _feasible_domains(self, feasibility: Feasibility, eligible: tuple[str, ...]) -> dict[str, list[str]]:
-        names = (*feasibility.feasible, *feasibility.unknown_nodes)
-        by_key = {key: self._topology.over(key, eligible).by_node for key in self._keys}
-        return {key: sorted({by_node[name] for name in names if name in by_node}) for key, by_node in by_key.items()}
+    def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:
+        return {key: self._topology.domains_of(key, _not_out(feasibility)) for key in self._keys}
 
     def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
         """Every node's reason at the first step, or at the step where the restart would stick."""
         counted = restart.stuck or restart.first
         pod = pod_of_workload(workload)
-        closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in counted.feasible]
+        feasible = set(counted.feasible)
+        closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in feasible]
         static = find_feasible(pod, self.placement, node_names=closed)
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
@@ -144,6 +143,11 @@ class RestartPredictor:
         if preference is not None:
             doubts.append(Blocker(preference))
         return doubts
+
+
+def _not_out(feasibility: Feasibility) -> tuple[str, ...]:
+    """The nodes that no rule surely rejects."""
+    return (*feasibility.feasible, *feasibility.unknown_nodes) if feasibility.unknown_nodes else feasibility.feasible
 
 
 def _needs_surge(workload: Workload) -> bool:

@@ -8,24 +8,21 @@ best that a restart can reach.
 
 from __future__ import annotations
 
+import heapq
 import typing as t
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
 from ..model.objects import Pod, Workload, pod_of_workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
-from ..scheduling.domains import domain_of
 from ..scheduling.feasibility import Feasibility, Judge
 from ..scheduling.placement import Placement
 from ..scheduling.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
-from .distribution import Domains, Topology
-
-NOWHERE = 2**31
-"""The fullness of nodes without the topology key: a replica there is in no domain, so they come last."""
+from .distribution import Topology
+from .emptiest import Counts, EmptiestNode
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,47 @@ class _NoRoom(Exception):
     def __init__(self, feasibility: Feasibility) -> None:
         super().__init__()
         self.feasibility = feasibility
+
+
+class _OldPods:
+    """The pods that a rollout has yet to take away, in the order in which the controller takes them.
+
+    Pods that never became ready go first: the controller cleans them up before it counts on any other. Then one goes from the node with
+    most replicas (ReplicaSet's ranking when scaling down).
+    """
+
+    def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int]) -> None:
+        self._per_node = per_node
+        self._pods: dict[tuple[bool, str], list[tuple[int, Pod]]] = {}
+        # Stale entries stay until they come to the top: ``recount`` adds the true ones.
+        self._heap: list[tuple[bool, int, int, str]] = []
+        ranked = sorted(((pod.ready, bool(pod.spec.node_name), number, pod) for number, pod in enumerate(pods)), key=lambda rank: rank[:3])
+        for number, (ready, _placed, _number, pod) in enumerate(ranked):
+            self._pods.setdefault((ready, pod.spec.node_name), []).append((number, pod))
+        self._left = len(ranked)
+        for there in self._pods.values():
+            there.reverse()
+        for _ready, node in self._pods:
+            self.recount(node)
+
+    def __len__(self) -> int:
+        return self._left
+
+    def take(self) -> Pod:
+        """The next pod to go."""
+        while True:
+            ready, replicas, number, node = heapq.heappop(self._heap)
+            there = self._pods.get((ready, node))
+            if there and there[-1][0] == number and -replicas == self._per_node[node]:
+                self._left -= 1
+                return there.pop()[1]
+
+    def recount(self, node: str) -> None:
+        """The workload has another number of replicas on the node."""
+        for ready in (False, True):
+            there = self._pods.get((ready, node))
+            if there:
+                heapq.heappush(self._heap, (ready, -self._per_node[node], there[-1][0], node))
 
 
 class RestartSimulation:
@@ -70,14 +108,13 @@ class RestartSimulation:
         self._snapshot = snapshot
         self._placement = placement.fork()
         self._candidates = candidates
-        self._keys = list(topology_keys)
+        self._topology = topology
+        self._counts = Counts(topology.groups, topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
         self._become(pod_of_workload(workload))
         self._new: list[str] = []
-        self._per_node: Counter[str] = Counter()
-        self._per_domain: list[Counter[str]] = [Counter() for _key in topology_keys]
-        self._domains = [topology.over(key, candidates) for key in topology_keys]
+        self._old = _OldPods((), self._counts.per_node)
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
@@ -100,19 +137,14 @@ class RestartSimulation:
     def _roll(self) -> None:
         replicas = self._workload.spec.replicas
         bounds = rollout_bounds(self._workload)
-        # Pods that never became ready go first: the controller cleans them up before it counts on any other.
-        old = sorted(self._old_pods(), key=lambda pod: (pod.ready, bool(pod.spec.node_name)))
-        self._count_old(old)
+        pods = self._old_pods()
+        self._count_old(pods)
+        old = self._old = _OldPods(pods, self._counts.per_node)
         while len(self._new) < replicas:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
-                self._take_away(old)
+                self._leave(old.take())
             room_for = replicas + self._max_surge - len(old) - len(self._new)
             self._place_some(max(1, min(room_for, replicas - len(self._new))))
-
-    def _take_away(self, old: list[Pod]) -> None:
-        # Of ready pods the controller takes one from the node with most of them (ReplicaSet's ranking when scaling down).
-        index = max(range(len(old)), key=lambda i: (not old[i].ready, self._per_node[old[i].spec.node_name]))
-        self._leave(old.pop(index))
 
     def _recreate(self) -> None:
         old = self._old_pods()
@@ -129,7 +161,7 @@ class RestartSimulation:
         kept = partition(self._workload)
         for number in ordinals[:kept]:
             if number in by_ordinal:
-                self._count(by_ordinal[number].spec.node_name)
+                self._note(by_ordinal[number].spec.node_name)
         self._count_old(by_ordinal[number] for number in ordinals[kept:] if number in by_ordinal)
         for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
@@ -139,16 +171,18 @@ class RestartSimulation:
 
     def _count_old(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
-            self._per_node[pod.spec.node_name] += 1
+            self._counts.per_node[pod.spec.node_name] += 1
 
     def _leave(self, pod: Pod) -> None:
         self._placement.remove(pod)
-        self._per_node[pod.spec.node_name] -= 1
+        self._counts.per_node[pod.spec.node_name] -= 1
+        self._old.recount(pod.spec.node_name)
 
     def _become(self, pod: Pod) -> None:
         """The pods that come next are like this one."""
         self._pod = pod
         self._judge = Judge(pod, self._placement)
+        self._emptiest: t.Optional[EmptiestNode] = None
 
     def _place_some(self, count: int) -> None:
         """At least one; once one is there, an old pod may leave and make way for the others."""
@@ -164,61 +198,34 @@ class RestartSimulation:
     def _try_to_place(self) -> bool:
         if self._first is None:
             self._first = self._judge.feasibility(self._candidates)
-        # One by one, because in a big cluster the answer mostly comes soon.
-        node = self._emptiest(filter(self._is_feasible, self._candidates))
+        node = self._emptiest_node()
         if node is None:
             return False
         self._first = _with_doubts(self._first, self._judge.unknown, node, self._judge.verdict(node)[1])
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)
-        self._count(node)
+        self._note(node)
         return True
 
-    def _emptiest(self, feasible: Iterable[str]) -> t.Optional[str]:
-        """The first node with the least fullness; in a big cluster one comes soon than which none can be emptier."""
-        least = self._least_fullness()
-        best: t.Optional[tuple[tuple[int, ...], str]] = None
-        for node in feasible:
-            fullness = self._fullness(node)
-            if fullness == least:
-                return node
-            if best is None or fullness < best[0]:
-                best = (fullness, node)
-        return best[1] if best is not None else None
+    def _emptiest_node(self) -> t.Optional[str]:
+        """Where the next pod goes; None where no node is feasible."""
+        if self._emptiest is None:
+            self._emptiest = EmptiestNode(
+                self._judge,
+                self._placement,
+                self._candidates,
+                self._topology.groups,
+                self._counts,
+                accept_unknown=self._accept_unknown,
+            )
+        return self._emptiest.find()
 
-    def _count(self, node: str) -> None:
+    def _note(self, node: str) -> None:
+        """A replica of the new revision is on the node."""
         self._new.append(node)
-        self._per_node[node] += 1
-        for key, counter in zip(self._keys, self._per_domain):
-            domain = self._domain(node, key)
-            if domain is not None:
-                counter[domain] += 1
-
-    def _fullness(self, node: str) -> tuple[int, ...]:
-        """Fewest new replicas in the node's domains, in the order of the topology keys, then fewest pods of the workload."""
-        by_key = zip(self._domains, self._per_domain)
-        domains = ((over.by_node.get(node), counter) for over, counter in by_key)
-        return (*(NOWHERE if domain is None else counter.get(domain, 0) for domain, counter in domains), self._per_node[node])
-
-    def _least_fullness(self) -> tuple[int, ...]:
-        """What no candidate can be below."""
-        return (*map(self._least, self._domains, self._per_domain), 0)
-
-    @staticmethod
-    def _least(over: Domains, counter: Counter[str]) -> int:
-        if not over.domains:
-            return NOWHERE
-        return 0 if len(over.domains) > len(counter) else min(counter[domain] for domain in over.domains)
-
-    def _domain(self, node: str, key: str) -> t.Optional[str]:
-        return domain_of(self._snapshot.nodes[node], key) if node in self._snapshot.nodes else None
-
-    def _is_feasible(self, node: str) -> bool:
-        if self._judge.unknown and not self._accept_unknown:
-            return False
-        reasons, doubts = self._judge.verdict(node)
-        return not reasons and (self._accept_unknown or not doubts)
+        self._counts.add(node)
+        self._old.recount(node)
 
 
 def _with_doubts(first: Feasibility, unknown: Reasons, node: str, doubts: Reasons) -> Feasibility:

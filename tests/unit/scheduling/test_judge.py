@@ -73,9 +73,11 @@ def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
         lambda: now.remove(new[1]),
         lambda: now.remove(db),
     ]
-    assert judge.feasibility() == find_feasible(asked, anew(now))
+    names = tuple(now.snapshot.nodes)
+    assert judge.feasibility() == judge.feasibility(names) == find_feasible(asked, anew(now))
     for move in moves:
         move()
+        assert judge.feasibility(names) == Judge(asked, now.fork()).feasibility(names) == find_feasible(asked, anew(now))
         assert judge.feasibility() == find_feasible(asked, anew(now)) == find_feasible(asked, now)
         assert Judge(asked, now.fork()).feasibility() == judge.feasibility()
 
@@ -125,7 +127,9 @@ def test_pods_that_a_rule_tells_apart_share_no_verdicts(spec: Json) -> None:
     plain, other = pod(), pod(**spec)
     expected = [find_feasible(asked, anew(now)) for asked in (plain, other)]
     assert expected[0] != expected[1]
+    names = tuple(now.snapshot.nodes)
     assert [find_feasible(asked, now) for asked in (plain, other, plain, other)] == expected * 2
+    assert [find_feasible(asked, now, node_names=names) for asked in (plain, other, plain, other)] == expected * 2
 
 
 def test_forks_do_not_mix_up_their_verdicts() -> None:

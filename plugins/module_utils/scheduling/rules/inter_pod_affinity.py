@@ -7,7 +7,7 @@ Where a term asks for labels of a namespace that could not be read, whom it sele
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 
 from ...model.objects import Namespace, Node, Pod, PodAffinityTerm
@@ -99,6 +99,21 @@ class _Matching:
         unknown = self._near.possible or self._apart.possible or self._repelling.possible
         return bool(unknown) or self._self_affine is None
 
+    @property
+    def topology_keys(self) -> Collection[str]:
+        own = (*self._affinity, *self._anti_affinity)
+        return {*(term.topology_key for term in own), *self._repelling.sure}
+
+    def closes(self, topology_key: str, domain: str | None) -> bool:
+        if self._skipped:
+            return False
+        if any(domain in tally.sure.get(topology_key, ()) for tally in (self._apart, self._repelling)):
+            return True
+        if all(term.topology_key != topology_key for term in self._affinity) or self._may_be_first:
+            return False
+        near = self._near
+        return domain not in near.sure.get(topology_key, ()) and domain not in near.possible.get(topology_key, ())
+
     def follow(self, changes: Iterable[Change]) -> bool:
         return True in [self._shift(other, {node_name: amount}) for other, node_name, amount in changes if amount]
 
@@ -149,7 +164,12 @@ class _Matching:
             return True
         if surely:
             return self._self_affine is True and not near.sure and not near.possible
-        return self._self_affine is not False and not near.sure
+        return self._may_be_first
+
+    @property
+    def _may_be_first(self) -> bool:
+        """The pod may be the first of a group that seeks itself."""
+        return self._self_affine is not False and not self._near.sure
 
     # --- counting ---
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 
 from ...model.objects import Node, Pod, TopologySpreadConstraint, with_label_keys
@@ -38,6 +38,13 @@ class _Spreads:
 
     def __init__(self, spreads: list[tuple[str, _Spread]]) -> None:
         self._spreads = spreads
+
+    @property
+    def topology_keys(self) -> Collection[str]:
+        return {key for key, _spread in self._spreads}
+
+    def closes(self, topology_key: str, domain: str | None) -> bool:
+        return any(key == topology_key and (domain is None or spread.is_full(domain)) for key, spread in self._spreads)
 
     def follow(self, changes: Sequence[Change]) -> bool:
         return True in [spread.follow(changes) for _key, spread in self._spreads]

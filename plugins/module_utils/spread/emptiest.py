@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Find the feasible node with the fewest new replicas in its domains, again and again, without a check of every node each time."""
+
+from __future__ import annotations
+
+import heapq
+import typing as t
+from collections import Counter
+from collections.abc import Sequence
+
+from ..scheduling.feasibility import Judge
+from ..scheduling.placement import Placement
+from .node_groups import OWN, Group, NodeGroups
+
+NOWHERE = 2**31
+"""The fullness of nodes without the topology key: a replica there is in no domain, so they come last."""
+
+Fullness = tuple[int, ...]
+
+
+class Counts:
+    """The replicas of a simulated restart: by topology key and domain the new ones, and by node those of the workload that are there."""
+
+    def __init__(self, nodes: NodeGroups, topology_keys: Sequence[str]) -> None:
+        self.keys = tuple(topology_keys)
+        self.per_domain: list[Counter[str]] = [Counter() for _key in self.keys]
+        self.per_node: Counter[str] = Counter()
+        self._domains = [nodes.domains(key) for key in self.keys]
+
+    def add(self, node: str) -> None:
+        """A new replica is on the node."""
+        self.per_node[node] += 1
+        for of_node, counter in zip(self._domains, self.per_domain):
+            domain = of_node.get(node)
+            if domain is not None:
+                counter[domain] += 1
+
+    def fullness_of(self, domains: Sequence[t.Optional[str]], own: Sequence[int], replicas: int) -> Fullness:
+        """Fewest new replicas in a node's domains, in the order of the topology keys, then fewest replicas on the node.
+
+        ``own``: the replicas in the domains that are OWN, in their order.
+        """
+        left = iter(own)
+        counts = []
+        for domain, counter in zip(domains, self.per_domain):
+            if domain is None:
+                counts.append(NOWHERE)
+            else:
+                counts.append(next(left) if domain == OWN else counter.get(domain, 0))
+        return (*counts, replicas)
+
+    def in_own_domains(self, node: str, domains: Sequence[t.Optional[str]]) -> tuple[int, ...]:
+        """The new replicas in those of the node's domains that are OWN in ``domains``."""
+        found = zip(domains, self._domains, self.per_domain)
+        return tuple(counter[of_node[node] or ""] for domain, of_node, counter in found if domain == OWN)
+
+
+class _Part:
+    """A group, how far its untouched nodes have been looked through, and its touched nodes as a heap."""
+
+    __slots__ = ("group", "heap", "next")
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.next = 0
+        self.heap: list[_Touched] = []
+
+
+class _Touched(t.NamedTuple):
+    """What tells a touched node from others of its group."""
+
+    in_own_domains: tuple[int, ...]
+    replicas: int
+    position: int
+    node: str
+
+
+class _Found(t.NamedTuple):
+    fullness: Fullness
+    position: int
+    node: str
+
+
+class EmptiestNode:
+    """Finds the node for pods like the judge's: the feasible candidate with the lowest fullness, of equal ones the first.
+
+    Most candidates are untouched: nothing has changed on them, and no replica of the workload is on them or in a small domain of theirs.
+    Of each group of such nodes only the first feasible one is compared. Touched nodes are compared one by one.
+    """
+
+    def __init__(
+        self, judge: Judge, placement: Placement, candidates: tuple[str, ...], nodes: NodeGroups, counts: Counts, *, accept_unknown: bool
+    ) -> None:
+        self._judge = judge
+        self._placement = placement
+        self._counts = counts
+        self._accept_unknown = accept_unknown
+        self._known = nodes.of(candidates, judge.open_alone(candidates), counts.keys, judge.topology_keys)
+        self._parts = [_Part(group) for group in self._known.groups]
+        self._part_of: dict[str, _Part] = {}
+        self._turn = judge.turn
+        self._seen = 0
+        for node in counts.per_node:
+            self._touch(node)
+
+    def find(self) -> t.Optional[str]:
+        """The emptiest feasible node; None where no candidate is feasible."""
+        if self._judge.unknown and not self._accept_unknown:
+            return None
+        self._follow()
+        nothing = (0,) * len(self._counts.keys)
+        bounds = sorted((self._counts.fullness_of(part.group.domains, nothing, 0), number) for number, part in enumerate(self._parts))
+        best: t.Optional[_Found] = None
+        for bound, number in bounds:
+            if best is not None and bound > best.fullness:
+                break
+            for found in self._best_of(self._parts[number], bound):
+                best = found if best is None else min(best, found)
+        return best.node if best is not None else None
+
+    def _follow(self) -> None:
+        """Take in what has changed since the last time."""
+        changes = self._placement.changes
+        for number in range(self._seen, len(changes)):
+            self._touch(changes[number].node_name)
+        self._seen = len(changes)
+        if self._judge.turn != self._turn:
+            # A rule that looks beyond one node may have opened again what it had closed.
+            self._turn = self._judge.turn
+            for part in self._parts:
+                part.next, part.heap = 0, []
+            for node, part in self._part_of.items():
+                heapq.heappush(part.heap, self._touched(node, part))
+
+    def _touch(self, node: str) -> None:
+        for other in self._known.beside(node):
+            part = self._part_of.get(other)
+            if part is None:
+                part = self._part_of[other] = self._find_part(other)
+            heapq.heappush(part.heap, self._touched(other, part))
+
+    def _find_part(self, node: str) -> _Part:
+        group = self._known.group_of(node)
+        for part in self._parts:
+            if part.group.domains == group.domains and part.group.ruled == group.ruled:
+                return part
+        self._parts.append(_Part(group))
+        return self._parts[-1]
+
+    def _touched(self, node: str, part: _Part) -> _Touched:
+        counts = self._counts
+        in_own_domains = counts.in_own_domains(node, part.group.domains)
+        return _Touched(in_own_domains, counts.per_node.get(node, 0), self._known.candidates.positions[node], node)
+
+    def _best_of(self, part: _Part, bound: Fullness) -> t.Iterator[_Found]:
+        """The best touched and the best untouched node of the part; ``bound`` is the fullness of the untouched ones."""
+        if any(self._judge.closes(key, domain) for key, domain in part.group.ruled):
+            return
+        heap = part.heap
+        while heap:
+            top = heap[0]
+            now = self._touched(top.node, part)
+            if now != top:
+                heapq.heapreplace(heap, now)
+            elif self._is_feasible(top.node):
+                yield _Found(self._counts.fullness_of(part.group.domains, top.in_own_domains, top.replicas), top.position, top.node)
+                break
+            else:
+                heapq.heappop(heap)  # it is touched again when something changes on it
+        nodes, position = part.group.nodes, part.next
+        while position < len(nodes) and (nodes[position] in self._part_of or not self._is_feasible(nodes[position])):
+            position += 1
+        part.next = position
+        if position < len(nodes):
+            yield _Found(bound, self._known.candidates.positions[nodes[position]], nodes[position])
+
+    def _is_feasible(self, node: str) -> bool:
+        reasons, doubts = self._judge.verdict(node)
+        return not reasons and (self._accept_unknown or not doubts)
