@@ -41,7 +41,8 @@ class Follower:
     """Follows one resource.
 
     ``complete``: there was a whole list, or it is known that there is none to be had: then ``skipped`` says why, or the server does not
-    know the resource. ``error``: what is wrong since the last contact. ``ended``: what the thread died of, an error in this program.
+    know the resource. ``error``: what is wrong since the last contact, which was at ``contact_at_s`` (monotonic).
+    ``ended``: what the thread died of, an error in this program.
     To be read under the cache's lock.
     """
 
@@ -50,6 +51,7 @@ class Follower:
         self._required = required
         self._may_be_absent = may_be_absent
         self.complete = False
+        self.contact_at_s = time.monotonic()
         self.skipped: t.Optional[Skipped] = None
         self.error: t.Optional[KubeError] = None
         self.ended: t.Optional[Exception] = None
@@ -166,6 +168,7 @@ class Follower:
         """The server has said something."""
         recovered = self.error is not None
         self.error = None
+        self.contact_at_s = time.monotonic()
         self._failures = 0
         return recovered
 

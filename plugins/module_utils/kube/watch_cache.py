@@ -48,6 +48,8 @@ MAY_BE_ABSENT = (*STORAGE, resources.DEVICE_CLASSES)
 """What an API server need not know. Where it does not know the others, something else answers in its place."""
 
 JOIN_S = 2.0
+SILENT_AFTER_S = 75.0
+"""The server sends a bookmark once a minute (kubernetes ``storage/cacher/cacher.go``). A watch that says less may have missed changes."""
 
 
 class WatchCache:
@@ -131,6 +133,14 @@ class WatchCache:
             found = {plural: follower.ended or follower.error for plural, follower in self._followers.items()}
         return {plural: str(error) for plural, error in found.items() if error is not None}
 
+    @property
+    def silent(self) -> dict[str, float]:
+        """By resource, for how many seconds the server has said nothing, where a bookmark is overdue: the state may be old."""
+        with self._changed:
+            now_s = time.monotonic()
+            waits = {plural: now_s - follower.contact_at_s for plural, follower in self._followers.items()}
+        return {plural: wait_s for plural, wait_s in waits.items() if wait_s > SILENT_AFTER_S}
+
     def unschedulable_since(self, uid: str) -> t.Optional[float]:
         """Seconds since the epoch, by the API server's clock, when the scheduler said that the pod is Unschedulable; None if it did not."""
         with self._changed:
@@ -143,9 +153,9 @@ class WatchCache:
             at_s = self._pods.bound_at_s.get(scheduler_name)
         return time.monotonic() - at_s if at_s is not None else None
 
-    def assume_leaving(self, uid: str) -> None:
-        """Show the pod as terminating from now on: this program has evicted it, and the watch may not have caught up yet."""
-        deletion_timestamp = format_time(self._api.now_s())
+    def assume_leaving(self, uid: str, deletion_timestamp: str = "") -> None:
+        """Show the pod as terminating, by default from now on: it has been evicted or is gone, and the watch may not have caught up yet."""
+        deletion_timestamp = deletion_timestamp or format_time(self._api.now_s())
         self._publish(lambda: self._pods.assume_leaving(uid, deletion_timestamp=deletion_timestamp))
 
     def snapshot(self) -> ClusterSnapshot:

@@ -29,13 +29,30 @@ MOST_ENTRIES = 1000
 """A ConfigMap holds 1 MiB."""
 MOST_PODS = 50
 """Pods of one owner whose failures are told apart; those of further ones count no more than these."""
+LASTS_S = 600
+"""A rescue has helped if its pod keeps its node for so long."""
+
+
+class VictimRecord(Struct, frozen=True):
+    """A pod that has been evicted, or is evicted next. ``node`` is where it ran; ``code`` and ``text`` say why it was chosen."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    priority: int
+    grace_period: int
+    code: str
+    text: str
 
 
 class Attempt(Struct, frozen=True):
     """What is kept for one owner, of which several pods may be rescued at a time.
 
-    ``attempts``: how many in a row came to nothing; ``failures`` has them by the pod's uid. ``time``: RFC 3339, when the last of them
-    ended. ``under_way``: when the rescue of a pod was begun, by its uid. ``name``: namespace and name of the last pod, for people.
+    ``attempts``: how many in a row came to nothing. ``failures`` has those that ended without a node, by the pod's uid; ``lost`` has the
+    pods that were bound and lost their node soon, with the time at which that was noticed. ``time``: RFC 3339, when the last of them ended.
+    ``under_way``: when the rescue of a pod was begun, by its uid; ``victims``: the pods that are evicted for it. ``rescued``: when a pod
+    was bound, by its uid, for as long as it may still lose its node. ``name``: namespace and name of the last pod, for people.
     """
 
     attempts: int
@@ -43,6 +60,9 @@ class Attempt(Struct, frozen=True):
     name: str
     failures: dict[str, int] = field(default_factory=dict)
     under_way: dict[str, str] = field(default_factory=dict)
+    victims: dict[str, tuple[VictimRecord, ...]] = field(default_factory=dict)
+    rescued: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
         """As it is kept."""
@@ -84,25 +104,49 @@ def begun(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> At
     return replace(entry, name=name, under_way={**fresh, pod_uid: format_time(now_s)})
 
 
+def evicting(entry: Attempt, *, pod_uid: str, victims: t.Sequence[VictimRecord]) -> Attempt:
+    """The pods that have been evicted for the pod, and the one that is evicted next."""
+    return replace(entry, victims={**entry.victims, pod_uid: tuple(victims)})
+
+
 def failed(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
     """The rescue ended without the pod being bound."""
-    known = entry.failures if entry is not None else {}
-    failures = dict(list({**known, pod_uid: known.get(pod_uid, 0) + 1}.items())[-MOST_PODS:])
-    under_way = {uid: time for uid, time in (_fresh(entry, now_s) if entry is not None else {}).items() if uid != pod_uid}
-    return Attempt(attempts=sum(failures.values()), time=format_time(now_s), name=name, failures=failures, under_way=under_way)
+    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    failures = _newest({**entry.failures, pod_uid: entry.failures.get(pod_uid, 0) + 1})
+    return _ended(replace(entry, failures=failures, time=format_time(now_s), name=name), [pod_uid], now_s)
 
 
-def helped(entry: Attempt | None, *, now_s: float, pod_uid: str, pending: Collection[str]) -> Attempt | None:
-    """The pod is bound: its failures are forgotten, and those of pods that are no longer ``pending``; None where nothing is left."""
-    if entry is None:
-        return None
+def helped(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str, pending: Collection[str]) -> Attempt:
+    """The pod is bound: its failures are forgotten, and those of pods that are no longer ``pending``. Nodes that were lost still count."""
+    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
     failures = {uid: number for uid, number in entry.failures.items() if uid != pod_uid and uid in pending}
-    return _without(replace(entry, failures=failures, attempts=sum(failures.values())), pod_uid, now_s)
+    rescued = _newest({**entry.rescued, pod_uid: format_time(now_s)})
+    return _ended(replace(entry, failures=failures, rescued=rescued), [pod_uid], now_s)
 
 
 def called_off(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
     """Nothing has come of the rescue, and nothing could have: the pod was deleted, or the node was not to be had."""
-    return _without(entry, pod_uid, now_s) if entry is not None else None
+    if entry is None:
+        return None
+    left = _ended(entry, [pod_uid], now_s)
+    return left if _is_of_use(left) else None
+
+
+def without_lost(entry: Attempt | None, *, now_s: float, living: Collection[str]) -> Attempt | None:
+    """The entry when the owner needs another rescue: each pod that was rescued and no longer lives has lost its node, which is a failure.
+
+    ``living``: uids of the pods that are neither gone nor terminating. Why a pod went cannot be told once it is gone; a pod that its owner
+    has replaced counts as well if what replaces it needs a rescue so soon. A rescue that was left under way counts if its pod is gone.
+    """
+    if entry is None:
+        return None
+    gone = [uid for uid in (*entry.rescued, *_fresh(entry, now_s)) if uid not in living]
+    if not gone:
+        return entry
+    time = format_time(now_s)
+    lost = _newest({**entry.lost, **dict.fromkeys(gone, time)})
+    rescued = {uid: at for uid, at in entry.rescued.items() if uid not in gone}
+    return _ended(replace(entry, lost=lost, rescued=rescued, time=time), gone, now_s)
 
 
 def changes(data: Mapping[str, str] | None, owner: str, entry: Attempt | None, *, now_s: float) -> dict[str, t.Optional[str]]:
@@ -124,18 +168,43 @@ def _fresh(entry: Attempt, now_s: float) -> dict[str, str]:
     return {uid: time for uid, time in entry.under_way.items() if parse_time(time) + UNDER_WAY_FOR_S > now_s}
 
 
-def _without(entry: Attempt, pod_uid: str, now_s: float) -> Attempt | None:
-    under_way = {uid: time for uid, time in _fresh(entry, now_s).items() if uid != pod_uid}
-    return replace(entry, under_way=under_way) if under_way or entry.attempts else None
+def _newest(entries: dict[str, t.Any]) -> dict[str, t.Any]:
+    return dict(list(entries.items())[-MOST_PODS:])
+
+
+def _ended(entry: Attempt, uids: Collection[str], now_s: float) -> Attempt:
+    """No rescue of these pods is under way any more; the attempts are counted again."""
+    under_way = {uid: time for uid, time in _fresh(entry, now_s).items() if uid not in uids}
+    victims = {uid: records for uid, records in entry.victims.items() if uid in under_way}
+    attempts = sum(entry.failures.values()) + len(entry.lost)
+    return replace(entry, under_way=under_way, victims=victims, attempts=attempts)
+
+
+def _is_of_use(entry: Attempt) -> bool:
+    return bool(entry.attempts or entry.under_way or entry.rescued)
+
+
+def _settled(entry: Attempt, now_s: float) -> Attempt:
+    """A rescue that has lasted makes up for the nodes that were lost before."""
+    lasted = [parse_time(time) for time in entry.rescued.values() if parse_time(time) + LASTS_S <= now_s]
+    if not lasted:
+        return entry
+    rescued = {uid: time for uid, time in entry.rescued.items() if parse_time(time) + LASTS_S > now_s}
+    lost = {uid: time for uid, time in entry.lost.items() if parse_time(time) > max(lasted)}
+    return replace(entry, rescued=rescued, lost=lost, attempts=sum(entry.failures.values()) + len(lost))
 
 
 def _read(text: str, now_s: float) -> Attempt | None:
     try:
         attempt = decode_json(Attempt, text)
-        times = [parse_time(time) for time in (attempt.time, *attempt.under_way.values())]
+        dated = (attempt.under_way, attempt.rescued, attempt.lost)
+        times = [parse_time(time) for time in (attempt.time, *(time for entries in dated for time in entries.values()))]
     except (WireError, ValueError):
         return None
     counted = attempt.attempts >= 0 and all(number > 0 for number in attempt.failures.values())
-    if not counted or attempt.attempts != sum(attempt.failures.values()) or not (attempt.attempts or attempt.under_way):
+    if not counted or attempt.attempts != sum(attempt.failures.values()) + len(attempt.lost):
         return None
-    return attempt if all(now_s - KEPT_FOR_S < time_s <= now_s + FUTURE_TOLERANCE_S for time_s in times) else None
+    if not all(now_s - KEPT_FOR_S < time_s <= now_s + FUTURE_TOLERANCE_S for time_s in times):
+        return None
+    attempt = _settled(attempt, now_s)
+    return attempt if _is_of_use(attempt) else None

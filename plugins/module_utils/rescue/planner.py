@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ..memory.hold import Hold
-from ..model.objects import Pod
+from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.feasibility import Judge
@@ -103,6 +103,12 @@ class RescuePlanner:
         if feasible:
             return self._fits(pod, feasible, facts)
         return self._judge_on(pod, judge, facts, (node_name,))
+
+    def objections(self, pod: Pod, victim: Pod, node: Node, facts: Facts) -> tuple[t.Optional[Reason], t.Optional[Reason]]:
+        """Why the victim may not be evicted for the pod, and why the node is closed to the pod, both as they are given here."""
+        search = self._search(pod, facts, self._options)
+        closed = search.closed(node)
+        return search.immunity_of(victim), closed[0] if closed else None
 
     def reserve(self, judgement: Judgement) -> bool:
         """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there.

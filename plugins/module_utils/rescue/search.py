@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heapreplace
 
 from ..memory.hold import Hold
-from ..model.objects import Pod
+from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..scheduling.eligibility import static_checks
+from ..scheduling.node_info import PodLoad
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from ..scheduling.reasons import PASSED, Reasons
@@ -27,6 +28,7 @@ from .occupants import Demand, Occupants
 from .options import RescueOptions
 from .plan import Blocker, Choice, Victim
 from .prospect import Key, Means, Prospect
+from .residents import Resident
 from .returning import Returning
 from .trial import Trial
 from .victims import EvictionRules, grace_of
@@ -69,7 +71,7 @@ class VictimSearch:
         """
         heap: list[tuple[Key, int, Prospect]] = []
         for position, name in enumerate(self._placement.in_order(node_names) if not self._means.trial.unknown else ()):
-            if not self._closed(name):
+            if not self.closed(self._placement.snapshot.nodes[name]):
                 prospect = self._prospect(name)
                 if prospect.refine():
                     heap.append((prospect.key, position, prospect))
@@ -93,16 +95,19 @@ class VictimSearch:
         blockade = Blockade(self._placement, self._rules, self._means)
         names = self._placement.in_order(node_names)
         for name in names:
-            closed = self._means.trial.unknown or self._closed(name)
+            closed = self._means.trial.unknown or self.closed(self._placement.snapshot.nodes[name])
             if closed:
                 blockade.add_closed(closed)
             else:
                 blockade.add(name, self._occupants)
         return blockade.blockers()
 
-    def _closed(self, name: str) -> Reasons:
-        """What closes the node to the pod, whatever runs there."""
-        node = self._placement.snapshot.nodes[name]
+    def immunity_of(self, victim: Pod) -> t.Optional[Reason]:
+        """Why this pod of some node may not be evicted, as it is given."""
+        return self._rules.immunity_of(Resident.of(victim, PodLoad.of(victim), self._options))
+
+    def closed(self, node: Node) -> Reasons:
+        """What closes the node, as it is given, to the pod, whatever runs there."""
         for check in self._static:
             reasons = check(node)
             if reasons:

@@ -4,13 +4,20 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import Scene, priority_classes
+from tests.integration.rescue.scene import SYSTEM, TOLERATION, Scene, priority_classes
+from tests.integration.workloads import IMAGE, wait_until
 
+Json = dict[str, Any]
+
+CONFIG_MAP = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
 ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
 
 
@@ -40,3 +47,49 @@ def test_pod_of_higher_priority_that_never_preempts_is_evicted_for_an_annotated_
     row = rescues.one(pod, settle_time=2)
     assert (row["status"], row["node"], victims(row)) == ("rescued", node, {"web"})
     assert scene.bound_to(pod) == node
+
+
+def test_rescue_whose_pod_loses_its_node_counts_as_a_failed_attempt(scene: Scene, rescues: Rescues) -> None:
+    """A pod of higher priority preempts the rescued pod. Another run refuses the next rescue of the same owner for a while."""
+    nodes = scene.nodes(2)
+    for node in nodes:
+        scene.occupant(f"web-{node}", node, cpu="800m")
+    name = _annotated_replica_set(scene)
+    wait_until(lambda: _is_pending(scene, name), what="the scheduler's word")
+    (row,) = rescues.run(label_selector=f"app={name}", settle_time=1)["pods"]
+    assert row["status"] == "rescued"
+    assert (_attempts(scene, name)["attempts"], list(_attempts(scene, name)["rescued"])) == (0, [_pod_of(scene, name)["metadata"]["uid"]])
+
+    scene.occupant("bully", row["node"], cpu="800m", priority="scene-high")
+    wait_until(lambda: _is_pending(scene, name), what="the scheduler's word on the next pod")
+    (row,) = rescues.run(label_selector=f"app={name}", settle_time=1, scheduled_timeout=5)["pods"]
+    assert row["status"] == "waiting" and row["reason"].startswith("backoff") and row["victims"] == [], row
+    assert len(scene.evictions()) == 1
+    assert (_attempts(scene, name)["attempts"], len(_attempts(scene, name)["lost"])) == (1, 1)
+
+
+def _annotated_replica_set(scene: Scene) -> str:
+    name = f"{scene.id}-old"
+    container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": "500m"}}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 1, "nodeSelector": {"scene": scene.id}, "tolerations": [TOLERATION]}
+    template = {"metadata": {"labels": {"app": name}, "annotations": ANNOTATED}, "spec": spec}
+    wanted = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
+    scene.cluster.apply({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name, "namespace": SYSTEM}, "spec": wanted})
+    return name
+
+
+def _pod_of(scene: Scene, name: str) -> Json:
+    found = [pod for pod in scene.pods(name, SYSTEM) if not pod["metadata"].get("deletionTimestamp")]
+    return found[0] if len(found) == 1 else {"status": {}}
+
+
+def _is_pending(scene: Scene, name: str) -> bool:
+    conditions = _pod_of(scene, name)["status"].get("conditions") or ()
+    return any(one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions)
+
+
+def _attempts(scene: Scene, name: str) -> Json:
+    """What is kept of the rescues for the ReplicaSet."""
+    entries = [json.loads(text) for text in (scene.cluster.get(CONFIG_MAP).get("data") or {}).values()]
+    (found,) = [entry for entry in entries if entry.get("name", "").startswith(f"{SYSTEM}/{name}")]
+    return dict(found)

@@ -56,6 +56,9 @@ class Cluster:
         self.pods = {item["metadata"]["name"]: item for item in pods}
         self.refuse_eviction: Refusal = lambda _name, _dry_run: None
         self.refuse_patch: Refusal = lambda _name, _release: None
+        self.refuse_get: Refusal = lambda _plural, _name: None
+        # What the API server knows of an object and the watch does not show yet, by name.
+        self.hidden: dict[str, Json] = {}
         self.evicted: list[str] = []
         self.patches = 0
         self._written = 0
@@ -63,6 +66,7 @@ class Cluster:
             self.touch(item)
         self.events: list[str] = []
         self.errors: dict[str, str] = {}
+        self.silent: dict[str, float] = {}
         self.version = 0
         self.broken: KubeError | None = None
         self.records: dict[str, str] = {}
@@ -79,20 +83,26 @@ class Cluster:
     def unschedulable_since(self, _uid: str) -> float:
         return time.time() - 60
 
-    def assume_leaving(self, uid: str) -> None:
+    def assume_leaving(self, uid: str, deletion_timestamp: str = "") -> None:
         for item in self.pods.values():
             if item["metadata"]["uid"] == uid:
-                item["metadata"]["deletionTimestamp"] = format_time(time.time() + 1)
+                item["metadata"]["deletionTimestamp"] = deletion_timestamp or format_time(time.time() + 1)
 
     # --- as the API ---
 
     def now_s(self) -> float:
         return time.time()
 
-    def get(self, resource: t.Any, _namespace: str, _name: str) -> t.Any:
+    def get(self, resource: t.Any, _namespace: str, name: str) -> t.Any:
         if resource is CONFIG_MAPS:
             return ConfigMap(data=dict(self.records))
-        raise NotFoundError("there is no Lease of a scheduler", status=404)
+        error = self.refuse_get(resource.plural, name)
+        if error is not None:
+            raise error
+        item = {"pods": self.pods, "nodes": self.nodes}.get(resource.plural, {}).get(name)
+        if item is None:
+            raise NotFoundError(f"there is no {resource.role_name} {name}", status=404)
+        return resource.decode(encode_json({**item, **self.hidden.get(name, {})}))
 
     def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: Json) -> None:
         assert resource is CONFIG_MAPS
@@ -177,10 +187,11 @@ class Attempts:
     def read(self) -> dict[str, Attempt]:
         return dict(self.kept)
 
-    def update(self, owner: str, change: t.Callable[[Attempt | None], Attempt | None]) -> None:
+    def update(self, owner: str, change: t.Callable[[Attempt | None], Attempt | None]) -> Attempt | None:
         wanted = change(self.kept.pop(owner, None))
         if wanted is not None:
             self.kept[owner] = wanted
+        return wanted
 
 
 class Notes(Witness):

@@ -17,14 +17,17 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.res
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
     ApiError,
     BudgetError,
+    ConflictError,
     ForbiddenError,
     InvalidError,
     KubeError,
+    NotFoundError,
     OverloadedError,
     UnreachableError,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
@@ -69,7 +72,9 @@ def test_from_plan_to_bound() -> None:
     del on.cluster.pods["v-n"]
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.rescuer.tick()
-    assert the_case(on).status == "rescued" and on.cluster.held == [] and on.attempts.kept == {}
+    assert the_case(on).status == "rescued" and on.cluster.held == []
+    entry = on.attempts.kept["o-dns"]
+    assert (entry.attempts, entry.under_way, list(entry.rescued)) == (0, {}, ["u-dns"])
     assert {"RescueStarted", "RescueHold", "EvictedForCriticalPod", "RescueHoldReleased", "Rescued"} == set(on.cluster.events)
 
 
@@ -343,3 +348,201 @@ def test_a_mark_that_somebody_edits_meanwhile_leaves_no_taint(mark: str | None) 
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.rescuer.tick()
     assert the_case(on).status == "rescued" and not on.cluster.nodes["n"]["spec"].get("taints")
+
+
+# --- rescues that do not last -----------------------------------------------------------------------------------------
+
+
+def test_rescue_whose_pod_is_displaced_counts_as_failed_also_for_another_process() -> None:
+    on = full("n", "m")
+    on.rescuer.tick()
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    del on.cluster.pods["dns"]
+    on.cluster.pods["bully"] = pod("bully", "900m", on="n", priority=2_000_001_000)
+    on.cluster.pods["dns2"] = pod("dns2", "500m", owner="dns")
+    other = scene([], [])
+    other.attempts.kept.update(on.attempts.kept)
+    other.cluster.nodes, other.cluster.pods, other.cluster.records = on.cluster.nodes, on.cluster.pods, on.cluster.records
+    other.cluster.touch(on.cluster.pods["dns2"])
+    other.rescuer.tick()
+    (case,) = other.rescuer.cases.values()
+    assert case.reason is not None and (case.status, case.reason.code) == ("waiting", "backoff")
+    assert other.cluster.evicted == [] and other.attempts.kept["o-dns"].attempts == 1
+
+
+# --- evictions without a clear answer ---------------------------------------------------------------------------------
+
+
+NOT_FOUND = NotFoundError("pods app/v-n not found", status=404)
+CONFLICT = ConflictError("the UID in the precondition does not match", status=409)
+LOST = UnreachableError("the connection was closed before the answer came")
+EVICTED = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+
+
+def terminating(name: str, on: Scene, *, evicted: bool) -> None:
+    """The API server has it terminating; the watch does not show that yet."""
+    metadata = {**on.cluster.pods[name]["metadata"], "deletionTimestamp": format_time(time.time() + 1)}
+    on.cluster.hidden[name] = {"metadata": metadata, "status": {"phase": "Running", "conditions": EVICTED if evicted else []}}
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, CONFLICT])
+@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_pod_that_goes_before_its_eviction_counts_as_leaving(error: KubeError, gone: bool, dry_run: bool) -> None:
+    """No other pod is evicted for the capacity that becomes free."""
+    on = full("n", "m")
+
+    def refuse(name: str, dry: bool) -> KubeError | None:
+        if name != "v-n" or dry != dry_run:
+            return None
+        if gone:
+            on.cluster.refuse_get = lambda _plural, name: NOT_FOUND if name == "v-n" else None
+        else:
+            terminating("v-n", on, evicted=False)
+        return error
+
+    on.cluster.refuse_eviction = refuse
+    on.rescuer.tick()
+    assert on.cluster.evicted == [] and reason_of(on) == "room_becoming_free"
+    assert the_case(on).evicted == []
+
+
+@pytest.mark.parametrize("error", [NOT_FOUND, CONFLICT])
+def test_conflict_of_a_budget_is_no_sign_that_the_pod_is_gone(error: KubeError) -> None:
+    """The API server also answers 409 while the budget is written, and 404 where the budget has just been deleted."""
+    on = full("n", "m")
+    asked: list[str] = []
+
+    def refuse(name: str, dry_run: bool) -> KubeError | None:
+        asked.append(name)
+        return error if not dry_run and asked.count(name) == 2 else None
+
+    on.cluster.refuse_eviction = refuse
+    on.rescuer.tick()
+    assert on.cluster.evicted == [] and on.cluster.held == ["n"]
+    later(the_case(on))
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and [victim.pod.metadata.name for victim in the_case(on).evicted] == ["v-n"]
+
+
+@pytest.mark.parametrize("gone", [True, False])
+@pytest.mark.parametrize("error", [LOST, ApiError("etcdserver: request timed out", status=500, reason="InternalError")])
+def test_eviction_whose_answer_is_lost_is_reported_and_counted(error: KubeError, gone: bool) -> None:
+    victims = [pod("v1", "450m", on="n"), pod("v2", "450m", on="n"), pod("other", "900m", on="m", priority=5)]
+    on = scene([node("n"), node("m")], [*victims, pod("dns", "900m")], max_victims=2)
+
+    def refuse(name: str, dry_run: bool) -> KubeError | None:
+        if dry_run or on.cluster.hidden or name not in on.cluster.pods:
+            return None
+        if gone:
+            del on.cluster.pods[name]
+        else:
+            terminating(name, on, evicted=True)
+        on.cluster.hidden.setdefault("lost", {})
+        return error
+
+    on.cluster.refuse_eviction = refuse
+    on.rescuer.tick()
+    later(the_case(on))
+    on.rescuer.tick()
+    assert len(the_case(on).evicted) == 2 and len(on.cluster.evicted) == 1
+    assert {victim.pod.metadata.name for victim in the_case(on).evicted} == {"v1", "v2"}
+
+
+def test_eviction_whose_answer_is_lost_and_that_was_not_carried_out_is_not_reported() -> None:
+    on = full("n")
+    answers = iter([LOST])
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else next(answers, None)
+    on.rescuer.tick()
+    later(the_case(on))
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and len(the_case(on).evicted) == 1
+
+
+def test_eviction_whose_answer_is_lost_is_reported_if_the_pod_is_bound_at_the_next_look() -> None:
+    on = full("n")
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else LOST
+    on.rescuer.tick()
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    later(the_case(on))
+    on.rescuer.tick()
+    assert the_case(on).status == "rescued" and [victim.pod.metadata.name for victim in the_case(on).evicted] == ["v-n"]
+
+
+@pytest.mark.parametrize("evicted", [True, False])
+def test_program_that_takes_over_knows_what_was_evicted_before(evicted: bool) -> None:
+    """``max_victims`` counts over both programs. A pod that was about to be evicted counts only if it was."""
+    victims = [pod("v1", "450m", on="n"), pod("v2", "450m", on="n")]
+    on = scene([node("n")], [*victims, pod("dns", "900m")], max_victims=2)
+    answers = iter([None] if evicted else [])
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else next(answers, OverloadedError("busy", status=429))
+    on.rescuer.tick()
+    assert len(on.cluster.evicted) == evicted
+    if evicted:
+        name = on.cluster.evicted[0]
+        on.cluster.pods[name]["status"]["conditions"] = EVICTED
+    other = scene([], [], max_victims=2)
+    other.attempts.kept.update(on.attempts.kept)
+    other.cluster.nodes, other.cluster.pods, other.cluster.records = on.cluster.nodes, on.cluster.pods, on.cluster.records
+    other.rescuer.tick()
+    assert sorted(victim.pod.metadata.name for victim in the_case(other).evicted) == ["v1", "v2"]
+    assert len(other.cluster.evicted) == 2 - evicted
+    assert {victim.reason.code for victim in the_case(other).evicted} == {"lower_priority"}
+
+
+# --- what the API server says right before an eviction ----------------------------------------------------------------
+
+
+def hide(on: Scene, name: str, part: str, **values: t.Any) -> None:
+    """The API server knows more of the object than the watch."""
+    item = on.cluster.pods.get(name) or on.cluster.nodes[name]
+    on.cluster.hidden[name] = {part: {**item.get(part, {}), **values}}
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "values"),
+    [
+        ("dns", "spec", {"nodeName": "m"}),
+        ("dns", "metadata", {"uid": "another"}),
+        ("dns", "metadata", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        ("dns", "status", {"conditions": [{"type": "PodScheduled", "status": "True"}]}),
+        ("v-n", "metadata", {"uid": "another"}),
+        ("v-n", "metadata", {"deletionTimestamp": "2099-01-01T00:00:00Z"}),
+        ("v-n", "metadata", {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}),
+        ("v-n", "metadata", {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}),
+        ("v-n", "spec", {"nodeName": "m"}),
+        ("n", "status", {"conditions": [{"type": "Ready", "status": "False"}]}),
+        ("n", "spec", {"unschedulable": True}),
+        ("n", "spec", {"taints": []}),
+    ],
+)
+def test_nothing_is_evicted_if_the_api_server_knows_better_than_the_watch(name: str, part: str, values: t.Any) -> None:
+    on = full("n")
+    on.cluster.refuse_eviction = lambda _name, dry_run: hide(on, name, part, **values) if dry_run else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == []
+
+
+def test_node_that_the_api_server_has_no_more_is_left() -> None:
+    on = full("n")
+    on.cluster.refuse_get = lambda plural, _name: NOT_FOUND if plural == "nodes" else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == [] and not on.rescuer.at_work
+
+
+def test_role_without_get_on_pods_ends_the_rescue_with_its_name() -> None:
+    on = full("n")
+    on.cluster.refuse_get = lambda plural, _name: NO_ROLE if plural == "pods" else None
+    on.rescuer.tick()
+    assert the_case(on).status == "failed" and on.cluster.evicted == [] and on.cluster.held == []
+
+
+def test_silent_watch_is_not_the_basis_of_a_write() -> None:
+    on = full("n")
+    on.cluster.silent = {"pods": 76.0}
+    on.rescuer.tick()
+    assert on.cluster.evicted == [] and on.cluster.held == []
+    assert "pods" in on.notes.troubles[0] and "76 s" in on.notes.troubles[0]

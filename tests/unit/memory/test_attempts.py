@@ -7,17 +7,21 @@ from __future__ import annotations
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import (
     KEPT_FOR_S,
+    LASTS_S,
     MOST_ENTRIES,
     MOST_PODS,
     UNDER_WAY_FOR_S,
     Attempt,
+    VictimRecord,
     begun,
     called_off,
     changes,
+    evicting,
     failed,
     helped,
     may_try,
     read_attempts,
+    without_lost,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 
@@ -97,12 +101,74 @@ def test_pods_of_one_owner_are_told_apart() -> None:
         kept = failed(begun(kept, now_s=NOW, pod_uid=uid, name=f"a/{uid}"), now_s=NOW, pod_uid=uid, name=f"a/{uid}")
     kept = begun(kept, now_s=NOW, pod_uid="c", name="a/c")
     assert kept is not None and kept.attempts == 3
-    kept = helped(kept, now_s=NOW, pod_uid="b", pending={"a", "c"})
-    assert kept is not None and (kept.attempts, kept.failures, list(kept.under_way)) == (1, {"a": 1}, ["c"])
-    kept = called_off(kept, now_s=NOW, pod_uid="c")
-    assert kept is not None and (kept.attempts, kept.under_way) == (1, {})
-    assert helped(kept, now_s=NOW, pod_uid="a", pending=()) is None
-    assert helped(None, now_s=NOW, pod_uid="a", pending=()) is called_off(None, now_s=NOW, pod_uid="a") is None
+    kept = helped(kept, now_s=NOW, pod_uid="b", name="a/b", pending={"a", "c"})
+    assert (kept.attempts, kept.failures, list(kept.under_way)) == (1, {"a": 1}, ["c"])
+    left = called_off(kept, now_s=NOW, pod_uid="c")
+    assert left is not None and (left.attempts, left.under_way) == (1, {})
+    kept = helped(left, now_s=NOW, pod_uid="a", name="a/a", pending=())
+    assert (kept.attempts, list(kept.rescued)) == (0, ["b", "a"])
+    assert called_off(None, now_s=NOW, pod_uid="a") is None
+
+
+def rescued(kept: Attempt | None, pod: str, *, at_s: float = NOW) -> Attempt:
+    under_way = begun(kept, now_s=at_s, pod_uid=pod, name="a/b")
+    return helped(under_way, now_s=at_s, pod_uid=pod, name="a/b", pending=())
+
+
+def later(kept: Attempt | None, after_s: float) -> Attempt | None:
+    """The entry as it is read after so many seconds."""
+    assert kept is not None
+    return read_attempts({"owner": kept.to_text()}, now_s=NOW + after_s).get("owner")
+
+
+def test_pod_that_loses_its_node_soon_after_its_rescue_is_a_failed_attempt() -> None:
+    kept = without_lost(rescued(None, "a"), now_s=NOW + 60, living={"b"})
+    assert kept is not None and (kept.attempts, list(kept.lost), kept.rescued) == (1, ["a"], {})
+    reason = may_try(kept, now_s=NOW + 60, max_attempts=3, pod_uid="b")
+    assert reason is not None and reason.code == "backoff"
+
+
+def test_successes_do_not_clear_the_count_of_lost_nodes() -> None:
+    kept: Attempt | None = None
+    for number in range(3):
+        kept = without_lost(rescued(kept, f"p{number}", at_s=NOW + number), now_s=NOW + number, living=())
+    assert kept is not None and (kept.attempts, kept.under_way) == (3, {})
+    reason = may_try(later(kept, 3000), now_s=NOW + 3000, max_attempts=3, pod_uid="p3")
+    assert reason is not None and reason.code == "attempts_used_up"
+
+
+def test_rescue_that_lasts_ten_minutes_clears_the_count_of_lost_nodes() -> None:
+    lost = without_lost(rescued(None, "a"), now_s=NOW + 5, living=())
+    kept = rescued(lost, "b", at_s=NOW + 10)
+    assert later(kept, LASTS_S + 9) == kept
+    assert later(kept, LASTS_S + 10) is None
+    lost_again = without_lost(kept, now_s=NOW + 20, living=())
+    found = later(lost_again, LASTS_S + 30)
+    assert found is not None and found.attempts == 2
+
+
+def test_pods_that_keep_their_node_are_no_failure_for_their_siblings() -> None:
+    """Five pods of one DaemonSet are rescued one after the other."""
+    kept = rescued(rescued(None, "a"), "b")
+    assert without_lost(kept, now_s=NOW + 5, living={"a", "b", "c"}) == kept
+    assert without_lost(None, now_s=NOW, living=()) is None
+
+
+def test_rescue_that_was_left_under_way_fails_if_its_pod_is_gone() -> None:
+    left = begun(None, now_s=NOW, pod_uid="a", name="a/b")
+    kept = without_lost(left, now_s=NOW + 5, living={"b"})
+    assert kept is not None and (kept.attempts, kept.under_way, list(kept.lost)) == (1, {}, ["a"])
+    assert without_lost(left, now_s=NOW + 5, living={"a"}) == left
+
+
+def test_victims_are_kept_for_as_long_as_the_rescue_is_under_way() -> None:
+    record = VictimRecord("app", "web", "uid", "n", 0, 1, "lower_priority", "its priority is lower")
+    kept = evicting(begun(None, now_s=NOW, pod_uid="a", name="a/b"), pod_uid="a", victims=[record])
+    read = later(kept, 5)
+    assert read is not None and read.victims == {"a": (record,)}
+    assert helped(kept, now_s=NOW, pod_uid="a", name="a/b", pending=()).victims == {}
+    assert failed(kept, now_s=NOW, pod_uid="a", name="a/b").victims == {}
+    assert begun(kept, now_s=NOW + 1, pod_uid="b", name="a/c").victims == {"a": (record,)}
 
 
 def test_the_failures_of_countless_pods_do_not_fill_the_map() -> None:

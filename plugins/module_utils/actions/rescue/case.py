@@ -39,6 +39,8 @@ class Case:
     ``there`` the uids of the pods that were on it when that began.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
     ``waits_since_s``: since when they are.
+    ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
+    for the pod is known, ``recorded``: uids of the pods that others would know of.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
     evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
     and ``reason`` are what a result would say now.
@@ -59,6 +61,9 @@ class Case:
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
     ends_at_s: dict[str, float] = field(default_factory=dict)
+    unclear: dict[str, Victim] = field(default_factory=dict)
+    recalled: bool = False
+    recorded: frozenset[str] = frozenset()
     patience_s: float = math.inf
     waits_since_s: float = math.inf
     excluded: dict[str, float] = field(default_factory=dict)

@@ -20,19 +20,21 @@ from ...kube.errors import (
     may_pass,
 )
 from ...kube.watch_cache import WatchCache
-from ...memory.attempts import Attempt, begun, called_off, failed, helped, may_try
+from ...memory.attempts import Attempt, begun, called_off, evicting, failed, helped, may_try, without_lost
 from ...memory.hold import Hold, make_hold
 from ...model.objects import Node
 from ...model.reasons import Reason
 from ...rescue.options import RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
-from .case import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
+from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
+from .fresh import is_evicted, lost_hold, may_have_been_done, no_longer_waits, read_node, read_pod
 from .hold_records import NotRecordedError
 from .holds import Holds
 from .lease import RescueLease
 from .nomination import nominate
 from .tell import Teller
+from .victim_record import record_of, victim_of
 from .view import View
 from .witness import Witness
 
@@ -70,7 +72,9 @@ class Clearing:
 
     def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
         """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
-        attempt = self._attempts.read().get(case.owner_uid)
+        attempt = self._without_lost(case, self._attempts.read().get(case.owner_uid), view)
+        if self._recall(case, attempt):
+            return True
         refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
             return self._not_now(case, refusal, view)
@@ -91,7 +95,7 @@ class Clearing:
             return False
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
         # From here on the hold is given back by the end of the case, also if this fails.
-        self._count(case, view)
+        self._count(case, choice.victims[0], view)
         self._teller.of_pod(case.pod, "RescueStarted", f"{judgement.reason.text}, because no node has room for it")
         return True
 
@@ -118,10 +122,25 @@ class Clearing:
         if not self._nominate(case, view):
             refused = Reason("not_kept", "the pod could not be nominated for it")
             return self._leave(case, refused, view) if view.now_at_s > case.give_up_at_s else False
-        if not case.changed:  # it could not be counted when the node was held
-            self._count(case, view)
-        self._ask(case, judgement.choice.victims[0], view, dry_run=False)
+        victim = judgement.choice.victims[0]
+        if not case.changed or victim.pod.metadata.uid not in case.recorded:
+            self._count(case, victim, view)
+        if self._is_confirmed(case, victim, view):
+            self._lease.check()
+            self._ask(case, victim, view, dry_run=False)
         return True
+
+    def resolve(self, case: Case, view: View) -> bool:
+        """Find out what has been evicted for the pod, where that is not known; whether the case has changed by that."""
+        if case.stage == CLEARING and not case.recalled:
+            self._recall(case, self._attempts.read().get(case.owner_uid))
+        found = bool(case.unclear)
+        for uid, victim in list(case.unclear.items()):
+            now = read_pod(self._api, victim.pod)
+            if is_evicted(now):
+                self._note(case, victim, view, deletion_timestamp=now.metadata.deletion_timestamp if now is not None else None)
+            del case.unclear[uid]
+        return found
 
     def release(self, case: Case, nodes: Mapping[str, Node]) -> bool:
         """Give the case's node back, if it is held; false where that could not be written yet."""
@@ -140,7 +159,7 @@ class Clearing:
 
         def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
             if case.status == RESCUED:
-                return helped(entry, now_s=view.now_s, pod_uid=case.uid, pending=pending)
+                return helped(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name, pending=pending)
             if case.status == POD_GONE:
                 return called_off(entry, now_s=view.now_s, pod_uid=case.uid)
             return failed(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
@@ -154,9 +173,59 @@ class Clearing:
         key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
         return make_hold(case.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
-    def _count(self, case: Case, view: View) -> None:
-        self._attempts.update(case.owner_uid, lambda entry: begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name))
-        case.changed = True
+    def _count(self, case: Case, victim: Victim, view: View) -> None:
+        """Write down that the rescue is under way, what has been evicted for it, and what is evicted next."""
+        victims = [*case.evicted, victim]
+        records = [record_of(one) for one in victims]
+
+        def change(entry: t.Optional[Attempt]) -> Attempt:
+            entry = begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
+            return evicting(entry, pod_uid=case.uid, victims=records)
+
+        self._attempts.update(case.owner_uid, change)
+        case.changed, case.recorded = True, frozenset(one.pod.metadata.uid for one in victims)
+
+    def _without_lost(self, case: Case, attempt: t.Optional[Attempt], view: View) -> t.Optional[Attempt]:
+        """The owner needs another rescue: what has become of the pods that were rescued before counts now."""
+        living = {pod.metadata.uid for pod in view.snapshot.pods if not pod.terminating and not pod.terminal}
+        found = without_lost(attempt, now_s=view.now_s, living=living)
+        if found == attempt or self._dry_run:
+            return found
+        self._lease.check()
+        return self._attempts.update(case.owner_uid, lambda entry: without_lost(entry, now_s=view.now_s, living=living))
+
+    def _recall(self, case: Case, attempt: t.Optional[Attempt]) -> bool:
+        """What another program has evicted for the pod counts, too; whether there may be something."""
+        if case.recalled:
+            return False
+        case.recalled = True
+        known = {victim.pod.metadata.uid for victim in case.evicted}
+        records = attempt.victims.get(case.uid, ()) if attempt is not None else ()
+        case.unclear.update({record.uid: victim_of(record) for record in records if record.uid not in known})
+        return bool(case.unclear)
+
+    def _is_confirmed(self, case: Case, victim: Victim, view: View) -> bool:
+        """The API server says that the pod still waits, the victim may go, and the node is open and kept. Otherwise that is acted upon."""
+        uid = victim.pod.metadata.uid
+        waits, there, node = read_pod(self._api, case.pod), read_pod(self._api, victim.pod), read_node(self._api, case.node)
+        gone = no_longer_waits(waits)
+        if gone is not None:
+            self._witness.troubled(f"{case.name}: {gone}; the watch is behind")
+            case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
+            return False
+        if there is None or there.terminating:
+            self._cache.assume_leaving(uid, there.metadata.deletion_timestamp or "" if there is not None else "")
+            return False
+        if node is None:
+            self._leave(case, Reason("node_gone", f"node {case.node} is gone"), view)
+            return False
+        immune, closed = view.planner.objections(case.pod, there, node, case.facts(view.now_at_s))
+        closed = closed or lost_hold(node, case.hold)
+        if closed is not None:
+            self._leave(case, closed, view)
+        elif immune is not None or there.spec.node_name != case.node:
+            case.banned[uid] = view.now_at_s + REFUSED_FOR_S
+        return closed is None and immune is None and there.spec.node_name == case.node
 
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:
@@ -245,15 +314,17 @@ class Clearing:
         try:
             self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
         except KubeError as error:
+            if not dry_run and may_have_been_done(error):
+                case.unclear[victim.pod.metadata.uid] = victim
             self._refused(case, victim, error, view, dry_run=dry_run)
             return False
         if not dry_run:
             self._note(case, victim, view)
+            case.accepted()
         return True
 
-    def _note(self, case: Case, victim: Victim, view: View) -> None:
-        self._cache.assume_leaving(victim.pod.metadata.uid)
-        case.accepted()
+    def _note(self, case: Case, victim: Victim, view: View, *, deletion_timestamp: t.Optional[str] = None) -> None:
+        self._cache.assume_leaving(victim.pod.metadata.uid, deletion_timestamp or "")
         case.evicted.append(victim)
         case.ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
         self._witness.evicted(case, victim)
@@ -266,7 +337,7 @@ class Clearing:
         elif isinstance(error, SeveralBudgetsError):
             case.banned[uid] = math.inf
         elif isinstance(error, (NotFoundError, ConflictError)):
-            case.banned[uid] = now_at_s + LOOK_AGAIN_S  # it has gone by itself; the watch will tell
+            self._missed(case, victim, error, view)
         elif isinstance(error, BudgetError) and dry_run:
             case.banned[uid] = now_at_s + REFUSED_FOR_S
         elif may_pass(error):
@@ -274,6 +345,15 @@ class Clearing:
         else:
             self._witness.troubled(f"{case.name}: {error}")
             case.banned[uid] = now_at_s + TURNED_DOWN_FOR_S
+
+    def _missed(self, case: Case, victim: Victim, error: KubeError, view: View) -> None:
+        """404 or 409: the pod is gone or terminating, and its capacity becomes free; or only its budget was being written or deleted."""
+        now = read_pod(self._api, victim.pod)
+        if now is None or now.terminating:
+            deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
+            self._cache.assume_leaving(victim.pod.metadata.uid, deletion_timestamp or "")
+        else:
+            self._ask_later(case, victim.pod.metadata.uid, error, view)
 
     def _ask_later(self, case: Case, uid: str, error: KubeError, view: View) -> None:
         if case.refused_for(view.now_at_s) < self._options.evict_timeout:

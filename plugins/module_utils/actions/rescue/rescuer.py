@@ -141,7 +141,10 @@ class Rescuer:
     def blind(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be decided without: the state of before may be wrong by now."""
         errors = self._cache.errors
-        return [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
+        broken = [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
+        silent = self._cache.silent
+        quiet = [resource.plural for resource in REQUIRED if resource.plural in silent and resource.plural not in errors]
+        return [*broken, *(f"{plural}: the API server has said nothing for {silent[plural]:.0f} s" for plural in quiet)]
 
     def give_back_all(self) -> None:
         """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError and KubeError."""
@@ -161,7 +164,7 @@ class Rescuer:
     def let_go(self) -> None:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
         for case in self._of(CLEARING):
-            case.stage, case.node, case.hold = WATCHED, "", None
+            case.stage, case.node, case.hold, case.recalled = WATCHED, "", None, False  # it may evict further pods
 
     @property
     def at_work(self) -> bool:
@@ -244,6 +247,11 @@ class Rescuer:
     def _step(self, case: Case, view: View) -> bool:
         if case.has_ended:
             return self._forget(case, view)
+        if case.unclear or (case.stage == CLEARING and not case.recalled):
+            if view.now_at_s < case.retry_at_s:
+                return False
+            if self._clearing.resolve(case, view):
+                return True
         end = _end_of(case)
         if end is not None:
             case.end(*end)
