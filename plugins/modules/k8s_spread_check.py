@@ -162,7 +162,9 @@ workloads:
       description: "Why, as C(code) or C(code: text)."
       type: str
     restart_helps:
-      description: Whether a restart would spread it better; true, false, or the string V(unknown).
+      description: >-
+        Whether a restart would spread it better; true, false, or the string V(unknown). It is worked out for the pods that admission
+        makes of the template, as the live pods of the current revision show them.
       type: raw
     feasible_domains:
       description: By topology key, the domains in which the first new pod of a restart would find room; 100 of them at most.
@@ -170,7 +172,7 @@ workloads:
     blockers:
       description: >-
         What stands in the way or cannot be judged; C(reason) is a code, C(text) the scheduler's own words where it has any, and
-        C(nodes) the number of nodes that it closes.
+        C(nodes) the number of nodes that it closes. V(pods_differ) names the field in which live pods of one revision differ.
       type: list
       elements: dict
     advice:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ..model.collector import collector_paused
 from ..model.objects import Workload, extended_resources, mounts_claims, pod_of_workload
 from ..model.sharing import Sharer
-from ..model.snapshot import ClusterSnapshot, Skipped
+from ..model.snapshot import ClusterSnapshot, Skipped, controller_uid
 from ..model.storage import Storage
 from . import resources
 from .api import KubeApi
@@ -71,6 +71,9 @@ class _Reader:
         limit_ranges = self._for_a_move(resources.LIMIT_RANGES)
         pods, complete = coming.result()
         asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
+        # Admission may have given their pods volumes and resources that the templates do not have.
+        owners = {owner.metadata.uid for owner in (*replica_sets, *workloads.get("StatefulSet", ()))}
+        asking += [pod for pod in pods if controller_uid(pod) in owners]
         if pending_pods:
             asking += [pod for pod in pods if not pod.spec.node_name]
         claims, storage = self._storage() if any(map(mounts_claims, asking)) else ([], None)

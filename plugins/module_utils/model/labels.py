@@ -6,6 +6,7 @@ from __future__ import annotations
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
 
 POD_TEMPLATE_HASH = "pod-template-hash"
 CONTROLLER_REVISION_HASH = "controller-revision-hash"

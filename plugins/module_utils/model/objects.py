@@ -20,6 +20,10 @@ NEXT_REVISION = "next"
 """Stands for the revision that a restart would make; the hashes of real revisions look different."""
 
 
+RESIZE = "resize"
+"""The subresource of pods through which requests and limits change in place."""
+
+
 class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=False):
     """Base of every API type: camelCase on the wire, no cycles (so no garbage collector work)."""
 
@@ -34,6 +38,12 @@ class OwnerReference(ApiStruct, frozen=True):
     name: str = ""
     uid: str = ""
     controller: t.Optional[bool] = None
+
+
+class ManagedFieldsEntry(ApiStruct, frozen=True):
+    """One writer of an object; only the subresource that it wrote to counts here."""
+
+    subresource: str = ""
 
 
 class ObjectMeta(ApiStruct, frozen=True):
@@ -51,6 +61,7 @@ class ObjectMeta(ApiStruct, frozen=True):
     deletion_timestamp: t.Optional[str] = None
     deletion_grace_period_seconds: t.Optional[int] = None
     finalizers: t.Optional[tuple[str, ...]] = None
+    managed_fields: t.Optional[tuple[ManagedFieldsEntry, ...]] = None
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -385,6 +396,17 @@ class Pod(ApiStruct, frozen=True):
     def ready(self) -> bool:
         """Its Ready condition is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+    @property
+    def edited(self) -> bool:
+        """Somebody changed its spec after its creation; servers before 1.33 do not tell, and then it is false."""
+        return self.metadata.generation > 1
+
+    @property
+    def resized(self) -> bool:
+        """Somebody changed its requests or limits in place (kubernetes ``pkg/registry/core/pod/strategy.go``, podResizeStrategy)."""
+        entries = self.metadata.managed_fields
+        return entries is not None and any(entry.subresource == RESIZE for entry in entries)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------

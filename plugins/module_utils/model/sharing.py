@@ -10,7 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from .objects import Node, Pod, Volume
+from .objects import RESIZE, Node, Pod, Volume
 from .wire import Struct, encode_json, force_setattr, replace
 
 T = t.TypeVar("T")
@@ -65,6 +65,8 @@ class Sharer:
         """The pod, its common parts replaced by the shared ones (in place: it must not be in use yet)."""
         if pod.spec.volumes:
             _drop_placeless_volumes(pod)
+        if pod.metadata.managed_fields:
+            _drop_other_writers(pod)
         owners = pod.metadata.owner_references
         sibling = self._siblings.get(owners[0].uid) if owners else None
         if owners:
@@ -119,6 +121,12 @@ def _drop_placeless_volumes(pod: Pod) -> None:
     kept = tuple(volume for volume in volumes if volume != Volume(name=volume.name))
     if len(kept) < len(volumes):
         force_setattr(pod.spec, "volumes", kept or None)
+
+
+def _drop_other_writers(pod: Pod) -> None:
+    # Of its writers only those that resized it count, and there are none in most pods.
+    kept = tuple(entry for entry in pod.metadata.managed_fields or () if entry.subresource == RESIZE)
+    force_setattr(pod.metadata, "managed_fields", kept[:1] or None)
 
 
 def binds_to_nodes(volume: Volume) -> bool:

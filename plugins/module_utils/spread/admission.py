@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Container, LimitRangeItem, Pod, ResourceList, Workload, pod_of_workload
+from ..model.objects import Container, LimitRangeItem, Pod, ResourceList, Workload
 from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.resources import quota_amount
+from .next_pod import next_pod
 from .quota import counts
 
 _COMPUTE = ("cpu", "memory")
@@ -22,21 +23,16 @@ _NAMED.update({f"{part}.{name}": (part, name) for part in ("requests", "limits")
 
 
 def not_admitted(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """The quota or limit range that no new pod of the workload would pass; None where it would pass all.
-
-    What a limit range fills in by itself is not known to be there, and is left to the doubts of ``scheduling/doubts.py``.
-    """
-    namespace, pod = workload.metadata.namespace, pod_of_workload(workload)
+    """The quota or limit range that no new pod of the workload would pass; None where it would pass all."""
+    namespace, pod = workload.metadata.namespace, next_pod(workload, snapshot).pod
     ranges = snapshot.limit_ranges_by_namespace.get(namespace, ())
     items = [(limit_range.metadata.name, item) for limit_range in ranges for item in limit_range.spec.limits or ()]
-    filled = {name for _range, item in items if item.type == "Container" for name in (*(item.default or ()), *(item.default_request or ()))}
     for quota in snapshot.quotas_by_namespace.get(namespace, ()):
         if pod.spec.resources is not None or not counts(quota, pod):
             continue
         for hard in quota.status.hard or quota.spec.hard or ():
             part, resource = _NAMED.get(hard, ("", ""))
-            asked = part and resource not in filled
-            lacking = next((c for c in pod.spec.all_containers if asked and resource not in _given(c, part)), None)
+            lacking = next((c for c in pod.spec.all_containers if part and resource not in _given(c, part)), None)
             if lacking is not None:
                 said = f"wants {hard} of every container, and container {lacking.name} has none"
                 return Reason("quota", f"ResourceQuota {quota.metadata.name} {said}: no pod of {workload} would be admitted")

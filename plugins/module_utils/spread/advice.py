@@ -8,23 +8,23 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.labels import POD_TEMPLATE_HASH
-from ..model.objects import PodAffinity, PodAffinityTerm, PodTemplate, Workload
+from ..model.objects import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate, Workload
 from ..model.reasons import Reason
 from ..model.selectors import matches
 
 
-def advise(workload: Workload, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason]) -> list[Reason]:
-    """All advice; ``preferred_home`` is what ``preference.outweighed_preference`` found."""
+def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason]) -> list[Reason]:
+    """All advice. ``pod``: the next one of the workload; ``preferred_home`` is what ``preference.outweighed_preference`` found."""
     template = workload.spec.template
-    advice = [*_missing_rules(template, topology_keys), *_constraints_without_match_label_keys(workload), *_foreign_selectors(template)]
+    advice = [*_missing_rules(pod, topology_keys), *_constraints_without_match_label_keys(workload), *_foreign_selectors(template, pod)]
     if preferred_home is not None:
         advice.append(preferred_home)
     return advice
 
 
-def _missing_rules(template: PodTemplate, topology_keys: Sequence[str]) -> Iterable[Reason]:
-    constraints = template.spec.topology_spread_constraints or ()
-    anti_affinity = _anti_affinity_terms(template)
+def _missing_rules(pod: Pod, topology_keys: Sequence[str]) -> Iterable[Reason]:
+    constraints = pod.spec.topology_spread_constraints or ()
+    anti_affinity = _anti_affinity_terms(pod.spec)
     if not constraints and not anti_affinity:
         keys = ", ".join(topology_keys)
         text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
@@ -41,16 +41,16 @@ def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Reason
             yield Reason("old_pods_count", f"{change}; without it the old pods count during a rollout")
 
 
-def _foreign_selectors(template: PodTemplate) -> Iterable[Reason]:
-    for term in _anti_affinity_terms(template):
-        if not matches(term.label_selector, template.metadata.labels):
+def _foreign_selectors(template: PodTemplate, pod: Pod) -> Iterable[Reason]:
+    for term in _anti_affinity_terms(template.spec):
+        if not matches(term.label_selector, pod.metadata.labels):
             key = term.topology_key
             text = f"the anti-affinity over {key} does not select the workload's own pods; make its selector match their labels"
             yield Reason("anti_affinity_misses_itself", text)
 
 
-def _anti_affinity_terms(template: PodTemplate) -> list[PodAffinityTerm]:
-    affinity = template.spec.affinity
+def _anti_affinity_terms(spec: PodSpec) -> list[PodAffinityTerm]:
+    affinity = spec.affinity
     return _terms(affinity.pod_anti_affinity if affinity is not None else None)
 
 

@@ -18,6 +18,7 @@ from .advice import advise
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .guard import refusal
+from .next_pod import next_pod
 from .prediction import Prediction, RestartPredictor
 from .preference import outweighed_preference
 from .remembered import interrupted_restart, remembered_permission
@@ -203,14 +204,15 @@ class WorkloadChecker:
     def _explain(self, line: WorkloadReport, homes: Sequence[str]) -> WorkloadReport:
         if line.verdict.verdict not in (COLLAPSED, SKEWED):
             return line
-        preference = outweighed_preference(line.workload, homes, line.eligible, self._snapshot.nodes)
+        pod = next_pod(line.workload, self._snapshot).pod
+        preference = outweighed_preference(pod, homes, line.eligible, self._snapshot.nodes)
         prediction = None
         if self._options.predict:
             prediction = self._predictor.predict(line.workload, line.eligible, preference=preference)
         return replace(
             line,
             prediction=prediction,
-            advice=tuple(advise(line.workload, topology_keys=self._options.topology_keys, preferred_home=preference)),
+            advice=tuple(advise(line.workload, pod, topology_keys=self._options.topology_keys, preferred_home=preference)),
             refusal=self._refusal(line),
         )
 

@@ -11,9 +11,10 @@ import typing as t
 from collections.abc import Iterable
 
 from ..memory.outcome import eligible_hash
-from ..model.objects import Node, Pod, Workload, pod_of_workload
+from ..model.objects import Node, Pod, Workload
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.eligibility import eligible_nodes, static_rules_of
+from .next_pod import next_pod
 
 PLATFORM_LABELS = ("kubernetes.io/os", "kubernetes.io/arch")
 VIRTUAL_KUBELET_TAINT = "virtual-kubelet.io/provider"
@@ -47,7 +48,7 @@ class EligibleNodes:
         uid = workload.metadata.uid
         found = self._by_workload.get(uid)
         if found is None:
-            pod = pod_of_workload(workload)
+            pod = next_pod(workload, self._snapshot).pod
             allowed = self._by_static_rules(pod)
             found = self._by_workload[uid] = Eligible(self._able_to_run(workload, pod, allowed.names), allowed.rules_hash)
         return found

@@ -23,6 +23,7 @@ from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, Topology
 from .guard import ending, shared_volume, unreadable
+from .next_pod import next_pod
 from .preference import outweighed_preference
 from .quota import overdrawn
 from .remembered import interrupted_eviction, interrupted_restart, remembered_permission
@@ -214,7 +215,7 @@ def _useless(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOp
     obstacle = (
         autoscaling(workload, snapshot)
         or Topology(snapshot.nodes).lacking(options.topology_keys, line.eligible)
-        or outweighed_preference(workload, homes, line.eligible, snapshot.nodes)
+        or outweighed_preference(next_pod(workload, snapshot).pod, homes, line.eligible, snapshot.nodes)
     )
     return (SKIPPED, obstacle) if obstacle is not None else None
 

@@ -15,6 +15,7 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from .admission import not_admitted
 from .bounds import partition, rollout_bounds, update_strategy_type
+from .next_pod import next_pod
 from .rollout_status import is_rolling
 
 SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
@@ -97,12 +98,11 @@ def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) ->
 
     The scheduler does not know this: new pods on another node would wait for the volume of the old ones for ever.
     """
-    # The volume of a claim template takes the place of the template's volume with its name.
-    own = {template.metadata.name for template in workload.spec.volume_claim_templates or ()}
-    for volume in workload.spec.template.spec.volumes or ():
-        if volume.persistent_volume_claim is None or volume.name in own:
+    for volume in next_pod(workload, snapshot).pod.spec.volumes or ():
+        mounted = volume.persistent_volume_claim
+        if mounted is None or mounted.made_from is not None:  # a claim of each replica's own
             continue
-        name = volume.persistent_volume_claim.claim_name
+        name = mounted.claim_name
         claim = snapshot.claims.get((workload.metadata.namespace, name))
         modes = (claim.spec.access_modes if claim is not None else None) or ()
         if modes and all(mode in SINGLE_WRITER_MODES for mode in modes):

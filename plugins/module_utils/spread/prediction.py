@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..model.objects import Workload, pod_of_workload
+from ..model.objects import Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.feasibility import Feasibility, find_feasible
@@ -19,6 +19,7 @@ from .autoscaling import autoscaling
 from .bounds import rollout_bounds, update_strategy_type
 from .distribution import Topology, badness
 from .guard import shared_single_writer_claim
+from .next_pod import next_pod
 from .quota import surge_room
 from .simulation import RestartSimulation, SimulatedRestart
 
@@ -61,6 +62,12 @@ class RestartPredictor:
         obstacle = self._obstacle(workload)
         if obstacle is not None:
             return Prediction(False, blockers=[Blocker(obstacle)])
+        unsure = next_pod(workload, self._snapshot).doubts
+        if unsure:
+            return Prediction(HELPS_UNKNOWN, blockers=[Blocker(reason) for reason in unsure])
+        turned_down = not_admitted(workload, self._snapshot)
+        if turned_down is not None:
+            return Prediction(False, blockers=[Blocker(turned_down)])
         surge = surge_room(workload, self._snapshot)
         if _needs_surge(workload) and surge.pods == 0:
             return Prediction(
@@ -92,9 +99,6 @@ class RestartPredictor:
         claim = shared_single_writer_claim(workload, self._snapshot)
         if claim:
             return Reason("shared_rwo_volume", f"the replicas share the claim {claim}, which only one node can mount")
-        turned_down = not_admitted(workload, self._snapshot)
-        if turned_down is not None:
-            return turned_down
         scaling = autoscaling(workload, self._snapshot)
         if scaling is not None:
             return scaling
@@ -129,7 +133,7 @@ class RestartPredictor:
     def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
         """Every node's reason at the first step, or at the step where the restart would stick."""
         counted = restart.stuck or restart.first
-        pod = pod_of_workload(workload)
+        pod = next_pod(workload, self._snapshot).pod
         feasible = set(counted.feasible)
         closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in feasible]
         static = find_feasible(pod, self.placement, node_names=closed)

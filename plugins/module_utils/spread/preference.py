@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Soft rules of a template that draw new pods to where the replicas are now: a move that the scheduler would undo is none."""
+"""Soft rules of a pod that draw new pods to where the replicas are now: a move that the scheduler would undo is none."""
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..model.objects import Node, NodeAffinity, Workload
+from ..model.objects import Node, NodeAffinity, Pod
 from ..model.reasons import Reason
 from ..model.selectors import matches
 from ..scheduling.rules.node_affinity import term_matches
@@ -22,16 +22,14 @@ OUTWEIGHED_BY_PODS = Reason(
 )
 
 
-def outweighed_preference(
-    workload: Workload, homes: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
-) -> t.Optional[Reason]:
-    """Soft rules that draw new pods to where the replicas are now; None where there are none.
+def outweighed_preference(pod: Pod, homes: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]) -> t.Optional[Reason]:
+    """Soft rules of a new pod that draw it to where the replicas are now; None where there are none.
 
     The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100, both with weight
     2), so a preference that only the present nodes meet may win, whatever its own weight. A soft affinity to the workload's own
     pods draws them together in the same way.
     """
-    affinity = workload.spec.template.spec.affinity
+    affinity = pod.spec.affinity
     if affinity is None:
         return None
     if affinity.node_affinity is not None:
@@ -41,7 +39,7 @@ def outweighed_preference(
         if best > max((_preference(affinity.node_affinity, nodes[name]) for name in others), default=best):
             return OUTWEIGHED_BY_NODES
     soft = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution if affinity.pod_affinity is not None else None
-    labels = workload.spec.template.metadata.labels
+    labels = pod.metadata.labels
     if any(matches(term.pod_affinity_term.label_selector, labels) for term in soft or ()):
         return OUTWEIGHED_BY_PODS
     return None

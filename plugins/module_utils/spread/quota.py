@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Pod, ResourceQuota, Workload, pod_of_workload
+from ..model.objects import Pod, ResourceQuota, Workload
 from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.resources import quota_amount
 from .bounds import rollout_bounds
+from .next_pod import next_pod
 
 
 class SurgeRoom(t.NamedTuple):
@@ -26,7 +27,7 @@ def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     room = rollout_bounds(workload).max_surge
     if room == 0:
         return SurgeRoom(0, "")
-    pod = pod_of_workload(workload)
+    pod = next_pod(workload, snapshot).pod
     bounded_by = ""
     for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
         if not counts(quota, pod):
@@ -42,7 +43,7 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
 
     Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place.
     """
-    pod = pod_of_workload(workload)
+    pod = next_pod(workload, snapshot).pod
     for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
         used = quota.status.used or {}
         for name, hard in (quota.status.hard or quota.spec.hard or {}).items():

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
-from ..model.objects import Pod, Workload, pod_of_workload
+from ..model.objects import Pod, Workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
 from ..scheduling.feasibility import Feasibility, Judge
@@ -23,6 +23,7 @@ from ..scheduling.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
 from .distribution import Topology
 from .emptiest import Counts, EmptiestNode
+from .next_pod import next_pod
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ class RestartSimulation:
         self._counts = Counts(topology.groups, topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
-        self._become(pod_of_workload(workload))
+        self._become(next_pod(workload, snapshot).pod)
         self._new: list[str] = []
         self._old = _OldPods((), self._counts.per_node)
         self._first: t.Optional[Feasibility] = None
@@ -166,7 +167,7 @@ class RestartSimulation:
         for number in reversed(ordinals[kept:]):
             if number in by_ordinal:
                 self._leave(by_ordinal[number])
-            self._become(pod_of_workload(self._workload, ordinal=number))
+            self._become(next_pod(self._workload, self._snapshot, ordinal=number).pod)
             self._place()
 
     def _count_old(self, pods: Iterable[Pod]) -> None:

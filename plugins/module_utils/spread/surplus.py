@@ -12,7 +12,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from ..model.objects import Pod, Workload, pod_of_workload
+from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.timestamps import parse_time
@@ -22,6 +22,7 @@ from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
 from .check import WorkloadReport
 from .distribution import SPREAD, Distribution
+from .next_pod import next_pod
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MOST_NAMED = 3
@@ -88,6 +89,7 @@ class SurplusPlanner:
     def __init__(self, line: WorkloadReport, snapshot: ClusterSnapshot, placement: Placement, topology_keys: Sequence[str]) -> None:
         self._workload = line.workload
         self._revision = snapshot.revision(line.workload)
+        self._snapshot = snapshot
         self._nodes = snapshot.nodes
         self._placement = placement.fork()
         self._keys = tuple(topology_keys)
@@ -105,6 +107,9 @@ class SurplusPlanner:
         aims = sorted(self._aims(pods, counts), key=lambda aim: (aim.best, aim.rank))
         if not aims:
             return Reason(SPREAD, "no replica has a place that would be better")
+        unsure = next_pod(self._workload, self._snapshot).doubts
+        if unsure:
+            return Reason("unknown", f"whether a replacement would find room is not known: {', '.join(doubt.text for doubt in unsure)}")
         obstacles: list[Feasibility] = []
         found: t.Optional[tuple[Gain, _Aim, Feasibility]] = None
         for aim in aims:
@@ -168,7 +173,7 @@ class SurplusPlanner:
 
     def _replacement(self, pod: Pod) -> Pod:
         number = ordinal(pod) if self._workload.kind == "StatefulSet" else None
-        return pod_of_workload(self._workload, ordinal=number, revision=self._revision)
+        return next_pod(self._workload, self._snapshot, ordinal=number, revision=self._revision).pod
 
     def _move(self, gain: Gain, aim: _Aim, feasibility: Feasibility, counts: Sequence[Counter[t.Optional[str]]]) -> Move:
         index = next(index for index, change in enumerate(gain) if change)

@@ -7,8 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PodTemplate, pod_of_template
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.profile import Profile
 
@@ -83,13 +81,6 @@ def test_the_caller_says_which_schedulers_are_known() -> None:
 
 def test_unreadable_pods_leave_the_room_unknown() -> None:
     assert [reason.code for reason in judge(pod(), [node()], complete_pods=False).unknown] == ["pods_not_readable"]
-
-
-def test_a_runtime_class_is_unknown_until_admission_has_seen_it() -> None:
-    template = {"spec": {"runtimeClassName": "gvisor", "containers": [container()]}}
-    new = pod_of_template("default", decode_json(PodTemplate, encode_json(template)))
-    assert [reason.code for reason in judge(new, [node()]).unknown] == ["runtime_class"]
-    assert judge(pod(runtimeClassName="gvisor"), [node()]).unknown == ()
 
 
 @pytest.mark.parametrize(

@@ -202,9 +202,10 @@ def test_claims_without_what_was_read_of_volumes_are_unknown():
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [
-        ({"defaultRequest": {"memory": "1Gi"}}, "unknown"),
-        ({"default": {"memory": "1Gi"}}, "unknown"),
-        ({"defaultRequest": {"cpu": "1"}}, True),
+        ({"defaultRequest": {"memory": "1Gi"}}, True),
+        ({"defaultRequest": {"memory": "20Gi"}}, False),
+        ({"default": {"memory": "20Gi"}, "defaultRequest": {"memory": "20Gi"}}, False),
+        ({"defaultRequest": {"cpu": "100"}}, True),
     ],
 )
 def test_requests_that_a_limit_range_adds_are_not_overlooked(limit, expected):

@@ -39,7 +39,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.surplus import Move, SurplusPlanner, excess
 
-from tests.unit.scheduling.storage_builders import claim, mounts, stored, volume
+from tests.unit.scheduling.storage_builders import claim, stored, volume
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 
 NOW = 1_767_225_600.0
@@ -64,8 +64,9 @@ def next_move(cluster: ClusterBuilder, keys: Keys = HOST, **read: t.Any) -> Move
 
 
 def mounting(pod: Pod, claim_name: str) -> Pod:
-    """The pod with a volume that is the claim."""
-    volumes = decode_json(PodSpec, encode_json({"volumes": mounts(claim_name)})).volumes
+    """The pod with a volume ``data`` that is the claim."""
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": claim_name}}
+    volumes = decode_json(PodSpec, encode_json({"volumes": [volume]})).volumes
     return replace(pod, spec=replace(pod.spec, volumes=volumes))
 
 

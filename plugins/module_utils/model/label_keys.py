@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Selectors of an existing pod as they were before the API server wrote the pod's own labels into them.
+
+Source: kubernetes ``pkg/registry/core/pod/strategy.go`` (applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys).
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .objects import Affinity, LabelSelector, LabelSelectorRequirement, PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from .wire import replace
+
+Keys = t.Optional[tuple[str, ...]]
+Change = t.Callable[[t.Optional[LabelSelector], Keys, Keys], t.Optional[LabelSelector]]
+"""Gives the selector in place of one, of which the keys to match and to mismatch are given too."""
+
+
+def without_merged_keys(spec: PodSpec) -> PodSpec:
+    """The spec without what ``matchLabelKeys`` and ``mismatchLabelKeys`` have added to its selectors; the same object where nothing was.
+
+    A selector of a user cannot ask for a key that these lists name: the API server refuses it.
+    """
+    return _with_selectors(spec, _without_merged)
+
+
+def with_label_value(spec: PodSpec, key: str, old: str, new: str) -> PodSpec:
+    """The spec with another value of one label in every selector that asks for the old one; the same object where none does."""
+    return spec if old == new else _with_selectors(spec, lambda selector, _match, _mismatch: _with_value(selector, key, old, new))
+
+
+def keys_of(spec: PodSpec) -> set[str]:
+    """The labels that the selectors of the spec ask for."""
+    found: set[str] = set()
+
+    def note(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> LabelSelector | None:
+        if selector is not None:
+            found.update(selector.match_labels or (), (requirement.key for requirement in selector.match_expressions or ()))
+        found.update(match or (), mismatch or ())
+        return selector
+
+    _with_selectors(spec, note)
+    return found
+
+
+# --- one selector -----------------------------------------------------------------------------------------------------
+
+
+def _without_merged(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> LabelSelector | None:
+    if selector is None or not selector.match_expressions or not (match or mismatch):
+        return selector
+    merged = {("In", key) for key in match or ()} | {("NotIn", key) for key in mismatch or ()}
+    kept = tuple(one for one in selector.match_expressions if (one.operator, one.key) not in merged)
+    return selector if len(kept) == len(selector.match_expressions) else replace(selector, match_expressions=kept or None)
+
+
+def _with_value(selector: LabelSelector | None, key: str, old: str, new: str) -> LabelSelector | None:
+    if selector is None:
+        return None
+    labels, expressions = selector.match_labels, selector.match_expressions
+    if labels and labels.get(key) == old:
+        labels = {**labels, key: new}
+    if any(one.key == key and old in (one.values or ()) for one in expressions or ()):
+        expressions = tuple(_expression_with_value(one, key, old, new) for one in expressions or ())
+    if labels is selector.match_labels and expressions is selector.match_expressions:
+        return selector
+    return replace(selector, match_labels=labels, match_expressions=expressions)
+
+
+def _expression_with_value(one: LabelSelectorRequirement, key: str, old: str, new: str) -> LabelSelectorRequirement:
+    if one.key != key:
+        return one
+    return replace(one, values=tuple(new if value == old else value for value in one.values or ()))
+
+
+# --- all selectors of a spec ------------------------------------------------------------------------------------------
+
+
+def _with_selectors(spec: PodSpec, change: Change) -> PodSpec:
+    affinity = _in_affinity(spec.affinity, change) if spec.affinity is not None else None
+    constraints = _each(spec.topology_spread_constraints, lambda one: _in_constraint(one, change))
+    if affinity is spec.affinity and constraints is spec.topology_spread_constraints:
+        return spec
+    return replace(spec, affinity=affinity, topology_spread_constraints=constraints)
+
+
+def _in_constraint(constraint: TopologySpreadConstraint, change: Change) -> TopologySpreadConstraint:
+    selector = change(constraint.label_selector, constraint.match_label_keys, None)
+    return constraint if selector is constraint.label_selector else replace(constraint, label_selector=selector)
+
+
+def _in_affinity(affinity: Affinity, change: Change) -> Affinity:
+    near = _in_terms(affinity.pod_affinity, change)
+    apart = _in_terms(affinity.pod_anti_affinity, change)
+    if near is affinity.pod_affinity and apart is affinity.pod_anti_affinity:
+        return affinity
+    return replace(affinity, pod_affinity=near, pod_anti_affinity=apart)
+
+
+def _in_terms(part: PodAffinity | None, change: Change) -> PodAffinity | None:
+    if part is None:
+        return None
+    required = _each(part.required_during_scheduling_ignored_during_execution, lambda term: _in_term(term, change))
+    soft = part.preferred_during_scheduling_ignored_during_execution
+    preferred = _each(soft, lambda one: _with_term(one, _in_term(one.pod_affinity_term, change)))
+    if required is part.required_during_scheduling_ignored_during_execution and preferred is soft:
+        return part
+    return replace(
+        part,
+        required_during_scheduling_ignored_during_execution=required,
+        preferred_during_scheduling_ignored_during_execution=preferred,
+    )
+
+
+def _with_term(weighted: t.Any, term: PodAffinityTerm) -> t.Any:
+    return weighted if term is weighted.pod_affinity_term else replace(weighted, pod_affinity_term=term)
+
+
+def _in_term(term: PodAffinityTerm, change: Change) -> PodAffinityTerm:
+    selector = change(term.label_selector, term.match_label_keys, term.mismatch_label_keys)
+    return term if selector is term.label_selector else replace(term, label_selector=selector)
+
+
+T = t.TypeVar("T")
+
+
+def _each(items: tuple[T, ...] | None, change: t.Callable[[T], T]) -> tuple[T, ...] | None:
+    """The changed items; the same tuple where none has changed."""
+    if not items:
+        return items
+    changed = tuple(map(change, items))
+    return items if all(new is old for new, old in zip(changed, items)) else changed

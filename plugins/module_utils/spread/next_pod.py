@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The pod that a restart or an eviction brings: the workload's template as admission changes it.
+
+Admission plugins, webhooks and policies add node selectors, sidecars and requests to pods, and leave the template as it is. What they
+make of a new pod is read from the live pods of the current revision.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Sequence
+
+from ..model.label_keys import with_label_value, without_merged_keys
+from ..model.labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
+from ..model.objects import NEXT_REVISION, Pod, PodTemplate, Workload, pod_of_workload
+from ..model.reasons import Reason
+from ..model.snapshot import ClusterSnapshot
+from ..model.wire import replace
+from ..scheduling.reasons import PASSED, Reasons
+from .limit_defaults import Defaults, without_given
+from .pod_labels import labels_of_new_pod
+from .pods_alike import Sample, differing_field
+
+_RUNTIME_CLASS = Reason("runtime_class", "what the runtime class adds to the pod is not known")
+
+
+class NextPod(t.NamedTuple):
+    """``doubts``: why it is not known what admission makes of a new pod; then ``pod`` is the one of the template alone."""
+
+    pod: Pod
+    doubts: Reasons
+
+
+def next_pod(workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> NextPod:
+    """The pod that the workload's controller would create next, as admission would let it in.
+
+    It has the labels of ``revision`` (that of a restart, unless given), and for a StatefulSet the labels and the claims of the replica
+    ``ordinal`` (its first, unless given).
+    """
+    admitted = _admitted(workload, snapshot)
+    number = ordinal if workload.kind == "StatefulSet" else None
+    known = admitted.made.get((number, revision))
+    if known is None:
+        known = NextPod(_make(admitted, workload, number, revision), admitted.doubts)
+        if number is None:
+            admitted.made[number, revision] = known
+    return known
+
+
+def _make(admitted: _Admitted, workload: Workload, ordinal: t.Optional[int], revision: str) -> Pod:
+    like = replace(workload, spec=replace(workload.spec, template=admitted.template))
+    pod = pod_of_workload(like, ordinal=ordinal, revision=revision)
+    if admitted.revision and (pod.spec.affinity is not None or pod.spec.topology_spread_constraints):
+        key = CONTROLLER_REVISION_HASH if workload.kind == "StatefulSet" else POD_TEMPLATE_HASH
+        spec = with_label_value(pod.spec, key, admitted.revision, revision)
+        return pod if spec is pod.spec else replace(pod, spec=spec)
+    return pod
+
+
+class _Admitted(t.NamedTuple):
+    """The template as admission changes it. ``revision``: that of the live pods which show it, empty where there are none.
+
+    ``made``: next pods by ordinal and revision, kept because several decisions ask for the same one.
+    """
+
+    template: PodTemplate
+    revision: str
+    doubts: Reasons
+    made: dict[tuple[t.Optional[int], str], NextPod]
+
+
+def _admitted(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
+    """Worked out once for each template of a snapshot."""
+    key, template = ("next_pod", workload.metadata.uid), workload.spec.template
+    known = snapshot.noted.get(key)
+    if known is None or known[0] is not template:
+        known = snapshot.noted[key] = (template, _work_out(workload, snapshot))
+    found: _Admitted = known[1]
+    return found
+
+
+def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
+    pods = _live_pods(workload, snapshot)
+    if not pods:
+        return _of_template(workload, snapshot, PASSED)
+    sample = Sample.of(pods)
+    field = differing_field(sample, pods, workload) or sample.unsure_field(workload.spec.template)
+    labels, unsure = labels_of_new_pod(pods, workload, snapshot)
+    field = field or unsure
+    if field:
+        text = f"the live pods of {workload} do not tell what {field} of a new pod is: they differ in it, or it was changed after creation"
+        return _of_template(workload, snapshot, (Reason("pods_differ", text),))
+    template = workload.spec.template
+    spec = replace(
+        without_merged_keys(sample.spec(template)),
+        node_name=template.spec.node_name,
+        scheduling_gates=_gates(template, pods),
+    )
+    defaults, known = _defaults(workload, snapshot)
+    spec, doubts = defaults.fill(without_given(spec, sample.pod.metadata.annotations, template) if known else spec)
+    metadata = replace(template.metadata, labels=labels)
+    return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), doubts, {})
+
+
+def _live_pods(workload: Workload, snapshot: ClusterSnapshot) -> Sequence[Pod]:
+    """The pods that were made from the workload's template and are here to stay."""
+    if workload.metadata.generation > workload.status.observed_generation:
+        return ()  # the template may have changed since
+    pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
+    if workload.kind != "StatefulSet":
+        return pods
+    # Those that a partition keeps at an older revision show what admission made of another template.
+    revision = workload.status.update_revision
+    return [pod for pod in pods if (pod.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, revision) == revision]
+
+
+def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons) -> _Admitted:
+    """The template alone, with the defaults of the namespace."""
+    template = workload.spec.template
+    if not doubts and template.spec.runtime_class_name and template.spec.overhead is None:
+        doubts = (_RUNTIME_CLASS,)
+    spec, more = _defaults(workload, snapshot)[0].fill(template.spec)
+    return _Admitted(template if spec is template.spec else replace(template, spec=spec), "", (*doubts, *more), {})
+
+
+def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[Defaults, bool]:
+    """What the LimitRanges of the workload's namespace give, and whether they could be read."""
+    namespace = workload.metadata.namespace
+    readable = all(entry.resource != "limitranges" or entry.namespace not in ("", namespace) for entry in snapshot.skipped)
+    return Defaults.of(snapshot.limit_ranges_by_namespace.get(namespace, ())), readable
+
+
+def _gates(template: PodTemplate, pods: Iterable[Pod]) -> t.Any:
+    """A gate of the template is gone from pods that run; one that admission adds is seen on pods that wait."""
+    gated = [gate for pod in pods for gate in pod.spec.scheduling_gates or ()]
+    return tuple(dict.fromkeys((*(template.spec.scheduling_gates or ()), *gated))) or None
