@@ -9,7 +9,17 @@ from __future__ import annotations
 
 import typing as t
 
-from .objects import Affinity, LabelSelector, LabelSelectorRequirement, PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
+from .objects import (
+    Affinity,
+    Labels,
+    LabelSelector,
+    LabelSelectorRequirement,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    TopologySpreadConstraint,
+)
 from .wire import replace
 
 Keys = t.Optional[tuple[str, ...]]
@@ -17,12 +27,13 @@ Change = t.Callable[[t.Optional[LabelSelector], Keys, Keys], t.Optional[LabelSel
 """Gives the selector in place of one, of which the keys to match and to mismatch are given too."""
 
 
-def without_merged_keys(spec: PodSpec) -> PodSpec:
-    """The spec without what ``matchLabelKeys`` and ``mismatchLabelKeys`` have added to its selectors; the same object where nothing was.
+def without_merged_keys(pod: Pod) -> PodSpec:
+    """The pod's spec without what ``matchLabelKeys`` and ``mismatchLabelKeys`` have added to its selectors; the same where nothing was.
 
-    A selector of a user cannot ask for a key that these lists name: the API server refuses it.
+    A selector of a user cannot ask for a key to match: the API server refuses it. It can ask for one to mismatch.
     """
-    return _with_selectors(spec, _without_merged)
+    labels = pod.metadata.labels or {}
+    return _with_selectors(pod.spec, lambda selector, match, mismatch: _without_merged(selector, match or (), mismatch or (), labels))
 
 
 def with_label_value(spec: PodSpec, key: str, old: str, new: str) -> PodSpec:
@@ -47,12 +58,17 @@ def keys_of(spec: PodSpec) -> set[str]:
 # --- one selector -----------------------------------------------------------------------------------------------------
 
 
-def _without_merged(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> LabelSelector | None:
+def _without_merged(
+    selector: LabelSelector | None, match: tuple[str, ...], mismatch: tuple[str, ...], labels: Labels
+) -> LabelSelector | None:
     if selector is None or not selector.match_expressions or not (match or mismatch):
         return selector
-    merged = {("In", key) for key in match or ()} | {("NotIn", key) for key in mismatch or ()}
-    kept = tuple(one for one in selector.match_expressions if (one.operator, one.key) not in merged)
-    return selector if len(kept) == len(selector.match_expressions) else replace(selector, match_expressions=kept or None)
+    kept = [one for one in selector.match_expressions if one.operator != "In" or one.key not in match]
+    for key in mismatch:
+        merged = LabelSelectorRequirement(key, "NotIn", (labels.get(key, ""),))
+        if merged in kept:  # the last one: others are the user's
+            del kept[len(kept) - 1 - kept[::-1].index(merged)]
+    return selector if len(kept) == len(selector.match_expressions) else replace(selector, match_expressions=tuple(kept) or None)
 
 
 def _with_value(selector: LabelSelector | None, key: str, old: str, new: str) -> LabelSelector | None:

@@ -250,4 +250,5 @@ def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
 
 def _revision_number(replica_set: Workload) -> int:
     text = (replica_set.metadata.annotations or {}).get(REVISION_ANNOTATION, "0")
-    return int(text) if text.isdigit() else 0
+    # Anybody may have written it: no other digits than those of ASCII, and no more of them than a 64-bit integer has.
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
+from ..model.wire import replace
 from . import device_doubts, volume_doubts
 from .across_nodes import AcrossNodes
 from .alone import AlikePods, Alone, AsRead, alike
 from .doubts import NOMINATED, pod_doubts
 from .eligibility import static_checks
+from .many_rules import bounded
 from .node_info import NodeInfo, PodLoad
 from .nominations import Ahead, ahead_of
 from .placement import Placement, pod_key
@@ -87,7 +89,9 @@ class Judge:
 
     def __init__(self, pod: Pod, placement: Placement, profiles: Profiles = STOCK_PROFILES) -> None:
         profile = profiles.get(pod.spec.scheduler_name, STOCK)
-        self.unknown = pod_doubts(pod, placement, profiles)
+        spec, too_many = bounded(pod.spec)
+        pod = pod if spec is pod.spec else replace(pod, spec=spec)
+        self.unknown = (*pod_doubts(pod, placement, profiles), *too_many)
         self._pod, self._placement, self._profiles = pod, placement, profiles
         self._nodes, self._changed = placement.snapshot.nodes, placement.changed
         self._closed = _closed_to_all(pod, placement)

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ..model.objects import IntOrString, Workload
+
+_PERCENT = re.compile(r"[0-9]{1,19}%")
 
 
 class RolloutBounds(t.NamedTuple):
@@ -17,13 +20,32 @@ class RolloutBounds(t.NamedTuple):
 
 
 def resolve(value: t.Optional[IntOrString], total: int, *, round_up: bool) -> int:
-    """An absolute number or a percentage of ``total`` as whole pods (``intstr.GetScaledValueFromIntOrPercent``)."""
+    """An absolute number or a percentage of ``total`` as whole pods (``intstr.GetScaledValueFromIntOrPercent``); 0 for what is neither."""
     if value is None:
         return 0
     if isinstance(value, int):
         return value
-    scaled = int(value.rstrip("%")) * total
+    scaled = (_percent(value) or 0) * total
     return -(-scaled // 100) if round_up else scaled // 100
+
+
+def invalid_bound(workload: Workload) -> str:
+    """The name of a bound of the strategy that controllers cannot read, although the API server admits it; empty where there is none.
+
+    It looks at the form of a percentage and not at its size. With such a bound the controller ends every step with an error.
+    """
+    strategy = workload.spec.strategy if workload.kind == "Deployment" else workload.spec.update_strategy
+    rolling = strategy.rolling_update if strategy is not None else None
+    for name, value in (("maxSurge", rolling.max_surge), ("maxUnavailable", rolling.max_unavailable)) if rolling is not None else ():
+        if isinstance(value, str) and _percent(value) is None:
+            return name
+    return ""
+
+
+def _percent(text: str) -> t.Optional[int]:
+    """The number of a percentage; None where it is none, or no 64-bit integer."""
+    number = int(text[:-1]) if _PERCENT.fullmatch(text) else 2**63
+    return number if number < 2**63 else None
 
 
 def rollout_bounds(workload: Workload) -> RolloutBounds:

@@ -14,7 +14,7 @@ from ..model.objects import PodDisruptionBudget, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from .admission import not_admitted
-from .bounds import partition, rollout_bounds, update_strategy_type
+from .bounds import invalid_bound, partition, rollout_bounds, update_strategy_type
 from .next_pod import next_pod
 from .rollout_status import is_rolling
 
@@ -47,6 +47,9 @@ def immovable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
         return forbidden
     if workload.spec.paused:
         return Reason("paused", f"{workload} is paused; resume its rollout first, or use strategy evict_surplus")
+    invalid = invalid_bound(workload)
+    if invalid:
+        return Reason("invalid_strategy", f"{invalid} of {workload} is no percentage that its controller can read; correct it")
     if update_strategy_type(workload) == "OnDelete":
         return Reason("on_delete", f"{workload} replaces its pods only when they are deleted; use strategy evict_surplus")
     return None

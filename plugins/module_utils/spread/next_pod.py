@@ -11,12 +11,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.label_keys import with_label_value, without_merged_keys
+from ..model.label_keys import with_label_value
 from ..model.labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from ..model.objects import NEXT_REVISION, Pod, PodTemplate, Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import replace
+from ..scheduling.many_rules import bounded
 from ..scheduling.reasons import PASSED, Reasons
 from .limit_defaults import Defaults, without_given
 from .pod_labels import labels_of_new_pod
@@ -93,14 +94,15 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
         return _of_template(workload, snapshot, (Reason("pods_differ", text),))
     template = workload.spec.template
     spec = replace(
-        without_merged_keys(sample.spec(template)),
+        sample.spec(template),
         node_name=template.spec.node_name,
         scheduling_gates=_gates(template, pods),
     )
     defaults, known = _defaults(workload, snapshot)
     spec, doubts = defaults.fill(without_given(spec, sample.pod.metadata.annotations, template) if known else spec)
+    spec, too_many = bounded(spec)
     metadata = replace(template.metadata, labels=labels)
-    return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), doubts, {})
+    return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), (*doubts, *too_many), {})
 
 
 def _live_pods(workload: Workload, snapshot: ClusterSnapshot) -> Sequence[Pod]:
@@ -121,14 +123,20 @@ def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons)
     if not doubts and template.spec.runtime_class_name and template.spec.overhead is None:
         doubts = (_RUNTIME_CLASS,)
     spec, more = _defaults(workload, snapshot)[0].fill(template.spec)
-    return _Admitted(template if spec is template.spec else replace(template, spec=spec), "", (*doubts, *more), {})
+    spec, too_many = bounded(spec)
+    return _Admitted(template if spec is template.spec else replace(template, spec=spec), "", (*doubts, *more, *too_many), {})
 
 
 def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[Defaults, bool]:
     """What the LimitRanges of the workload's namespace give, and whether they could be read."""
     namespace = workload.metadata.namespace
-    readable = all(entry.resource != "limitranges" or entry.namespace not in ("", namespace) for entry in snapshot.skipped)
-    return Defaults.of(snapshot.limit_ranges_by_namespace.get(namespace, ())), readable
+    key = ("limit_defaults", namespace)
+    known = snapshot.noted.get(key)
+    if known is None:
+        readable = all(entry.resource != "limitranges" or entry.namespace not in ("", namespace) for entry in snapshot.skipped)
+        known = snapshot.noted[key] = (Defaults.of(snapshot.limit_ranges_by_namespace.get(namespace, ())), readable)
+    found: tuple[Defaults, bool] = known
+    return found
 
 
 def _gates(template: PodTemplate, pods: Iterable[Pod]) -> t.Any:

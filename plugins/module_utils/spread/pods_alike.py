@@ -42,8 +42,8 @@ _values = attrgetter(*_FIELDS)
 _age = attrgetter("metadata.creation_timestamp", "metadata.name")
 _RESIZABLE = ("cpu", "memory")
 
-# The API server gives these to every pod that does not have its own (``plugin/pkg/admission/defaulttolerationseconds``).
-_GIVEN_TO_ALL = frozenset(Toleration(f"node.kubernetes.io/{key}", "Exists", "", "NoExecute") for key in ("not-ready", "unreachable"))
+# The API server gives tolerations of these to every pod that does not have its own (``plugin/pkg/admission/defaulttolerationseconds``).
+_TOLERATED_BY_ALL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _VPA_ANNOTATIONS = ("vpaUpdates", "vpaObservedContainers")
 """The VerticalPodAutoscaler's admission writes these (kubernetes/autoscaler ``vertical-pod-autoscaler/pkg/admission-controller``)."""
 
@@ -65,8 +65,8 @@ class Sample(t.NamedTuple):
         return self.pod.resized
 
     def spec(self, template: PodTemplate) -> PodSpec:
-        """Its spec; where all pods were resized, with the cpu and memory of the template."""
-        spec = self.pod.spec
+        """Its spec without merged label keys; where all pods were resized, with the cpu and memory of the template."""
+        spec = without_merged_keys(self.pod)
         if not self.resized:
             return spec
         own = {container.name: container.resources for container in template.spec.all_containers}
@@ -82,7 +82,7 @@ class Sample(t.NamedTuple):
         """The field that may have been changed in all pods after their creation, without a trace of what it was; empty where none."""
         spec = self.pod.spec
         if self.pod.edited:
-            own = {*(template.spec.tolerations or ()), *_GIVEN_TO_ALL}
+            own = {*(template.spec.tolerations or ()), *(Toleration(key, "Exists", "", "NoExecute") for key in _TOLERATED_BY_ALL)}
             if not own.issuperset(spec.tolerations or ()):
                 return _FIELDS["tolerations"]
         if self.resized:
@@ -125,7 +125,7 @@ def _plainly(pod: Pod, like: Pod, name: str) -> str:
 def _without_merges(pod: Pod, like: Pod, name: str) -> str:
     if getattr(pod.spec, name) == getattr(like.spec, name):
         return ""
-    own, other = (getattr(without_merged_keys(spec), name) for spec in (pod.spec, like.spec))
+    own, other = (getattr(without_merged_keys(one), name) for one in (pod, like))
     return "differs" if own != other and (own or other) else ""
 
 

@@ -87,7 +87,7 @@ class _OldPods:
 
 
 class RestartSimulation:
-    """A restart of one workload.
+    """A restart of one workload: of the replicas that there are, however many it wants.
 
     ``candidates`` are the nodes that may take its pods, in the snapshot's order, ``max_surge`` what quotas leave of the strategy's
     surge. With ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
@@ -141,32 +141,33 @@ class RestartSimulation:
         pods = self._old_pods()
         self._count_old(pods)
         old = self._old = _OldPods(pods, self._counts.per_node)
-        while len(self._new) < replicas:
+        wanted = min(replicas, len(pods))
+        while len(self._new) < wanted:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._leave(old.take())
             room_for = replicas + self._max_surge - len(old) - len(self._new)
-            self._place_some(max(1, min(room_for, replicas - len(self._new))))
+            self._place_some(max(1, min(room_for, wanted - len(self._new))))
 
     def _recreate(self) -> None:
         old = self._old_pods()
         self._count_old(old)
         for pod in old:
             self._leave(pod)
-        for _number in range(self._workload.spec.replicas):
+        for _number in range(min(self._workload.spec.replicas, len(old))):
             self._place()
 
     def _replace_by_ordinal(self) -> None:
-        by_ordinal = {ordinal(pod): pod for pod in self._old_pods()}
         first = self._workload.first_ordinal
-        ordinals = range(first, first + self._workload.spec.replicas)
-        kept = partition(self._workload)
-        for number in ordinals[:kept]:
-            if number in by_ordinal:
-                self._note(by_ordinal[number].spec.node_name)
-        self._count_old(by_ordinal[number] for number in ordinals[kept:] if number in by_ordinal)
-        for number in reversed(ordinals[kept:]):
-            if number in by_ordinal:
-                self._leave(by_ordinal[number])
+        by_ordinal = {ordinal(pod): pod for pod in self._old_pods()}
+        wanted = range(first, first + self._workload.spec.replicas)
+        ordinals = sorted(number for number in by_ordinal if number in wanted)
+        kept = [number for number in ordinals if number - first < partition(self._workload)]
+        for number in kept:
+            self._note(by_ordinal[number].spec.node_name)
+        replaced = ordinals[len(kept) :]
+        self._count_old(by_ordinal[number] for number in replaced)
+        for number in reversed(replaced):
+            self._leave(by_ordinal[number])
             self._become(next_pod(self._workload, self._snapshot, ordinal=number).pod)
             self._place()
 

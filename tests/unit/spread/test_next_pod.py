@@ -280,18 +280,26 @@ def test_selectors_ask_for_the_revision_of_the_new_pod(merged: bool) -> None:
     assert b"hash1" not in encode_json(spec)
 
 
-def test_keys_to_mismatch_are_merged_once_for_the_new_pod() -> None:
-    apart = {
-        "topologyKey": "zone",
-        "mismatchLabelKeys": ["tenant"],
-        "labelSelector": {
-            "matchExpressions": [{"key": "tenant", "operator": "Exists"}, {"key": "tenant", "operator": "NotIn", "values": ["one"]}]
-        },
-    }
+@pytest.mark.parametrize(
+    ("expressions", "labels", "kept"),
+    [
+        ([("Exists",), ("NotIn", "one")], {"tenant": "one"}, 1),
+        ([("NotIn", "one"), ("NotIn", "one")], {"tenant": "one"}, 2),
+        ([("NotIn", "one", "two"), ("NotIn", "one")], {"tenant": "one"}, 1),
+        ([("NotIn", "one")], {}, 1),
+    ],
+)
+def test_keys_to_mismatch_are_merged_once_and_the_users_own_expressions_stay(
+    expressions: list[tuple[str, ...]], labels: dict[str, str], kept: int
+) -> None:
+    selector = {"matchExpressions": [{"key": "tenant", "operator": operator, "values": values} for operator, *values in expressions]}
+    apart = {"topologyKey": "zone", "mismatchLabelKeys": ["tenant"], "labelSelector": selector}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
-    cluster, workload = web(metadata={"labels": {"app": "web", "tenant": "one"}}, spec={"affinity": affinity})
-    text = encode_json(next_pod(workload, cluster.snapshot()).pod.spec.affinity).decode()
-    assert text.count('"operator":"NotIn","values":["one"]') == 1
+    cluster, workload = web(metadata={"labels": {"app": "web", **labels}}, spec={"affinity": affinity})
+    found = next_pod(workload, cluster.snapshot())
+    text = encode_json(found.pod.spec.affinity).decode()
+    assert found.doubts == () and text.count('"operator":"NotIn","values":["one"]') == kept
+    assert text.count('"key":"tenant"') == len(expressions)
 
 
 def database(claims: bool = True, *, spec: Json | None = None) -> tuple[ClusterBuilder, Workload]:
