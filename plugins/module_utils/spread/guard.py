@@ -101,11 +101,13 @@ def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) ->
 
     The scheduler does not know this: new pods on another node would wait for the volume of the old ones for ever.
     """
-    for volume in next_pod(workload, snapshot).pod.spec.volumes or ():
-        mounted = volume.persistent_volume_claim
-        if mounted is None or mounted.made_from is not None:  # a claim of each replica's own
+    # The volume of a claim template takes the place of the template's volume with its name.
+    own = {template.metadata.name for template in workload.spec.volume_claim_templates or ()}
+    specs = (workload.spec.template.spec, next_pod(workload, snapshot).pod.spec)
+    for volume in (volume for spec in specs for volume in spec.volumes or ()):
+        if volume.persistent_volume_claim is None or volume.name in own:
             continue
-        name = mounted.claim_name
+        name = volume.persistent_volume_claim.claim_name
         claim = snapshot.claims.get((workload.metadata.namespace, name))
         modes = (claim.spec.access_modes if claim is not None else None) or ()
         if modes and all(mode in SINGLE_WRITER_MODES for mode in modes):
