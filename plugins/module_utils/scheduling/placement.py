@@ -125,8 +125,9 @@ class Placement:
         """
         if node_name not in self.snapshot.nodes:
             raise KeyError(node_name)
-        self.remove(pod)
         key = pod_key(pod)
+        if key in self._moved or pod.spec.node_name or pod.status.nominated_node_name:
+            self.remove(pod)
         self._changed[node_name] = self.info(node_name).with_pod(key, pod, self._read.load(pod))
         self._moved[key] = (pod, node_name)
         self._changes.append(Change(pod, node_name, 1))

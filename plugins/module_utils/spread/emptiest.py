@@ -99,6 +99,7 @@ class EmptiestNode:
         self._known = nodes.of(candidates, judge.open_alone(candidates), counts.keys, judge.topology_keys)
         self._parts = [_Part(group) for group in self._known.groups]
         self._part_of: dict[str, _Part] = {}
+        self._nothing = (0,) * len(counts.keys)
         self._turn = judge.turn
         self._seen = 0
         for node in counts.per_node:
@@ -109,14 +110,18 @@ class EmptiestNode:
         if self._judge.unknown and not self._accept_unknown:
             return None
         self._follow()
-        nothing = (0,) * len(self._counts.keys)
-        bounds = sorted((self._counts.fullness_of(part.group.domains, nothing, 0), number) for number, part in enumerate(self._parts))
+        fullness_of, nothing = self._counts.fullness_of, self._nothing
+        bounds = sorted([(fullness_of(part.group.domains, nothing, 0), number) for number, part in enumerate(self._parts)])
         best: t.Optional[_Found] = None
         for bound, number in bounds:
             if best is not None and bound > best.fullness:
                 break
-            for found in self._best_of(self._parts[number], bound):
-                best = found if best is None else min(best, found)
+            part = self._parts[number]
+            if part.group.ruled and any(self._judge.closes(key, domain) for key, domain in part.group.ruled):
+                continue
+            for found in (self._best_touched(part), self._best_untouched(part, bound)):
+                if found is not None and (best is None or found < best):
+                    best = found
         return best.node if best is not None else None
 
     def _follow(self) -> None:
@@ -141,6 +146,9 @@ class EmptiestNode:
             heapq.heappush(part.heap, self._touched(other, part))
 
     def _find_part(self, node: str) -> _Part:
+        number = self._known.number_of.get(node)
+        if number is not None:
+            return self._parts[number]
         group = self._known.group_of(node)
         for part in self._parts:
             if part.group.domains == group.domains and part.group.ruled == group.ruled:
@@ -151,12 +159,9 @@ class EmptiestNode:
     def _touched(self, node: str, part: _Part) -> _Touched:
         counts = self._counts
         in_own_domains = counts.in_own_domains(node, part.group.domains)
-        return _Touched(in_own_domains, counts.per_node.get(node, 0), self._known.candidates.positions[node], node)
+        return _Touched(in_own_domains, counts.per_node.get(node, 0), self._known.positions[node], node)
 
-    def _best_of(self, part: _Part, bound: Fullness) -> t.Iterator[_Found]:
-        """The best touched and the best untouched node of the part; ``bound`` is the fullness of the untouched ones."""
-        if any(self._judge.closes(key, domain) for key, domain in part.group.ruled):
-            return
+    def _best_touched(self, part: _Part) -> t.Optional[_Found]:
         heap = part.heap
         while heap:
             top = heap[0]
@@ -164,16 +169,17 @@ class EmptiestNode:
             if now != top:
                 heapq.heapreplace(heap, now)
             elif self._is_feasible(top.node):
-                yield _Found(self._counts.fullness_of(part.group.domains, top.in_own_domains, top.replicas), top.position, top.node)
-                break
+                return _Found(self._counts.fullness_of(part.group.domains, top.in_own_domains, top.replicas), top.position, top.node)
             else:
                 heapq.heappop(heap)  # it is touched again when something changes on it
-        nodes, position = part.group.nodes, part.next
-        while position < len(nodes) and (nodes[position] in self._part_of or not self._is_feasible(nodes[position])):
+        return None
+
+    def _best_untouched(self, part: _Part, fullness: Fullness) -> t.Optional[_Found]:
+        nodes, position, touched = part.group.nodes, part.next, self._part_of
+        while position < len(nodes) and (nodes[position] in touched or not self._is_feasible(nodes[position])):
             position += 1
         part.next = position
-        if position < len(nodes):
-            yield _Found(bound, self._known.candidates.positions[nodes[position]], nodes[position])
+        return _Found(fullness, self._known.positions[nodes[position]], nodes[position]) if position < len(nodes) else None
 
     def _is_feasible(self, node: str) -> bool:
         reasons, doubts = self._judge.verdict(node)

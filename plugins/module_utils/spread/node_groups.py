@@ -34,29 +34,54 @@ class Group(t.NamedTuple):
     nodes: tuple[str, ...]
 
 
-class Groups(t.NamedTuple):
-    """The groups of the open nodes. ``small``: for each key that makes no groups, the nodes of each of its domains."""
+class Groups:
+    """The groups of the open nodes, and where other candidates would belong.
 
-    open_nodes: tuple[str, ...]
-    candidates: _Candidates
-    groups: tuple[Group, ...]
-    small: tuple[_Domains, ...]
-    columns: tuple[_Column, ...]
-    ruled_columns: tuple[_Column, ...]
+    ``positions``: the candidates in the order of the snapshot. ``number_of``: the number of the group of each open node.
+    """
 
-    def beside(self, node: str) -> list[str]:
+    def __init__(
+        self,
+        open_nodes: tuple[str, ...],
+        candidates: _Candidates,
+        columns: tuple[_Column, ...],
+        ruled_columns: tuple[_Column, ...],
+        small: tuple[_Domains, ...],
+    ) -> None:
+        # Kept so that no other tuple gets its id.
+        self.open_nodes = open_nodes
+        self.positions = candidates.positions
+        self._candidates = candidates
+        self._columns = columns
+        self._ruled_columns = ruled_columns
+        self._small = small
+        self._beside: dict[str, tuple[str, ...]] = {}
+        by_domains: dict[tuple[Domain, ...], list[str]] = {}
+        for name in open_nodes:
+            by_domains.setdefault(tuple(column.domain(name) for column in (*columns, *ruled_columns)), []).append(name)
+        self.groups = tuple(self._group(domains, nodes) for domains, nodes in by_domains.items())
+        self.number_of = {name: number for number, group in enumerate(self.groups) for name in group.nodes}
+
+    def beside(self, node: str) -> tuple[str, ...]:
         """The candidates in the small domains of the node, and the node if it is a candidate."""
-        found = {node: None}
-        for of_node, nodes in self.small:
-            domain = of_node.get(node)
-            if domain is not None:
-                found.update(dict.fromkeys(nodes.get(domain, ())))
-        return [name for name in found if name in self.candidates.positions]
+        found = self._beside.get(node)
+        if found is None:
+            names = {node: None}
+            for of_node, nodes in self._small:
+                domain = of_node.get(node)
+                if domain is not None:
+                    names.update(dict.fromkeys(nodes.get(domain, ())))
+            found = self._beside[node] = tuple(name for name in names if name in self.positions)
+        return found
 
     def group_of(self, node: str) -> Group:
         """The domains of a candidate, as those of a group without nodes."""
-        domains = tuple(column.domain(node) for column in self.columns)
-        return Group(domains, tuple((column.key, column.domain(node)) for column in self.ruled_columns), ())
+        return self._group(tuple(column.domain(node) for column in (*self._columns, *self._ruled_columns)), ())
+
+    def _group(self, domains: tuple[Domain, ...], nodes: Sequence[str]) -> Group:
+        keys = len(self._columns)
+        ruled = tuple((column.key, domain) for column, domain in zip(self._ruled_columns, domains[keys:]))
+        return Group(domains[:keys], ruled, tuple(nodes))
 
 
 class _Candidates(t.NamedTuple):
@@ -111,15 +136,7 @@ class NodeGroups:
         small = {key: domains for key in (*keys, *ruled_keys) for domains in (self._small_domains(key, candidates),) if domains is not None}
         columns = tuple(_Column(key, self.domains(key), key in small) for key in keys)
         ruled_columns = tuple(_Column(key, self.domains(key), False) for key in ruled_keys if key not in small)
-        by_domains: dict[tuple[Domain, ...], list[str]] = {}
-        for name in open_nodes:
-            by_domains.setdefault(tuple(column.domain(name) for column in (*columns, *ruled_columns)), []).append(name)
-        groups = []
-        for domains, nodes in by_domains.items():
-            ruled = tuple((column.key, domain) for column, domain in zip(ruled_columns, domains[len(columns) :]))
-            groups.append(Group(domains[: len(columns)], ruled, tuple(nodes)))
-        own = tuple(small[key] for key in keys if key in small)
-        return Groups(open_nodes, candidates, tuple(groups), own, columns, ruled_columns)
+        return Groups(open_nodes, candidates, columns, ruled_columns, tuple(small[key] for key in keys if key in small))
 
     def _small_domains(self, topology_key: str, candidates: _Candidates) -> t.Optional[_Domains]:
         """The nodes of each domain, where the key makes no groups; None where it does."""
