@@ -77,4 +77,4 @@ class Look:
             return line.distributions
         eligible = tuple(name for name in before.eligible if name in self.snapshot.nodes)
         homes = [pod.spec.node_name for pod in self.snapshot.placed_pods(line.workload)]
-        return Topology(self.snapshot.nodes).distribute_over(self._topology_keys, homes, eligible)
+        return self.snapshot.once(Topology.of).distribute_over(self._topology_keys, homes, eligible)

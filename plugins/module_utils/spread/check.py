@@ -156,7 +156,7 @@ class WorkloadChecker:
         self._snapshot = snapshot
         self._options = options
         self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
-        self._topology = Topology(snapshot.nodes)
+        self._topology = snapshot.once(Topology.of)
         self._predictor = RestartPredictor(snapshot, self._topology, topology_keys=options.topology_keys, max_skew=options.max_skew)
 
     @property

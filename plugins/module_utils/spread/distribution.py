@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from ..model.objects import Node
 from ..model.reasons import Reason
 from ..model.recent import Recent
+from ..model.snapshot import ClusterSnapshot
 from .node_groups import MOST_KEPT, NodeGroups
+from .places import Places
 
 HEALTHY = "healthy"
 COLLAPSED = "collapsed"
@@ -90,6 +92,17 @@ class Topology:
         # By identity, because a hash of thousands of names takes longer than all the rest. The values hold the tuples.
         self._domains: Recent[tuple[str, int], Domains] = Recent(MOST_KEPT)
         self._of_names: Recent[tuple[str, int], _Named] = Recent(MOST_KEPT)
+        self._places: Recent[tuple[tuple[str, ...], int], Places] = Recent(MOST_KEPT)
+
+    @classmethod
+    def of(cls, snapshot: ClusterSnapshot) -> Topology:
+        """The topology of the snapshot, for ``snapshot.once``."""
+        return cls(snapshot.nodes)
+
+    def places(self, topology_keys: Sequence[str], eligible: tuple[str, ...]) -> Places:
+        """The places of the eligible nodes."""
+        keys = tuple(topology_keys)
+        return self._places.get((keys, id(eligible)), lambda: Places(eligible, keys, self.groups))
 
     def distribute(self, topology_key: str, homes: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
         """Count replicas by domain; ``homes`` is the node of each replica, ``eligible`` the nodes open to the workload."""

@@ -214,7 +214,7 @@ def _useless(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOp
     homes = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]
     obstacle = (
         autoscaling(workload, snapshot)
-        or Topology(snapshot.nodes).lacking(options.topology_keys, line.eligible)
+        or snapshot.once(Topology.of).lacking(options.topology_keys, line.eligible)
         or outweighed_preference(next_pod(workload, snapshot).pod, homes, line.eligible, snapshot.nodes)
     )
     return (SKIPPED, obstacle) if obstacle is not None else None

@@ -17,8 +17,8 @@ SMALL = 16
 MOST_KEPT = 64
 """Lists of nodes whose groups are kept."""
 
-OWN = ""
-"""Stands for a domain of a key that makes no groups."""
+OWN = "/"
+"""Stands for a domain of a key that makes no groups; it is no value of a label."""
 
 Domain = t.Optional[str]
 
@@ -132,11 +132,18 @@ class NodeGroups:
         )
 
     def _make(self, names: tuple[str, ...], open_nodes: tuple[str, ...], keys: Sequence[str], ruled_keys: Sequence[str]) -> Groups:
-        candidates = self._candidates.get(id(names), lambda: _Candidates(names, {name: number for number, name in enumerate(names)}))
+        candidates = self._candidates_of(names)
         small = {key: domains for key in (*keys, *ruled_keys) for domains in (self._small_domains(key, candidates),) if domains is not None}
         columns = tuple(_Column(key, self.domains(key), key in small) for key in keys)
         ruled_columns = tuple(_Column(key, self.domains(key), False) for key in ruled_keys if key not in small)
         return Groups(open_nodes, candidates, columns, ruled_columns, tuple(small[key] for key in keys if key in small))
+
+    def is_small(self, topology_key: str, names: tuple[str, ...]) -> bool:
+        """Whether the key makes no groups of these nodes."""
+        return self._small_domains(topology_key, self._candidates_of(names)) is not None
+
+    def _candidates_of(self, names: tuple[str, ...]) -> _Candidates:
+        return self._candidates.get(id(names), lambda: _Candidates(names, {name: number for number, name in enumerate(names)}))
 
     def _small_domains(self, topology_key: str, candidates: _Candidates) -> t.Optional[_Domains]:
         """The nodes of each domain, where the key makes no groups; None where it does."""

@@ -17,18 +17,16 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.timestamps import parse_time
 from ..model.wire import replace
-from ..scheduling.domains import domain_of
-from ..scheduling.feasibility import Feasibility, find_feasible
+from ..scheduling.feasibility import Feasibility, Judge
 from ..scheduling.placement import Placement
 from .check import WorkloadReport
-from .distribution import SPREAD, Distribution
+from .distribution import SPREAD, Distribution, Topology
 from .next_pod import next_pod
+from .places import Place, Places, Touched
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MOST_NAMED = 3
 
-Place = tuple[t.Optional[str], ...]
-"""The domain of a node for each topology key; None where it has none."""
 Gain = tuple[int, ...]
 
 
@@ -71,13 +69,46 @@ def _excess(distribution: Distribution) -> int:
     return sum(count**2 for count in counts) + nowhere * total**2 - least
 
 
+class _Goals:
+    """Where a pod of one place should go: places by what each would gain."""
+
+    def __init__(self, places: Places, touched: Touched) -> None:
+        self._places = places
+        self._touched = touched
+        self._kinds: dict[Gain, list[Place]] = {}
+        self._single: dict[Gain, list[Place]] = {}
+        self._nodes: dict[Gain, list[str]] = {}
+
+    def add_kind(self, kind: Place, gain: Gain) -> None:
+        """All places of the kind gain as much, except touched ones."""
+        self._kinds.setdefault(gain, []).append(kind)
+
+    def add(self, place: Place, gain: Gain) -> None:
+        """The place gains as much."""
+        self._single.setdefault(gain, []).append(place)
+
+    @property
+    def gains(self) -> list[Gain]:
+        """The gains, best first."""
+        return sorted({*self._kinds, *self._single})
+
+    def nodes(self, gain: Gain) -> list[str]:
+        """The nodes at the places with this gain, by place in the order of each place's first node."""
+        found = self._nodes.get(gain)
+        if found is None:
+            by_kind, touched = self._places.by_kind, self._touched.places
+            places = [place for kind in self._kinds.get(gain, ()) for place in by_kind[kind] if place not in touched]
+            found = self._nodes[gain] = self._places.nodes_at([*places, *self._single.get(gain, ())])
+        return found
+
+
 class _Aim(t.NamedTuple):
-    """A pod that should go, the gain of its best goal, and the goals: nodes by what their place would gain."""
+    """A pod that should go, the gain of its best goal, and its goals."""
 
     best: Gain
     rank: tuple[t.Any, ...]
     pod: Pod
-    goals: dict[Gain, list[str]]
+    goals: _Goals
 
 
 class SurplusPlanner:
@@ -90,15 +121,12 @@ class SurplusPlanner:
         self._workload = line.workload
         self._revision = snapshot.revision(line.workload)
         self._snapshot = snapshot
-        self._nodes = snapshot.nodes
         self._placement = placement.fork()
         self._keys = tuple(topology_keys)
         self._pods = snapshot.placed_pods(line.workload)
-        self._nodes_at: dict[Place, list[str]] = {}
-        for name in line.eligible:
-            place = self._place(name)
-            if None not in place:  # where a key is missing nothing is even
-                self._nodes_at.setdefault(place, []).append(name)
+        topology = snapshot.once(Topology.of)
+        self._domains = [topology.groups.domains(key) for key in self._keys]
+        self._places = topology.places(self._keys, line.eligible)
 
     def next_move(self, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
         """The next eviction, or the reason why there is none; ``among``: only pods with these uids."""
@@ -110,18 +138,22 @@ class SurplusPlanner:
         unsure = next_pod(self._workload, self._snapshot).doubts
         if unsure:
             return Reason("unknown", f"whether a replacement would find room is not known: {', '.join(doubt.text for doubt in unsure)}")
-        obstacles: list[Feasibility] = []
+        obstacle: t.Optional[tuple[_Aim, Feasibility]] = None
         found: t.Optional[tuple[Gain, _Aim, Feasibility]] = None
         for aim in aims:
             if found is not None and found[0] <= aim.best:
                 break
             feasibility = self._feasibility(aim)
-            gain = next((gain for gain in sorted(aim.goals) if set(aim.goals[gain]) & set(feasibility.feasible)), None)
+            feasible = set(feasibility.feasible)
+            gain = next((gain for gain in aim.goals.gains if not feasible.isdisjoint(aim.goals.nodes(gain))), None)
             if feasibility.unknown or gain is None:
-                obstacles.append(feasibility)
+                obstacle = obstacle or (aim, feasibility)
             elif found is None or gain < found[0]:
                 found = (gain, aim, feasibility)
-        return _no_room(obstacles[0]) if found is None else self._move(*found, counts)
+        if found is not None:
+            return self._move(*found, counts)
+        assert obstacle is not None
+        return _no_room(_among(*obstacle))
 
     def assume(self, move: Move) -> None:
         """Go on as if the replacement had come to the move's node."""
@@ -129,10 +161,7 @@ class SurplusPlanner:
         self._pods = [moved if other is move.pod else other for other in self._pods]
 
     def _place(self, node: str) -> Place:
-        found = self._nodes.get(node)
-        if found is None:
-            return (None,) * len(self._keys)
-        return tuple(domain_of(found, key) for key in self._keys)
+        return tuple(domains.get(node) for domains in self._domains)
 
     def _counts(self) -> list[Counter[t.Optional[str]]]:
         places = [self._place(pod.spec.node_name) for pod in self._pods]
@@ -143,15 +172,25 @@ class SurplusPlanner:
         by_place: dict[Place, list[Pod]] = {}
         for pod in pods:
             by_place.setdefault(self._place(pod.spec.node_name), []).append(pod)
-        nothing = (0,) * len(self._keys)
+        touched = self._places.touched(counts)
         for source, at_source in by_place.items():
-            goals: dict[Gain, list[str]] = {}
-            for target, names in self._nodes_at.items():
-                gain = _gain(source, target, counts)
-                if gain < nothing:
-                    goals.setdefault(gain, []).extend(names)
-            for pod in self._first_to_go(at_source) if goals else ():
-                yield _Aim(min(goals), self._rank(pod), pod, goals)
+            goals = self._goals(source, counts, touched)
+            gains = goals.gains
+            for pod in self._first_to_go(at_source) if gains else ():
+                yield _Aim(gains[0], self._rank(pod), pod, goals)
+
+    def _goals(self, source: Place, counts: Sequence[Counter[t.Optional[str]]], touched: Touched) -> _Goals:
+        """The places to which it is useful to go from ``source``; ``touched``: what the replicas have touched."""
+        goals, nothing = _Goals(self._places, touched), (0,) * len(self._keys)
+        for kind in touched.kinds:
+            gain = _gain(source, kind, counts)
+            if gain < nothing:
+                goals.add_kind(kind, gain)
+        for place in touched.places:
+            gain = _gain(source, place, counts)
+            if gain < nothing:
+                goals.add(place, gain)
+        return goals
 
     def _first_to_go(self, pods: Sequence[Pod]) -> Sequence[Pod]:
         """The pod that goes first; where each has claims of its own, another one may find room where that one does not."""
@@ -168,8 +207,7 @@ class SurplusPlanner:
         """Where the replacement could go once the pod has left."""
         without = self._placement.fork()
         without.remove(aim.pod)
-        names = [name for nodes in aim.goals.values() for name in nodes]
-        return find_feasible(self._replacement(aim.pod), without, node_names=names)
+        return Judge(self._replacement(aim.pod), without).feasibility(self._places.names)
 
     def _replacement(self, pod: Pod) -> Pod:
         number = ordinal(pod) if self._workload.kind == "StatefulSet" else None
@@ -180,14 +218,22 @@ class SurplusPlanner:
         key, count = self._keys[index], counts[index]
         feasible = set(feasibility.feasible)
         upper = (0,) * (index + 1)  # worse for a key listed before, or no better for this one
-        goals = [one for one in sorted(aim.goals) if one[: index + 1] < upper]
-        open_nodes = [name for one in goals for name in aim.goals[one] if name in feasible]
-        targets = tuple(dict.fromkeys(str(self._place(name)[index]) for name in open_nodes))
+        goals = [one for one in aim.goals.gains if one[: index + 1] < upper]
+        open_nodes = [name for one in goals for name in aim.goals.nodes(one) if name in feasible]
+        targets = tuple(dict.fromkeys(str(self._domains[index][name]) for name in open_nodes))
         source = str(self._place(aim.pod.spec.node_name)[index])
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
         more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
         text = f"{count[source]} replicas in {key}={source}, room for one of them in {named}{more}"
         return Move(aim.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
+
+
+def _among(aim: _Aim, feasibility: Feasibility) -> Feasibility:
+    """The answers about the nodes of the aim's goals."""
+    names = {name for gain in aim.goals.gains for name in aim.goals.nodes(gain)}
+    rejected = {name: reasons for name, reasons in feasibility.rejected.items() if name in names}
+    unknown_nodes = {name: reasons for name, reasons in feasibility.unknown_nodes.items() if name in names}
+    return Feasibility(tuple(name for name in feasibility.feasible if name in names), rejected, feasibility.unknown, unknown_nodes)
 
 
 def _gain(source: Place, target: Place, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
