@@ -19,6 +19,8 @@ description:
     another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
   - Keeps PodDisruptionBudgets, which rollouts bypass. It refuses a restart whose strategy may bring the available pods below what the
     budgets ask for, and below one.
+  - Refuses workloads with containers that cannot start and workloads without a ready replica. Stops waiting for a rollout whose new pods
+    cannot start. The reason has the container's message.
   - Can be interrupted at any time. The next run takes the second look and does not restart again.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -95,7 +97,8 @@ options:
     default: 600
   max_attempts:
     description:
-      - Restarts in a row that did not help, after which no more are made until the workload or its eligible nodes change.
+      - Restarts in a row that did not help, after which no more are made until the workload or its eligible nodes change. Other nodes
+        allow one more restart, and do not shorten the doubled O(cooldown).
     type: int
     default: 3
   max_parallel:

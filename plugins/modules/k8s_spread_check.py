@@ -72,6 +72,8 @@ requirements:
   - msgspec >= 0.19
 notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
+  - Of a workload that is not healthy (C(unhealthy_pods), C(no_ready_replica)) RV(workloads[].blockers) has the reason; it is not
+    restartable.
   - Needs the verb list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
     replicasets, poddisruptionbudgets and horizontalpodautoscalers; C(docs/rebalance.md) has the role. A namespace where some of it is
     forbidden is reported in RV(skipped_namespaces), with the missing verb.

@@ -13,6 +13,7 @@ from ..model.objects import LabelSelector, Pod, Workload
 from ..model.selectors import as_query
 from ..spread.eviction_plan import all_available, waiting_for
 from ..spread.rollout_status import FAILED, WAITING, Progress
+from ..spread.unhealthy import hanging_container, why_not_ready
 from .live import read_live
 from .workload_wait import ERROR, wait_for_workload, watch_if_allowed
 
@@ -33,8 +34,8 @@ def wait_for_replacement(
     """Wait until all replicas are there, ready and counted as available, and the pod with uid ``gone`` is not.
 
     ``owner`` is the uid that controls the pods, ``template`` the workload's as the server wrote it when the pod went, None for the one of
-    now. The state is ``waiting`` after ``timeout_s``, ``failed`` where somebody changed the template. Raises NotFoundError if the
-    workload is deleted, and UnreachableError if the API server stays away.
+    now. The state is ``waiting`` after ``timeout_s``, ``failed`` where somebody changed the template or where a container waits with an
+    error that does not end by itself. Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
     """
     deadline = clock() + timeout_s
     pods = _Pods(api, workload, owner)
@@ -49,8 +50,12 @@ def wait_for_replacement(
         left_s = deadline - clock()
         if not away:
             return wait_for_workload(api, live, all_available, timeout_s=left_s, poll_s=poll_s)[1]
+        staying = [pod for pod in found if not pod.terminating and pod.metadata.uid != gone]
+        hanging = hanging_container(staying)
+        if hanging:
+            return Progress(FAILED, f"{away}: {hanging}")
         if left_s <= 0:
-            return Progress(WAITING, away)
+            return Progress(WAITING, ": ".join(filter(None, (away, why_not_ready(staying)))))
         if may_watch:
             ending = next((pod for pod in found if pod.terminating or pod.metadata.uid == gone), None)
             may_watch = pods.watch(live, ending, timeout_s=min(left_s, _WATCH_S))
@@ -93,7 +98,8 @@ class _Pods:
             known.pop(pod.metadata.uid, None)
             if event.type != "DELETED" and self._counts(pod):
                 known[pod.metadata.uid] = pod
-            if not waiting_for(workload, known.values()):
+            staying = [pod for pod in known.values() if not pod.terminating]
+            if not waiting_for(workload, known.values()) or hanging_container(staying):
                 return True
         return False
 

@@ -15,9 +15,14 @@ from ..model.snapshot import ClusterSnapshot
 from ..model.timestamps import format_time
 from ..model.wire import replace
 from ..spread.remembered import is_eviction, made_current_revision
+from ..spread.rollout_status import DONE, WAITING, Progress
 from .live import Annotations, Live, annotate_live
 from .restart_result import FAILED_ACTION, RestartResult
 from .restart_write import StaleJudgementError, new_time
+from .workload_wait import wait_for_workload
+
+SEEN_WITHIN_S = 15
+"""Seconds that the StatefulSet controller gets to see a restart; it needs milliseconds."""
 
 
 class _NotRememberedError(Exception):
@@ -55,6 +60,38 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remem
     except ConflictError as error:
         raise StaleJudgementError from error
     return Remembered(written, live.template)
+
+
+def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
+    """Add the updateRevision that the restart of a StatefulSet has made to its outcome; returns what is remembered then.
+
+    The controller names it, so that it cannot be written together with the restart. Without it the rollout of somebody else could be
+    taken for this restart. What cannot be written is in the result's warnings.
+    """
+
+    def seen(workload: Workload) -> Progress:
+        waiting = workload.status.observed_generation < restarted.metadata.generation
+        return Progress(WAITING if waiting else DONE, "")
+
+    remembered = ours
+
+    def annotations_for(live: Live) -> Annotations:
+        nonlocal remembered
+        now, status = live.workload.metadata, live.workload.status
+        if read_outcome(now.annotations) != ours or now.uid != restarted.metadata.uid:
+            raise _NotRememberedError(f"{restarted} was changed by someone else meanwhile")
+        if (now.generation, status.observed_generation) != (restarted.metadata.generation,) * 2:
+            raise _NotRememberedError(f"{restarted} was changed by someone else, or its controller has not seen the restart")
+        remembered = replace(ours, expected=status.update_revision)
+        return {OUTCOME_ANNOTATION: remembered.to_annotation()}
+
+    try:
+        live, _progress = wait_for_workload(api, restarted, seen, timeout_s=SEEN_WITHIN_S, poll_s=poll_s)
+        annotate_live(api, live, annotations_for)
+    except (KubeError, _NotRememberedError) as error:
+        result.warnings.append(f"the revision that the restart of {restarted} makes is not remembered: {error}")
+        return ours
+    return remembered
 
 
 def take_back(api: KubeApi, result: RestartResult, judged: Workload, ours: Outcome) -> None:
@@ -112,7 +149,8 @@ def _remember(
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
         attempts = 0 if verdict == IMPROVED and settled else max(0, found.attempts - (not counted))
-        outcome = replace(found, attempts=attempts, verdict=verdict, revision=snapshot.revision(live.workload))
+        revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
+        outcome = replace(found, attempts=attempts, verdict=verdict, revision=revision, number=number, expected=None)
         return {OUTCOME_ANNOTATION: outcome.to_annotation()}
 
     try:

@@ -78,11 +78,15 @@ class RestartResult:
         first = self.reason or reason
         self.reason = Reason(first.code, f"{first.text}; then {reason}")
 
-    def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, advice: str = "") -> None:
-        """What was waited for has failed, or has not come within ``timeout_s``; ``advice`` says what to do about the time."""
-        waited = f" after {timeout_s} s" + (f"; {advice}" if advice else "") if progress.state == WAITING else ""
+    def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, cause: str = "", advice: str = "") -> None:
+        """What was waited for has failed, or has not come within ``timeout_s``.
+
+        ``cause`` is what the pods say of it, ``advice`` says what to do about the time.
+        """
+        waited = progress.state == WAITING
+        parts = [f"{progress.text} after {timeout_s} s" if waited else progress.text, cause, advice if waited else ""]
         self.verdict = FAILED
-        self.end(FAILED_ACTION, Reason(code, f"{progress.text}{waited}"))
+        self.end(FAILED_ACTION, Reason(code, "; ".join(filter(None, parts))))
 
     def vanish(self, action: str, reason: Reason) -> None:
         """The target does not exist."""

@@ -41,6 +41,7 @@ def write_restart(
         verdict=PENDING,
         revision=decision.revision,
         eligible=decision.eligible,
+        number=snapshot.revision_number(judged),
     )
     for _attempt in range(CONFLICT_RETRIES):
         patch = restart_patch(live, outcome)

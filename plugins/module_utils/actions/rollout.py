@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import typing as t
+from functools import partial
 
 from ..kube.api import KubeApi
 from ..kube.errors import KubeError
-from ..memory.outcome import PENDING, read_outcome
+from ..memory.outcome import PENDING, Outcome, read_outcome
 from ..model.objects import Workload
 from ..model.reasons import Reason
 from ..spread.check import WorkloadReport
@@ -16,8 +17,10 @@ from ..spread.distribution import listed_by_key
 from ..spread.guard import budgets_at_stake
 from ..spread.restart_plan import RESTART, RESUME, Decision, RestartOptions, compare, decide, well_spread
 from ..spread.rollout_status import DONE, WAITING, Progress, rollout_progress
+from ..spread.unhealthy import hanging_container, new_pods, why_not_ready
+from .hanging import hanging_rollout
 from .look import Look
-from .restart_memory import settle, tell
+from .restart_memory import remember_update_revision, settle, tell
 from .restart_result import FAILED_ACTION, REFUSED, RESTARTED, SKIPPED, RestartResult
 from .restart_write import write_restart
 from .way import BudgetsAtStake, Run, unless_room_was_taken
@@ -57,8 +60,11 @@ class RolloutWay:
         if self._options.dry_run:
             return None
         self._budgets.begin(result.target, at_stake)
+        outcome = read_outcome(patched.metadata.annotations)
+        if patched.kind == "StatefulSet" and outcome is not None:
+            outcome = remember_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
         tell(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason}")
-        return _Rollout(self._api, self._options, result, patched, before=line)
+        return _Rollout(self._api, self._options, result, patched, outcome, before=line)
 
     def _resume(self, line: WorkloadReport, decision: Decision, result: RestartResult) -> t.Optional[Run]:
         """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
@@ -68,7 +74,8 @@ class RolloutWay:
         under_way = progress.state == WAITING
         if self._options.dry_run or (under_way and not self._options.wait):
             return None
-        return _Rollout(self._api, self._options, result, line.workload, progress=None if under_way else progress)
+        outcome = read_outcome(line.workload.metadata.annotations)
+        return _Rollout(self._api, self._options, result, line.workload, outcome, progress=None if under_way else progress)
 
 
 class _Rollout:
@@ -82,6 +89,7 @@ class _Rollout:
         options: RestartOptions,
         result: RestartResult,
         workload: Workload,
+        outcome: t.Optional[Outcome],
         *,
         before: t.Optional[WorkloadReport] = None,
         progress: t.Optional[Progress] = None,
@@ -90,7 +98,7 @@ class _Rollout:
         self._api = api
         self._options = options
         self._workload = workload
-        self._outcome = read_outcome(workload.metadata.annotations)
+        self._outcome = outcome
         self._before = before
         self._progress = progress
 
@@ -116,7 +124,12 @@ class _Rollout:
             return
         try:
             self._workload, self._progress = wait_for_workload(
-                self._api, self._workload, rollout_progress, timeout_s=self._options.wait_timeout_s, poll_s=self._options.wait_sleep_s
+                self._api,
+                self._workload,
+                rollout_progress,
+                timeout_s=self._options.wait_timeout_s,
+                poll_s=self._options.wait_sleep_s,
+                hanging=partial(hanging_rollout, self._api),
             )
         except KubeError as error:
             self.result.end(FAILED_ACTION, Reason("lost", str(error)))
@@ -126,9 +139,10 @@ class _Rollout:
         result, progress = self.result, self._progress
         if progress is None:
             return False
-        if progress.state != DONE:
-            result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s)
         line = look.line(result.target)
+        if progress.state != DONE:
+            cause = _cause(line, look, progress) if line is not None else ""
+            result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s, cause=cause)
         if line is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
             return False
@@ -141,3 +155,10 @@ class _Rollout:
             settled = well_spread(line.distributions, max_skew=self._options.max_skew)
             settle(self._api, result, self._workload, self._outcome, look.snapshot, settled=settled, event="SpreadRestartOutcome")
         return False
+
+
+def _cause(line: WorkloadReport, look: Look, progress: Progress) -> str:
+    """Return what the new pods say of why the rollout has not ended; empty where they say nothing, or it is said already."""
+    pods = new_pods(line.workload, look.snapshot)
+    cause = hanging_container(pods) or why_not_ready(pods)
+    return "" if cause in progress.text else cause

@@ -11,7 +11,7 @@ from ..kube.api import KubeApi
 from ..kube.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
 from ..kube.resources import WORKLOADS, Resource
 from ..model.objects import Workload
-from ..spread.rollout_status import WAITING, Progress
+from ..spread.rollout_status import FAILED, WAITING, Progress
 
 ERROR = "ERROR"
 """The type of a watch's last event, where the API server ends it with a Status."""
@@ -19,6 +19,8 @@ ERROR = "ERROR"
 ProgressOf = t.Callable[[Workload], Progress]
 
 _WATCH_S = 60.0
+CHECK_EVERY_S = 5.0
+"""Seconds between two checks whether the rollout hangs: its workload does not change then, so that no watch of it tells."""
 WATCH_AT_MOST_EVERY_S = 1.0
 """A watch may end as soon as it has begun, again and again: a version that stays too old for an API server that was just started, or a
 proxy that closes watches."""
@@ -31,23 +33,31 @@ def wait_for_workload(
     *,
     timeout_s: float,
     poll_s: float,
+    hanging: t.Optional[t.Callable[[Workload], str]] = None,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> tuple[Workload, Progress]:
     """Wait until ``progress_of`` says done or failed, or until ``timeout_s`` has passed (then the state is ``waiting``).
 
     ``workload`` as it was last read or written: the wait starts from there. A broken or expired watch starts from a fresh read.
+    ``hanging`` says why the wait would be without effect; the state is ``failed`` then.
     Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
     """
     deadline = clock() + timeout_s
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    check_s = clock() + CHECK_EVERY_S if hanging is not None else float("inf")
     may_watch = True
     while True:
         progress = progress_of(workload)
         left_s = deadline - clock()
         if progress.state != WAITING or left_s <= 0:
             return workload, progress
+        if hanging is not None and clock() >= check_s:
+            cause = hanging(workload)
+            if cause:
+                return workload, Progress(FAILED, f"{progress.text}: {cause}")
+            check_s = clock() + CHECK_EVERY_S
         if may_watch:
-            may_watch = _watch_once(api, resource, workload, progress_of, min(left_s, _WATCH_S))
+            may_watch = _watch_once(api, resource, workload, progress_of, min(left_s, _WATCH_S, max(0.0, check_s - clock())))
         else:
             time.sleep(min(poll_s, left_s))
         workload = api.get(resource, metadata.namespace, metadata.name)

@@ -28,12 +28,15 @@ MOST_DOUBLINGS = 10
 VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, omit_defaults=True):
     """The content of the annotation.
 
     ``time``: RFC 3339, of the restart or the last eviction. ``attempts``: restarts, or runs of evictions, in a row that did not help.
     ``revision``: the one that the verdict is about; while a restart is pending, the one before it.
     ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
+    ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises; None for a StatefulSet,
+    and where an earlier version of this collection wrote the annotation. ``expected``: while the restart of a StatefulSet is pending, the
+    updateRevision that it has made; None before the controller has told.
     """
 
     time: str
@@ -41,15 +44,17 @@ class Outcome(Struct, frozen=True):
     verdict: str
     revision: str
     eligible: str
+    number: t.Optional[int] = None
+    expected: t.Optional[str] = None
 
     def to_annotation(self) -> str:
         """The annotation's text."""
         return encode_json(self).decode()
 
 
-def make_outcome(*, now_s: float, attempts: int, verdict: str, revision: str, eligible: str) -> Outcome:
+def make_outcome(*, now_s: float, attempts: int, verdict: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
     """An outcome as of ``now_s`` (seconds since the epoch, the API server's clock)."""
-    return Outcome(time=format_time(now_s), attempts=attempts, verdict=verdict, revision=revision, eligible=eligible)
+    return Outcome(time=format_time(now_s), attempts=attempts, verdict=verdict, revision=revision, eligible=eligible, number=number)
 
 
 def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
@@ -86,13 +91,13 @@ def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligibl
 
     An outcome of another revision counts as absent: somebody rolled the workload since. ``cooldown_s`` is kept after every
     outcome; after n attempts in a row that did not help it is cooldown_s · 2^(n-1), and after ``max_attempts`` none is made
-    until the revision or the eligible nodes change.
+    until the revision or the eligible nodes change. Other nodes allow one more attempt, after its back-off: a node that comes and goes
+    would otherwise have the workload restarted again and again.
     """
     if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
         return Permission(None, 1)
-    same_nodes = outcome.eligible == eligible
-    attempts = outcome.attempts if same_nodes else 0
-    if attempts >= max_attempts:
+    attempts = outcome.attempts
+    if attempts >= max_attempts and outcome.eligible == eligible:
         return Permission(
             Reason("attempts_used_up", f"{attempts} attempts in a row did not help; a changed workload or node set allows the next"),
             attempts,

@@ -354,10 +354,24 @@ class PodSpec(ApiStruct, frozen=True):
         return (*self.containers, *(self.init_containers or ()))
 
 
+class ContainerStateWaiting(ApiStruct, frozen=True):
+    """Why a container does not run; ``reason`` is the kubelet's word, such as CrashLoopBackOff."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(ApiStruct, frozen=True):
+    """The state of a container; of one that runs or has ended nothing is read, so that all such states are equal."""
+
+    waiting: t.Optional[ContainerStateWaiting] = None
+
+
 class ContainerStatus(ApiStruct, frozen=True):
-    """What the kubelet says a container really has, which counts while a pod is being resized."""
+    """The state of a container, and the resources that it really has, which count while a pod is being resized."""
 
     name: str = ""
+    state: t.Optional[ContainerState] = None
     resources: t.Optional[ResourceRequirements] = None
     allocated_resources: t.Optional[ResourceList] = None
 
@@ -597,6 +611,7 @@ class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
 
     desired_healthy: int = 0
     current_healthy: int = 0
+    expected_pods: int = 0
     disruptions_allowed: int = 0
     observed_generation: int = 0
     conditions: t.Optional[tuple[Condition, ...]] = None

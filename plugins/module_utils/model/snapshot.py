@@ -171,6 +171,14 @@ class ClusterSnapshot:
             return ""
         return (replica_set.metadata.labels or {}).get(POD_TEMPLATE_HASH, "")
 
+    def revision_number(self, workload: Workload) -> int | None:
+        """The ``deployment.kubernetes.io/revision`` of the Deployment's current revision; None where there is none.
+
+        A revision that comes back (``kubectl rollout undo``) gets the next number, so that it is higher than ever before.
+        """
+        replica_set = self.current_replica_set(workload) if workload.kind == "Deployment" else None
+        return _revision_number(replica_set) if replica_set is not None else None
+
     def succeeds(self, workload: Workload, revision: str) -> bool:
         """The Deployment's current revision came right after ``revision``; true as well where that can no longer be told."""
         current = self.current_replica_set(workload) if workload.kind == "Deployment" else None

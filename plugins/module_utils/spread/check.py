@@ -22,7 +22,7 @@ from .next_pod import next_pod
 from .prediction import Prediction, RestartPredictor
 from .preference import outweighed_preference
 from .remembered import interrupted_restart, remembered_permission
-from .rollout_status import is_rolling
+from .rolling import rolling
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
 TOO_FEW_NODES = "too_few_ready_nodes"
@@ -181,8 +181,9 @@ class WorkloadChecker:
         skipped = self._skip_reason(workload)
         if skipped is not None:
             return Verdict(SKIPPED, skipped)
-        if is_rolling(workload, self._snapshot):
-            return Verdict(ROLLING, Reason("rolling", "a rollout is in progress"))
+        in_progress = rolling(workload, self._snapshot)
+        if in_progress is not None:
+            return Verdict(ROLLING, in_progress)
         if placed < 2:
             return Verdict(UNKNOWN, Reason("not_placed", f"{placed} of {workload.spec.replicas} replicas are on a node"))
         verdict = judge(distributions, max_skew=self._options.max_skew)

@@ -11,11 +11,11 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..memory.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome
+from ..memory.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, make_outcome
 from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import format_time, parse_time
+from ..model.timestamps import parse_time
 from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
@@ -28,8 +28,10 @@ from .preference import outweighed_preference
 from .quota import overdrawn
 from .remembered import interrupted_eviction, interrupted_restart, remembered_permission
 from .restart_plan import AUTO, EVICT_SURPLUS, REFUSED, ROLLOUT, SKIPPED, RestartOptions
+from .rolling import rolling
 from .rollout_status import DONE, WAITING, Progress, is_rolling
 from .surplus import Move, SurplusPlanner, excess, pods_of
+from .unhealthy import unhealthy
 
 EVICT = "evict"
 WAIT = "wait"
@@ -122,7 +124,14 @@ def decide_eviction(
     if permission.refusal is not None:
         return EvictionDecision(REFUSED, permission.refusal, begun)
     reason = line.verdict.reason if line.verdict.verdict in (COLLAPSED, SKEWED) else move.reason
-    new = Outcome(format_time(now_s), permission.attempts, PENDING, snapshot.revision(workload), line.eligible_hash)
+    new = make_outcome(
+        now_s=now_s,
+        attempts=permission.attempts,
+        verdict=PENDING,
+        revision=snapshot.revision(workload),
+        eligible=line.eligible_hash,
+        number=snapshot.revision_number(workload),
+    )
     return EvictionDecision(EVICT, reason, begun, move, new)
 
 
@@ -189,9 +198,13 @@ def _harm(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     if _revision_pends(workload, snapshot):
         text = f"{workload} has a new revision that its update strategy holds back: an evicted pod would come back at another one"
         return Reason("pending_revision", text)
-    if is_rolling(workload, snapshot):
-        return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end")
-    return shared_volume(workload, snapshot) or not_admitted(workload, snapshot) or overdrawn(workload, snapshot)
+    return (
+        rolling(workload, snapshot)
+        or unhealthy(workload, snapshot)
+        or shared_volume(workload, snapshot)
+        or not_admitted(workload, snapshot)
+        or overdrawn(workload, snapshot)
+    )
 
 
 def _revision_pends(workload: Workload, snapshot: ClusterSnapshot) -> bool:

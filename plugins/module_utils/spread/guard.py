@@ -16,7 +16,9 @@ from ..model.snapshot import ClusterSnapshot
 from .admission import not_admitted
 from .bounds import invalid_bound, partition, rollout_bounds, update_strategy_type
 from .next_pod import next_pod
+from .rolling import rolling
 from .rollout_status import is_rolling
+from .unhealthy import unhealthy
 
 SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
@@ -26,9 +28,9 @@ def refusal(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bo
     forbidden = immovable(workload, snapshot) or unreadable(workload, snapshot, budgets=not allow_downtime)
     if forbidden is not None:
         return forbidden
-    if is_rolling(workload, snapshot):
-        return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end, or undo it if it cannot end")
-    return harm_of_rollout(workload, snapshot, allow_downtime=allow_downtime)
+    return (
+        rolling(workload, snapshot) or unhealthy(workload, snapshot) or harm_of_rollout(workload, snapshot, allow_downtime=allow_downtime)
+    )
 
 
 def harm_of_rollout(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:

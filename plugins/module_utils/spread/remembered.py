@@ -17,11 +17,24 @@ DEFAULT_COOLDOWN_S = 600
 DEFAULT_MAX_ATTEMPTS = 3
 
 
-def made_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    """The pending outcome belongs to the restart that made the current revision: nobody rolled the workload since."""
+def began_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    """The outcome belongs to the restart that made the current revision: nobody rolled the workload since."""
     annotations = workload.spec.template.metadata.annotations or {}
-    same_restart = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
-    return same_restart and snapshot.succeeds(workload, outcome.revision)
+    if annotations.get(RESTARTED_AT) != outcome.time:
+        return False
+    if workload.kind == "StatefulSet":
+        made = outcome.expected if outcome.verdict == PENDING else outcome.revision
+        return made is None or made == workload.status.update_revision
+    if outcome.number is not None:
+        return not _brought_back(workload, outcome, snapshot)
+    if outcome.verdict == PENDING:
+        return snapshot.succeeds(workload, outcome.revision)
+    return outcome.revision == snapshot.revision(workload)
+
+
+def made_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    """The outcome is pending, and belongs to the restart that made the current revision."""
+    return outcome.verdict == PENDING and began_current_revision(workload, outcome, snapshot)
 
 
 def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
@@ -34,7 +47,7 @@ def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot)
     """The pending outcome belongs to evictions: the revision that it was written for is the current one, and no restart's."""
     annotations = workload.spec.template.metadata.annotations or {}
     pending = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) != outcome.time
-    return pending and outcome.revision == snapshot.revision(workload) and not snapshot.returned_to(workload)
+    return pending and outcome.revision == snapshot.revision(workload) and not _brought_back(workload, outcome, snapshot)
 
 
 def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
@@ -56,11 +69,28 @@ def remembered_permission(
 ) -> Permission:
     """Whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
 
-    ``eligible`` is the ``eligible_hash`` of now. ``kubectl rollout undo`` brings old annotations back together with an old revision:
-    those count as absent. An interrupted restart counts from when it was made, as one that has not helped so far.
+    ``eligible`` is the ``eligible_hash`` of now. An outcome that ``kubectl rollout undo`` brought back counts as absent. An interrupted
+    restart counts from when it was made, as one that has not helped so far.
     """
     revision = snapshot.revision(workload)
-    outcome = None if snapshot.returned_to(workload) else read_outcome(workload.metadata.annotations)
-    if interrupted_restart(workload, snapshot) is not None and outcome is not None:
+    outcome = read_outcome(workload.metadata.annotations)
+    if outcome is not None and made_current_revision(workload, outcome, snapshot):
         outcome = replace(outcome, revision=revision)
+    elif outcome is not None and _brought_back(workload, outcome, snapshot):
+        outcome = None
     return may_restart(outcome, now_s=now_s, revision=revision, eligible=eligible, cooldown_s=cooldown_s, max_attempts=max_attempts)
+
+
+def _brought_back(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    """The outcome is older than the current revision: ``kubectl rollout undo`` brings the annotations of an old revision back with it.
+
+    The revision gets a new number then. What is written afterwards has that number, and counts.
+    """
+    number = snapshot.revision_number(workload)
+    if number is None:
+        return False
+    if outcome.number is None:
+        return snapshot.returned_to(workload)
+    annotations = workload.spec.template.metadata.annotations or {}
+    own = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time  # its restart has made the next number
+    return number > outcome.number + own

@@ -26,13 +26,16 @@ from tests.integration.workloads import (
     deployment,
     filler,
     identity,
+    known_outcome,
     lay_out,
+    only_node,
     outcome,
     pile_up,
     pod_uids,
     pods_of,
     restarted_at,
     stateful_set,
+    wait_rolled_out,
     wait_until,
     workers,
 )
@@ -177,6 +180,25 @@ def test_auto_restarts_what_is_collapsed_and_evicts_from_what_is_skewed(cluster:
     found = [(w["action"], w["verdict"], len(w["evicted"])) for w in done]
     assert found == [("restarted", "improved", 0), ("evicted", "improved", 2)], done
     assert restarted_at(cluster, uneven) is None
+
+
+def test_evictions_after_a_rollback_are_remembered_as_its_own(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    home = workers(cluster)[0]
+    web = deployment(namespace, "web", 3)
+    pile_up(cluster, web, node=home)
+    first = evict(modules, web)
+    assert first["verdict"] == "improved", first
+    cluster.kubectl("set", "image", "deployment/web", "-n", namespace, "main=registry.k8s.io/pause:3.9")
+    wait_rolled_out(cluster, web)
+    with only_node(cluster, home):
+        cluster.kubectl("rollout", "undo", "deployment/web", "-n", namespace)
+        wait_rolled_out(cluster, web)
+    brought_back = known_outcome(cluster, web)
+    second = evict(modules, web, max_attempts=1)
+    assert (second["action"], second["verdict"], len(second["evicted"])) == ("evicted", "improved", 2), second
+    written = known_outcome(cluster, web)
+    assert (brought_back["number"], written["number"], written["revision"]) == (1, 3, brought_back["revision"])
+    assert code(evict(modules, web, only_if_helps=False, strategy="rollout")) == "cooldown"
 
 
 def test_check_mode_asks_the_server_and_evicts_nothing(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -260,3 +260,22 @@ def test_several_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -
     done = modules.restart(workloads=[identity(web) for web in webs], max_parallel=3)
     assert [w["name"] for w in done["workloads"]] == [f"web-{index}" for index in range(4)]
     assert {w["verdict"] for w in done["workloads"]} == {"improved"}
+
+
+def test_a_rollout_of_somebody_else_is_not_taken_for_the_restart_of_a_stateful_set(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    db = stateful_set(namespace, "db", 3, podManagementPolicy="Parallel")
+    pile_up(cluster, db)
+    modules.restart(workloads=[identity(db)], wait=False)
+    revision = read(cluster, db)["status"]["updateRevision"]
+    assert (known_outcome(cluster, db)["verdict"], known_outcome(cluster, db)["expected"]) == ("pending", revision)
+    wait_rolled_out(cluster, db)
+    cluster.kubectl("scale", "statefulset/db", "-n", namespace, "--replicas=4")
+    wait_rolled_out(cluster, db)
+    planned = modules.restart(**identity(db), check_mode=True)["workloads"][0]
+    assert planned["reason"].startswith("already_restarted"), "a scaled StatefulSet is still the own restart's"
+    cluster.kubectl("set", "image", "statefulset/db", "-n", namespace, "main=registry.k8s.io/pause:3.9")
+    wait_rolled_out(cluster, db)
+    line = modules.restart(**identity(db))["workloads"][0]
+    assert line["action"] == "restarted", line

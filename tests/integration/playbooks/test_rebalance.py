@@ -211,8 +211,12 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
 def test_a_restart_that_does_not_finish_fails_the_run_and_is_reported(
     cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
 ) -> None:
-    hosts = {"berlin": {"rebalance_namespaces": [piled_up(ready=False)], "rebalance_wait_timeout": 2}}
-    inventory = Inventory(tmp_path, cluster, hosts)
+    namespace = piled_up(ready=False)
+    # The pods of today are ready, and those that the template makes from now on are not.
+    pods = [pod["metadata"]["name"] for pod in cluster.get(f"/api/v1/namespaces/{namespace}/pods")["items"]]
+    cluster.kubectl("annotate", "pods", *pods, "lab.onprem/ready-", "-n", namespace)
+    cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=30s")
+    inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace], "rebalance_wait_timeout": 2}})
 
     run = inventory.play()
 

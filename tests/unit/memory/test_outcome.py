@@ -37,8 +37,9 @@ def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eli
         pytest.param(outcome(attempts=2), 1199, {}, ("cooldown", 2), id="doubled after two in vain"),
         pytest.param(outcome(attempts=2), 1200, {}, ("", 3), id="doubled cooldown over"),
         pytest.param(outcome(attempts=3), 10**6, {}, ("attempts_used_up", 3), id="no fourth attempt"),
-        pytest.param(outcome(attempts=3), 600, {"eligible": "e2"}, ("", 1), id="other nodes: starts anew"),
-        pytest.param(outcome(attempts=3), 10, {"eligible": "e2"}, ("cooldown", 0), id="other nodes keep the plain cooldown"),
+        pytest.param(outcome(attempts=3), 2400, {"eligible": "e2"}, ("", 4), id="other nodes allow one more attempt"),
+        pytest.param(outcome(attempts=3), 2399, {"eligible": "e2"}, ("cooldown", 3), id="other nodes keep the back-off"),
+        pytest.param(outcome(attempts=4), 10**6, {}, ("attempts_used_up", 4), id="that attempt is the last one on these nodes"),
         pytest.param(outcome(attempts=3), 1, {"revision": "r2"}, ("", 1), id="rolled by someone else: counts as absent"),
         pytest.param(outcome("improved", attempts=0), 599, {}, ("cooldown", 0), id="cooldown also after success"),
         pytest.param(outcome("improved", attempts=0), 600, {}, ("", 1), id="success does not use attempts up"),
@@ -59,6 +60,19 @@ def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
     text = outcome().to_annotation()
     assert json.loads(text) == {"time": "2026-01-01T00:00:00Z", "attempts": 1, "verdict": "unchanged", "revision": "r1", "eligible": "e1"}
     assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome()
+
+
+def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
+    written = Outcome(
+        time="2026-01-01T00:00:00Z", attempts=1, verdict="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f"
+    )
+    assert read_outcome({OUTCOME_ANNOTATION: written.to_annotation()}) == written
+    assert set(json.loads(written.to_annotation())) == {"time", "attempts", "verdict", "revision", "eligible", "number", "expected"}
+
+
+def test_an_annotation_of_an_earlier_version_is_read():
+    text = '{"time":"2026-01-01T00:00:00Z","attempts":2,"verdict":"unchanged","revision":"r1","eligible":"e1"}'
+    assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome(attempts=2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import (
@@ -34,8 +34,8 @@ def decision(cluster: ClusterBuilder, **options: t.Any) -> tuple[str, str]:
     return made.action, made.reason.code
 
 
-def remember(verdict: str, *, revision: str, age_s: int = 60, attempts: int = 1) -> dict[str, t.Any]:
-    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, verdict=verdict, revision=revision, eligible="x")
+def remember(verdict: str, *, revision: str, age_s: int = 60, attempts: int = 1, number: int | None = None) -> dict[str, t.Any]:
+    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, verdict=verdict, revision=revision, eligible="x", number=number)
     return {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
 
 
@@ -88,6 +88,47 @@ def test_an_outcome_that_an_undo_brought_back_counts_as_absent():
     cluster.replica_sets.clear()
     cluster.replica_set("web", 3, "hash1", annotations={"deployment.kubernetes.io/revision-history": "1"})
     assert decision(cluster) == ("restart", "collapsed")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "number", "expected"),
+    [
+        pytest.param("unchanged", 1, ("restart", "collapsed"), id="written before the rollback"),
+        pytest.param("unchanged", 2, ("restart", "collapsed"), id="written for the revision that was rolled back"),
+        pytest.param("unchanged", 3, ("refused", "cooldown"), id="written after the rollback"),
+        pytest.param("pending", 3, ("refused", "cooldown"), id="an eviction after the rollback"),
+    ],
+)
+def test_an_outcome_counts_after_a_rollback_if_it_is_newer(verdict, number, expected):
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata=remember(verdict, revision="hash1", number=number))
+    cluster.replica_sets.clear()
+    cluster.replica_set("web", 2, "hash2")
+    cluster.replica_set("web", 3, "hash1", annotations={"deployment.kubernetes.io/revision-history": "1"})
+    assert decision(cluster) == expected
+
+
+@pytest.mark.parametrize(("number", "expected"), [(2, "resume"), (1, "restart")])
+def test_a_pending_restart_is_resumed_only_for_the_revision_that_it_made(number, expected):
+    """Also where the ReplicaSet of the revision before it has been removed."""
+    cluster = interrupted("worker-1", "worker-1")
+    outcome = remember("pending", revision="gone", number=number)
+    cluster.deployments[:] = [replace(cluster.deployments[0], metadata=replace(cluster.deployments[0].metadata, **outcome))]
+    cluster.replica_sets.clear()
+    cluster.replica_set("web", 3, "hash1")
+    assert decision(cluster)[0] == expected
+
+
+@pytest.mark.parametrize(("expected_revision", "action"), [(None, "resume"), ("rev1", "resume"), ("rev0", "restart")])
+def test_a_stateful_set_with_another_revision_than_the_restart_made_is_somebody_elses(expected_revision, action):
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="before", eligible="x")
+    outcome = replace(outcome, expected=expected_revision)
+    template = {"metadata": {"labels": {"app": "db"}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
+    cluster = workers(2)
+    workload = cluster.stateful_set("db", ["worker-1"] * 2, template=template)
+    annotations = {OUTCOME_ANNOTATION: outcome.to_annotation()}
+    cluster.stateful_sets[:] = [replace(workload, metadata=replace(workload.metadata, annotations=annotations))]
+    assert decision(cluster)[0] == action
 
 
 def test_a_restart_that_was_interrupted_is_resumed_and_not_repeated():

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Finds out, while a rollout is waited for, whether one of its new pods lets it hang."""
+
+from __future__ import annotations
+
+from ..kube.api import KubeApi
+from ..kube.errors import ForbiddenError
+from ..kube.resources import PODS, REPLICA_SETS
+from ..model.objects import LabelSelector, Workload
+from ..model.selectors import as_query
+from ..model.snapshot import ClusterSnapshot
+from ..spread.unhealthy import hanging_container, new_pods
+
+
+def hanging_rollout(api: KubeApi, workload: Workload) -> str:
+    """Return the container of a new pod that lets the rollout hang, in words; empty where there is none or pods may not be read."""
+    namespace = workload.metadata.namespace
+    selector = as_query(workload.spec.selector or LabelSelector())
+    try:
+        pods = api.list_all(PODS, namespace=namespace, label_selector=selector)
+        # Their owners are read after the pods: the owner of a listed pod is then listed, too.
+        is_deployment = workload.kind == "Deployment"
+        replica_sets = api.list_all(REPLICA_SETS, namespace=namespace, label_selector=selector) if is_deployment else []
+    except ForbiddenError:
+        return ""
+    snapshot = ClusterSnapshot(pods=pods, deployments=[workload], replica_sets=replica_sets)
+    return hanging_container(new_pods(workload, snapshot))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A rollout that is in progress: whose it is, and why it hangs."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..memory.outcome import FAILED, PENDING, read_outcome
+from ..model.objects import Workload
+from ..model.reasons import Reason
+from ..model.snapshot import ClusterSnapshot
+from .remembered import began_current_revision
+from .rollout_status import is_rolling
+from .unhealthy import hanging_container, new_pods
+
+
+def rolling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return the rollout that is in progress; None where there is none.
+
+    The text names the container that lets it hang, and says where an earlier run of this collection began it.
+    """
+    if not is_rolling(workload, snapshot):
+        return None
+    outcome = read_outcome(workload.metadata.annotations)
+    own = outcome is not None and outcome.verdict in (PENDING, FAILED) and began_current_revision(workload, outcome, snapshot)
+    begun = f"the rollout of {workload} that k8s_rollout_restart began at {outcome.time}" if own and outcome is not None else ""
+    hanging = hanging_container(new_pods(workload, snapshot))
+    if hanging:
+        text = f"{begun or f'a rollout of {workload}'} hangs: {hanging}; remove the cause, or undo it with kubectl rollout undo"
+        return Reason("rolling", text)
+    if begun:
+        return Reason("rolling", f"{begun} has not ended; wait for its end, or undo it with kubectl rollout undo")
+    return Reason("rolling", f"a rollout of {workload} is in progress; wait for its end, or undo it if it cannot end")
