@@ -19,7 +19,7 @@ description:
     another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
   - Keeps PodDisruptionBudgets, which rollouts bypass. It refuses a restart whose strategy may bring the available pods below what the
     budgets ask for, and below one.
-  - Refuses workloads with containers that cannot start and workloads without a ready replica. Stops waiting for a rollout whose new pods
+  - Refuses workloads with containers that cannot start, and without a ready replica. Stops waiting for a rollout whose new pods
     cannot start. The reason has the container's message.
   - Can be interrupted at any time. The next run takes the second look and does not restart again.
 extends_documentation_fragment:
@@ -68,9 +68,9 @@ options:
       - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
         find room for the replacement in a domain with fewer replicas. It waits until the replacement is available, looks again, and
         decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
-        a replacement came to where it makes nothing better. PodDisruptionBudgets are kept by the API server; what they forbid is
-        tried again until O(wait_timeout). Paused Deployments, Deployments with the strategy V(Recreate), and StatefulSets with
-        V(OnDelete) can be evened out like this, too.
+        a replacement came to where it makes nothing better. PodDisruptionBudgets are kept by the API server; a pod that one of them
+        does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
+        Deployments, Deployments with the strategy V(Recreate), and StatefulSets with V(OnDelete) can be evened out like this, too.
       - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. A rollout during which the old pods count
         often ends uneven, so that skewed workloads would be restarted again and again.
       - With O(only_if_helps) and without O(max_skew), V(evict_surplus) counts any surplus that a move can lessen, while V(auto) counts
@@ -115,8 +115,8 @@ options:
   wait_timeout:
     description:
       - Seconds to wait for one rollout before it counts as failed; at least 1.
-      - With O(strategy=evict_surplus), seconds for which an eviction that a budget turns down is asked for again, and then seconds to wait
-        for its replacement.
+      - With O(strategy=evict_surplus), seconds to wait for the replacement of an evicted pod.
+      - Also the seconds for which one run waits, for all workloads together, for PodDisruptionBudgets that open soon.
     type: int
     default: 600
   wait_sleep:

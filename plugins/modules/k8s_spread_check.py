@@ -56,6 +56,17 @@ options:
       - Whether to work out what a restart would do. Without it RV(workloads[].restart_helps) is V(unknown) and nothing is restartable.
     type: bool
     default: true
+  cooldown:
+    description:
+      - The O(onprem.kube_scheduling.k8s_rollout_restart#module:cooldown) that the restart will be given, in seconds, so that
+        RV(restartable) tells what it will do.
+    type: int
+    default: 600
+  max_attempts:
+    description:
+      - The O(onprem.kube_scheduling.k8s_rollout_restart#module:max_attempts) that the restart will be given.
+    type: int
+    default: 3
   include_healthy:
     description:
       - Whether healthy workloads are listed in RV(workloads), too. They are always counted in RV(summary).
@@ -210,6 +221,15 @@ uneven:
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}, {kind: StatefulSet, namespace: shop, name: queue}]
+interrupted:
+  description:
+    - The workloads that an earlier run restarted, or evicted from, without seeing the result, whatever their verdict. Hand them over to
+      M(onprem.kube_scheduling.k8s_rollout_restart), too. It takes the second look, writes the outcome down, and moves no pod of a workload
+      that is not uneven any more.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
 node_list:
   description: The nodes, sorted by zone and name.
   returned: with O(include_nodes)
@@ -275,6 +295,8 @@ def argument_spec():
         "max_skew": {"type": "int"},
         "min_ready_nodes": {"type": "int", "default": 2},
         "predict": {"type": "bool", "default": True},
+        "cooldown": {"type": "int", "default": 600},
+        "max_attempts": {"type": "int", "default": 3},
         "include_healthy": {"type": "bool", "default": False},
         "include_nodes": {"type": "bool", "default": False},
     }

@@ -11,29 +11,43 @@ from __future__ import annotations
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.errors import ApiError, BudgetError, ConflictError, NotFoundError, SeveralBudgetsError, UnreachableError
+from ..kube.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    NotFoundError,
+    SeveralBudgetsError,
+    UnreachableError,
+    is_denied,
+    lacks_rights,
+)
 from ..memory.outcome import PENDING
+from ..model.reasons import Reason
+from ..rescue.budgets import BUDGETS_NOT_READABLE, alike
 from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
 from ..spread.eviction_plan import WAIT, EvictionDecision, decide_eviction, planned_moves
 from ..spread.guard import names_of_budgets
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
-from .eviction_attempt import Attempt, budget_refusal
+from .budget_wait import BudgetWait
+from .eviction_attempt import Attempt, budget_refusal, denial
 from .eviction_step import Replacement, TurnedDown, Vanished
 from .look import Look
 from .restart_memory import remember_eviction, tell
 from .restart_result import EVICTED, REFUSED, SKIPPED, EvictedPod, RestartResult, Target
-from .way import BudgetsAtStake, Run, unless_room_was_taken
+from .restart_write import StaleJudgementError
+from .way import BudgetsAtStake, ClosedBudgetError, Run, unless_room_was_taken
 
 
 class EvictionWay:
     """Evens workloads out by evicting single pods."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetsAtStake) -> None:
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetsAtStake, budget_wait: BudgetWait) -> None:
         self._api = api
         self._options = options
         self._budgets = budgets
+        self._budget_wait = budget_wait
         self._attempts: dict[Target, Attempt] = {}
 
     def begin(self, line: WorkloadReport, look: Look, result: RestartResult, *, alone: bool) -> t.Optional[Run]:
@@ -61,6 +75,12 @@ class EvictionWay:
         if conflict is not None:
             result.stop(REFUSED, conflict)
             return None
+        refused = self._closed_budget(decision.move, look, attempt)
+        if refused is not None:
+            attempt.refuse(refused, line, look)
+            return None
+        if attempt.outcome is None and not self._is_admitted(decision.move, look, result):
+            return None
         if self._options.dry_run:
             self._plan(line, look, decision, decision.move, result)
             return None
@@ -78,13 +98,60 @@ class EvictionWay:
         pod = move.pod.metadata
         try:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
-        except (NotFoundError, ConflictError) as error:
-            return Vanished(self._api, self._options, attempt, error)
         except (ApiError, UnreachableError) as error:
-            return TurnedDown(self._api, self._options, attempt, move, line, error)
+            if isinstance(error, (NotFoundError, ConflictError)) and not is_denied(error):
+                return Vanished(self._api, self._options, attempt, error)
+            return TurnedDown(self._api, self._options, attempt, move, line, error, self._budget_wait)
+        self._budget_wait.granted()
         attempt.note_eviction(move, line, look)
         tell(self._api, attempt.result, line.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason}")
         return Replacement(self._api, self._options, attempt, line.workload, look, template)
+
+    def _closed_budget(self, move: Move, look: Look, attempt: Attempt) -> t.Optional[Reason]:
+        """Why no budget lets the pod go; None where one may. Raises ClosedBudgetError where one will soon, and there is time to wait."""
+        standing = look.budgets.standing(move.pod, alike(move.pod))
+        refusal, closed_by_server = standing.refusal, attempt.closed
+        attempt.closed = False
+        if refusal is None or refusal.code == BUDGETS_NOT_READABLE:
+            if closed_by_server and not self._budget_wait.over:
+                self._budget_wait.expect(None)
+                raise ClosedBudgetError
+            return None  # the server decides
+        pod = move.pod.metadata
+        text = f"pod {pod.namespace}/{pod.name} may not be evicted: {refusal.text}"
+        if standing.budget is None:
+            return Reason(refusal.code, text)
+        if not look.budgets.opens_soon(standing.budget):
+            return Reason(refusal.code, f"{text}, and will not without a change: {look.budgets.counts(standing.budget)}")
+        if not self._budget_wait.over:
+            self._budget_wait.expect(standing.budget)
+            raise ClosedBudgetError
+        return Reason(refusal.code, f"{text}: {look.budgets.counts(standing.budget)}; run again when more pods are healthy")
+
+    def _is_admitted(self, move: Move, look: Look, result: RestartResult) -> bool:
+        """Ask the server whether it would evict the pod, before anything is written. Where it would not, the result says why.
+
+        Raises ClosedBudgetError where a budget lets no pod go now, and StaleJudgementError where the pod is gone. Other trouble shows again
+        when it is asked in earnest.
+        """
+        pod = move.pod.metadata
+        try:
+            self._api.evict(pod.namespace, pod.name, uid=pod.uid, dry_run=True)
+        except (ApiError, UnreachableError) as error:
+            if isinstance(error, ApiError) and is_denied(error):
+                result.end(REFUSED, denial(error, move))
+                return False
+            if isinstance(error, (NotFoundError, ConflictError)):
+                raise StaleJudgementError from error
+            if isinstance(error, BudgetError) and not self._budget_wait.over:
+                self._budget_wait.expect(None)
+                raise ClosedBudgetError from error
+            if isinstance(error, (BudgetError, SeveralBudgetsError)):
+                result.end(REFUSED, budget_refusal(error, move, look.snapshot))
+                return False
+            if self._options.dry_run or lacks_rights(error):
+                raise
+        return True
 
     def _wait_for_earlier(self, line: WorkloadReport, look: Look, decision: EvictionDecision, attempt: Attempt) -> t.Optional[Run]:
         """A pod is still away: nothing is evicted before it is back."""
@@ -113,12 +180,7 @@ class EvictionWay:
         attempt.conclude(line, look, even=decision.even)
 
     def _plan(self, line: WorkloadReport, look: Look, decision: EvictionDecision, move: Move, result: RestartResult) -> None:
-        """Ask the server whether it would evict the first pod; later ones cannot be asked for, since the first stays."""
-        try:
-            self._api.evict(move.pod.metadata.namespace, move.pod.metadata.name, uid=move.pod.metadata.uid, dry_run=True)
-        except (BudgetError, SeveralBudgetsError) as error:
-            result.end(REFUSED, budget_refusal(error, move, look.snapshot))
-            return
+        """The server would evict the first pod; later ones cannot be asked for, since the first stays."""
         moves = planned_moves(line, look.snapshot, look.placement, self._options, move)
         for planned in moves:
             look.assume_moved(planned)

@@ -8,7 +8,7 @@ import time
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.errors import BudgetError, KubeError
+from ..kube.errors import ApiError, BudgetError, KubeError
 from ..memory.outcome import FAILED, PENDING, Outcome, read_outcome
 from ..model.reasons import Reason
 from ..model.selectors import matches
@@ -20,7 +20,7 @@ from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
 from .look import Look
 from .restart_memory import settle, take_back
-from .restart_result import EVICTED, EvictedPod, RestartResult
+from .restart_result import EVICTED, REFUSED, EvictedPod, RestartResult
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0
@@ -40,7 +40,7 @@ class Attempt:
 
     ``before``: how it lay before the first one; None where an earlier run began. ``outcome``: what this run has remembered; None as long as
     it has evicted nothing itself. ``evicted``: the eviction whose replacement is awaited. ``turned_down``: the server surely did not grant
-    the last one.
+    the last one, ``closed``: because of a budget that lets no pod go now.
     """
 
     def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, before: t.Optional[WorkloadReport]) -> None:
@@ -49,6 +49,7 @@ class Attempt:
         self.outcome: t.Optional[Outcome] = None
         self.evicted: t.Optional[Evicted] = None
         self.turned_down = False
+        self.closed = False
         self.vanished = 0
         self._api = api
         self._options = options
@@ -91,6 +92,16 @@ class Attempt:
         if self.before is not None and self.outcome is not None:
             take_back(self._api, self.result, self.before.workload, self.outcome)
 
+    def refuse(self, reason: Reason, line: WorkloadReport, look: Look) -> None:
+        """No pod may be evicted. Where none was, nothing stays written; otherwise see what came of those that were."""
+        if self.result.evicted or self.outcome is None:
+            self.result.stop(REFUSED, reason)
+            if self.outcome is not None:
+                self.conclude(line, look)
+            return
+        self.result.end(REFUSED, reason)
+        self.take_back()
+
     def conclude(self, line: WorkloadReport, look: Look, *, even: bool = False) -> None:
         """The last look at the workload: compare with the first one, and remember what came of it; ``even``: nothing is left to do."""
         result = self.result
@@ -105,6 +116,13 @@ class Attempt:
             # Where this run began and no pod went, nothing was tried that could have helped: then the attempt does not count.
             counted = bool(result.evicted) or self.before is None
             settle(self._api, result, line.workload, pending, look.snapshot, settled=even, counted=counted, event="SpreadEvictionOutcome")
+
+
+def denial(error: ApiError, move: Move) -> Reason:
+    """Why the pod may not go, in the words of the webhook or policy that denies it."""
+    pod = move.pod.metadata
+    said = str(error).partition(f"pods/eviction {pod.namespace}/{pod.name}: ")[2] or str(error)
+    return Reason("denied", f"the eviction of pod {pod.namespace}/{pod.name} is not admitted: {said}")
 
 
 def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> Reason:

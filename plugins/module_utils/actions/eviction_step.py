@@ -18,6 +18,7 @@ from ..kube.errors import (
     UnauthorizedError,
     UnreachableError,
     UntrustedError,
+    is_denied,
 )
 from ..memory.outcome import FAILED
 from ..model.objects import Workload
@@ -28,7 +29,8 @@ from ..spread.eviction_plan import TAKE_OVER_AFTER_S
 from ..spread.restart_plan import RestartOptions
 from ..spread.rollout_status import DONE, Progress
 from ..spread.surplus import Move, excess
-from .eviction_attempt import Attempt, budget_refusal
+from .budget_wait import BudgetWait
+from .eviction_attempt import Attempt, budget_refusal, denial
 from .look import Look
 from .replacement_wait import wait_for_replacement
 from .restart_result import FAILED_ACTION, REFUSED, SKIPPED
@@ -149,10 +151,18 @@ class TurnedDown(_Step):
     """An eviction that the server did not make, or did not say that it made."""
 
     def __init__(
-        self, api: KubeApi, options: RestartOptions, attempt: Attempt, move: Move, before: WorkloadReport, error: KubeError
+        self,
+        api: KubeApi,
+        options: RestartOptions,
+        attempt: Attempt,
+        move: Move,
+        before: WorkloadReport,
+        error: KubeError,
+        budget_wait: BudgetWait,
     ) -> None:
         super().__init__(api, options, attempt)
         self.under_way = True
+        self._budget_wait = budget_wait
         self._move = move
         self._before = before
         self._error = error
@@ -168,6 +178,15 @@ class TurnedDown(_Step):
 
     def _finish(self, line: WorkloadReport, look: Look) -> bool:
         attempt, error, move = self._attempt, self._error, self._move
+        if isinstance(error, ApiError) and is_denied(error):
+            attempt.refuse(denial(error, move), line, look)
+            return False
+        if isinstance(error, BudgetError) and not self._budget_wait.over:
+            attempt.closed = True
+            return True
+        if isinstance(error, (BudgetError, SeveralBudgetsError)):
+            attempt.refuse(budget_refusal(error, move, look.snapshot), line, look)
+            return False
         if _is_temporary(error) and not isinstance(error, OverloadedError):
             placed = {pod.metadata.uid for pod in look.snapshot.placed_pods(line.workload)}
             if move.pod.metadata.uid not in placed:
@@ -179,11 +198,8 @@ class TurnedDown(_Step):
             self.result.end(FAILED_ACTION, Reason("error", str(error)))
             attempt.take_back()
             return False
-        if not isinstance(error, (BudgetError, SeveralBudgetsError)):
-            self.result.verdict = FAILED
-            self.result.end(FAILED_ACTION, Reason("error", str(error)))
-        else:
-            self.result.stop(REFUSED, budget_refusal(error, move, look.snapshot))
+        self.result.verdict = FAILED
+        self.result.end(FAILED_ACTION, Reason("error", str(error)))
         attempt.conclude(line, look)
         return False
 
@@ -211,7 +227,7 @@ class Vanished(_Step):
 
 
 def _is_temporary(error: KubeError) -> bool:
-    if isinstance(error, (SeveralBudgetsError, UntrustedError)):
+    if isinstance(error, (BudgetError, SeveralBudgetsError, UntrustedError)) or is_denied(error):
         return False
     return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
 

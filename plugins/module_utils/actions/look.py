@@ -11,6 +11,7 @@ from ..kube.api import KubeApi
 from ..kube.reading import read_snapshot
 from ..kube.resources import WORKLOADS
 from ..model.snapshot import ClusterSnapshot
+from ..rescue.budgets import Budgets
 from ..scheduling.placement import Placement
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution, Topology
@@ -27,6 +28,7 @@ class Look:
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
         self.snapshot = snapshot
+        self.budgets = Budgets(snapshot)
         self._predicts = predict
         self._topology_keys = options.topology_keys
         check_options = CheckOptions(

@@ -8,10 +8,13 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from ..model.names import missing_role
 from ..model.reasons import Reason, in_words
 from ..spread.options import check_minima, check_topology_keys
 from ..spread.restart_plan import RestartOptions
 from .restart_result import FAILED_ACTION, REFUSED, SKIPPED, RestartResult, Target
+
+MOST_NAMED = 12
 
 
 def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
@@ -48,11 +51,12 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
     Anything that failed fails the task; what was refused or has vanished fails it only if it was ``named``.
     """
     bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
+    warnings = (warning for result in results for warning in result.warnings)
     return {
         "changed": any(result.changed for result in results),
         "failed": bool(bad),
-        "msg": "; ".join(map(_complaint, bad)),
-        "warnings": [warning for result in results for warning in result.warnings],
+        "msg": "; ".join(_complaints(bad)),
+        "warnings": list({missing_role(warning) or warning: warning for warning in warnings}.values()),
         "workloads": [_entry(result) for result in results],
     }
 
@@ -60,6 +64,22 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
 def not_begun(targets: Sequence[Target], error: Exception) -> list[dict[str, t.Any]]:
     """The entries where nothing could be begun at all."""
     return [_entry(RestartResult(target, FAILED_ACTION, Reason("not_begun", str(error)))) for target in targets]
+
+
+def _complaints(bad: Sequence[RestartResult]) -> list[str]:
+    """One sentence for each that was not done; a missing role is said once, with the others that lack it, too."""
+    by_role: dict[str, list[RestartResult]] = {}
+    for result in bad:
+        by_role.setdefault(missing_role(in_words(result.reason)) or str(result.target), []).append(result)
+    return [_complaint(first) + _also(others) for first, *others in by_role.values()]
+
+
+def _also(others: Sequence[RestartResult]) -> str:
+    if not others:
+        return ""
+    named = ", ".join(str(result.target) for result in others[:MOST_NAMED])
+    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    return f" The same verb is missing for {named}{more}"
 
 
 def _complaint(result: RestartResult) -> str:

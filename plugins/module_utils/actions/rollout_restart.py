@@ -19,12 +19,13 @@ from ..model.reasons import Reason
 from ..spread.eviction_plan import strategy_for
 from ..spread.options import check_labels_exist
 from ..spread.restart_plan import EVICT_SURPLUS, ROLLOUT, RestartOptions
+from .budget_wait import BudgetWait
 from .eviction import EvictionWay
 from .look import Look
 from .restart_result import FAILED_ACTION, SKIPPED, RestartResult, Target
 from .restart_write import StaleJudgementError
 from .rollout import RolloutWay
-from .way import BudgetsAtStake, RoomTakenError, Run, SharedBudgetError, Way
+from .way import BudgetsAtStake, ClosedBudgetError, RoomTakenError, Run, SharedBudgetError, Way
 
 LOOKS = 3
 """How often a workload is judged anew when it has moved on before anything could be written."""
@@ -46,10 +47,13 @@ class _Batches:
         self._targets = targets
         self._results = {target: RestartResult(target) for target in targets}
         self._budgets = BudgetsAtStake()
+        may_wait = options.wait and not options.dry_run
+        self._budget_wait = BudgetWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
         self._ways: dict[str, Way] = {
             ROLLOUT: RolloutWay(api, options, self._budgets),
-            EVICT_SURPLUS: EvictionWay(api, options, self._budgets),
+            EVICT_SURPLUS: EvictionWay(api, options, self._budgets, self._budget_wait),
         }
+        self._blocked: list[Target] = []
         self._way_of: dict[Target, Way] = {}
         self._unfinished: list[Run] = []
         self._now: Look
@@ -58,17 +62,29 @@ class _Batches:
         self._now = self._look()
         check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
         waiting = list(self._targets)
-        while waiting:
+        while waiting or self._blocked:
             batch, waiting = self._begin_batch(waiting)
             self._wait(batch)
             self._note_ends(batch)
             try:
                 # What was begun is finished before anything else is begun.
-                waiting = [*self._look_again(batch, last=not waiting), *waiting]
+                waiting = [*self._look_again(batch, last=not waiting), *waiting] or self._wait_for_budgets()
             except KubeError as error:
-                self._break_off(batch, waiting, error)
+                self._break_off(batch, [*waiting, *self._blocked], error)
                 break
         return list(self._results.values())
+
+    def _wait_for_budgets(self) -> list[Target]:
+        """All other work is done: wait, once for all targets that need it, until a budget lets a pod go. Returns these targets."""
+        blocked, self._blocked = self._blocked, []
+        if blocked:
+            try:
+                self._budget_wait.wait()
+                self._now = self._look()
+            except KubeError:
+                self._blocked = blocked
+                raise
+        return blocked
 
     def _begin_batch(self, waiting: Sequence[Target]) -> tuple[list[Run], list[Target]]:
         """Begin up to ``max_parallel`` steps; what has to know how one of them ends waits for the next batch."""
@@ -81,6 +97,8 @@ class _Batches:
                 run = self._begin(target, alone=not batch)
             except (SharedBudgetError, StaleJudgementError, RoomTakenError):
                 put_off.append(target)
+            except ClosedBudgetError:
+                self._blocked.append(target)
             else:
                 batch += [run] if run is not None else []
         return batch, put_off

@@ -36,6 +36,8 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
         max_skew=params.get("max_skew"),
         min_ready_nodes=params["min_ready_nodes"],
         predict=params["predict"],
+        cooldown_s=params["cooldown"],
+        max_attempts=params["max_attempts"],
     )
 
 

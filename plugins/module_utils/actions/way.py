@@ -51,12 +51,16 @@ class Way(t.Protocol):
     def begin(self, line: WorkloadReport, look: Look, result: RestartResult, *, alone: bool) -> t.Optional[Run]:
         """Decide and, if so decided, act; None where there is nothing to wait for. ``alone``: nothing else was begun on this look.
 
-        Raises StaleJudgementError, SharedBudgetError, RoomTakenError, KubeError.
+        Raises StaleJudgementError, SharedBudgetError, ClosedBudgetError, RoomTakenError, KubeError.
         """
 
 
 class SharedBudgetError(Exception):
     """The target has to wait until what was begun on the same budget has ended."""
+
+
+class ClosedBudgetError(Exception):
+    """The target has to wait until a PodDisruptionBudget, which lets no pod go now and will soon, does."""
 
 
 class RoomTakenError(Exception):

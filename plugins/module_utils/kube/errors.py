@@ -112,6 +112,12 @@ class SeveralBudgetsError(ApiError):
     """500 to an eviction: several PodDisruptionBudgets select the pod. Trying again does not help."""
 
 
+_DENIED = re.compile(r"""admission webhook "[^"]*" denied the request|[Pp]olicy ['"][^'"]*['"] .*denied request""", re.DOTALL)
+"""What the API server says where a webhook or an admission policy denies a request, whatever status that asks for.
+
+Sources: k8s.io/apiserver ``admission/plugin/webhook/errors/statuserror.go``, ``admission/plugin/policy/validating/dispatcher.go``.
+"""
+
 _LACKS_ROLE = re.compile(r'User "[^"]*" cannot ')
 
 DISRUPTION_BUDGET = "DisruptionBudget"
@@ -134,6 +140,13 @@ def may_pass(error: KubeError) -> bool:
     if isinstance(error, (UntrustedError, SeveralBudgetsError)):
         return False
     return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
+
+
+def is_denied(error: KubeError) -> bool:
+    """A webhook, a policy or a plugin of admission denied the request: it is about the object, and the user has the role."""
+    if not isinstance(error, ApiError):
+        return False
+    return _DENIED.search(str(error)) is not None or (isinstance(error, ForbiddenError) and not error.lacks_role)
 
 
 def lacks_rights(error: KubeError) -> bool:
@@ -177,6 +190,8 @@ def _advice(status: int, verb: str, subject: Subject, message: str) -> str:
     said = message or f"HTTP status {status}"
     if status == 401:
         return f"{said} (HTTP 401). The credentials are missing, wrong or expired: renew the token or client certificate in use."
+    if _DENIED.search(said):
+        return said
     if status == 403:
         way_out = f", or {subject.way_out}" if subject.way_out else ""
         return f"{said} (HTTP 403). Grant the verb '{verb}' on {subject.scope or subject.text} to this user{way_out}."

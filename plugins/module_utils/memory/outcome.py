@@ -11,6 +11,7 @@ import hashlib
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ..model.names import number_of
 from ..model.reasons import Reason
 from ..model.timestamps import format_time, parse_time
 from ..model.wire import Struct, WireError, decode_json, encode_json
@@ -98,8 +99,12 @@ def may_restart(outcome: Outcome | None, *, now_s: float, revision: str, eligibl
         return Permission(None, 1)
     attempts = outcome.attempts
     if attempts >= max_attempts and outcome.eligible == eligible:
+        made = number_of(attempts, "attempt")
         return Permission(
-            Reason("attempts_used_up", f"{attempts} attempts in a row did not help; a changed workload or node set allows the next"),
+            Reason(
+                "attempts_used_up",
+                f"{made} in a row did not help; a changed workload or node set allows the next",
+            ),
             attempts,
             used_up=True,
         )

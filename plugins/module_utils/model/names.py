@@ -10,6 +10,7 @@ from collections.abc import Iterable
 _PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
+_GRANT = re.compile(r"Grant the verb '[a-z]+' on [\w./-]+")
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
@@ -29,3 +30,14 @@ def is_qualified_name(text: str) -> bool:
 def is_namespace_name(text: str) -> bool:
     """Whether a namespace can have this name."""
     return _DNS_LABEL.fullmatch(text) is not None
+
+
+def number_of(count: int, noun: str) -> str:
+    """``1 pod``, ``2 pods``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def missing_role(text: str) -> str:
+    """Return the verb and resource that a message of ``kube/errors.py`` asks to grant, in whatever namespace; empty where there is none."""
+    found = _GRANT.search(text)
+    return found.group() if found is not None else ""

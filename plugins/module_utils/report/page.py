@@ -40,6 +40,7 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         "topology_key": report.topology_key,
         "unit": UNITS.get(grid.unit, report.topology_key),
         "seen_twice": report.seen_twice,
+        "lost_nodes": list(report.lost_nodes),
         "groups": [{"name": name, "columns": size} for name, size in grid.groups()],
         "columns": [{"label": label, "name": column.label, "note": column.note} for label, column in zip(labels, grid.columns)],
         "upright": len(labels) > FEW_COLUMNS and max(map(len, labels)) > SHORT_LABEL,
@@ -50,7 +51,7 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         ],
         "sums": _sums(grid, before, after if report.seen_twice else None),
         "busiest": [] if grid.unit == DOMAINS or grid.shows_every_node else _busiest(report),
-        "skipped_namespaces": [{"name": name, "reason": reason} for name, reason in sorted(report.skipped_namespaces.items())],
+        "skipped_namespaces": [{"name": ", ".join(names), "reason": reason} for reason, names in report.skipped_by_reason],
     }
 
 

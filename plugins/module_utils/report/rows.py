@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import typing as t
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..memory.outcome import IMPROVED
 from ..model.labels import HOSTNAME
+from ..model.names import missing_role, number_of
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 
 RESTARTED = "restarted"
@@ -26,6 +27,9 @@ FAILED = "failed"
 TO_RESTART = "to restart"
 TO_EVICT = "to evict"
 STAYS = "stays"
+# What it adds to the verdicts of k8s_spread_check, for workloads that the second look does not list:
+GONE = "gone"
+NOT_LISTED = "not listed"
 
 _RANK = {FAILED: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
 _PLANNED = {RESTARTED: TO_RESTART, EVICTED: TO_EVICT}
@@ -118,6 +122,13 @@ class Report:
     reason: str = ""
     error: str = ""
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
+    lost_nodes: tuple[str, ...] = ()
+    """Nodes that were ready at the first look and are not, or do not exist, at the second."""
+
+    @property
+    def skipped_by_reason(self) -> list[tuple[str, list[str]]]:
+        """Why namespaces were left out, and which."""
+        return by_reason((reason, name) for name, reason in sorted(self.skipped_namespaces.items()))
 
     @property
     def seen_twice(self) -> bool:
@@ -149,7 +160,7 @@ def build_report(
     actions = {_key(entry): entry for entry in done.get("workloads") or ()}
     later = {_key(entry): entry for entry in second.get("workloads") or ()}
     restartable = {_key(entry) for entry in first.get("restartable") or ()}
-    reader = _RowReader(key, plan=plan, looked_again=bool(second))
+    reader = _RowReader(key, plan=plan, second=second)
     rows = [
         reader.read(entry, later.pop(_key(entry), None), actions.get(_key(entry)), restartable=_key(entry) in restartable)
         for entry in first.get("workloads") or ()
@@ -160,14 +171,23 @@ def build_report(
         plan=plan,
         topology_key=key,
         rows=tuple(sorted(rows, key=lambda row: row.order)),
-        nodes=tuple(_nodes(first)),
+        nodes=tuple(_nodes(first, second)),
         node_counts=dict(first.get("nodes") or {}),
         summary=dict(first.get("summary") or {}),
         totals=_totals(first, second, actions.values(), plan=plan, error=error),
         reason=str(first.get("reason") or ""),
         error=error,
         skipped_namespaces={entry["namespace"]: entry["reason"] for entry in first.get("skipped_namespaces") or ()},
+        lost_nodes=_lost_nodes(first, second),
     )
+
+
+def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Each text once, with the names that it is about; texts about one missing role count as one, although each names its own object."""
+    found: dict[str, tuple[str, list[str]]] = {}
+    for text, name in pairs:
+        found.setdefault(missing_role(text) or text, (text, []))[1].append(name)
+    return list(found.values())
 
 
 def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
@@ -196,22 +216,32 @@ def _topology_key(result: Mapping[str, t.Any]) -> str:
     return HOSTNAME
 
 
-def _nodes(result: Mapping[str, t.Any]) -> list[NodeInfo]:
+def _nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> list[NodeInfo]:
+    """The nodes of both looks, as they are at the second one; one that is not there any more is not ready."""
+    later = {entry["name"]: entry for entry in second.get("node_list") or ()}
+    entries = {entry["name"]: {**entry, "ready": entry.get("ready", True) and not later} for entry in first.get("node_list") or ()}
     found = [
         NodeInfo(entry["hostname"], entry.get("zone") or "", entry.get("ready", True), entry.get("schedulable", True))
-        for entry in result.get("node_list") or ()
+        for entry in {**entries, **later}.values()
         if entry.get("hostname")
     ]
     return sorted(found, key=lambda node: (natural(node.zone), natural(node.name)))
 
 
+def _lost_nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> tuple[str, ...]:
+    before, after = ({entry["name"] for entry in look.get("node_list") or () if entry.get("ready", True)} for look in (first, second))
+    return tuple(sorted(before - after, key=natural)) if second.get("node_list") else ()
+
+
 class _RowReader:
     """Makes rows from entries of the results."""
 
-    def __init__(self, topology_key: str, *, plan: bool, looked_again: bool) -> None:
+    def __init__(self, topology_key: str, *, plan: bool, second: Mapping[str, t.Any]) -> None:
         self._topology_key = topology_key
         self._plan = plan
-        self._looked_again = looked_again
+        self._looked_again = bool(second)
+        listed = sum(entry["verdict"] == HEALTHY for entry in second.get("workloads") or ())
+        self._healthy_left_out = (second.get("summary") or {}).get(HEALTHY, 0) > listed
 
     def read(
         self,
@@ -226,7 +256,7 @@ class _RowReader:
         if later is not None:
             after = self._look(later)
         elif self._looked_again:
-            after = Look({}, verdict="gone", reason="gone: not there any more")
+            after = self._not_listed(action)
         elif action and action.get("after"):
             after = Look(dict(action["after"].get(self._topology_key) or {}))
         deed, why = self._deed(entry, before, action, restartable=restartable)
@@ -242,6 +272,15 @@ class _RowReader:
             evicted=len((action or {}).get("evicted") or ()),
             advice=tuple(entry.get("advice") or ()),
         )
+
+    def _not_listed(self, action: t.Optional[Mapping[str, t.Any]]) -> Look:
+        """A workload that the second look does not list. Where that leaves healthy ones out, the restart tells where its replicas are."""
+        if not self._healthy_left_out:
+            return Look({}, verdict=GONE, reason="gone: not there any more")
+        counts = ((action or {}).get("after") or {}).get(self._topology_key)
+        if counts:
+            return Look(dict(counts), verdict=HEALTHY)
+        return Look({}, verdict=NOT_LISTED, reason="not_listed: healthy now, or deleted; healthy workloads were not listed")
 
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
         """A row that only the second look has."""
@@ -269,7 +308,7 @@ def _obstacles(entry: Mapping[str, t.Any]) -> str:
     texts = []
     for blocker in entry.get("blockers") or ():
         text, nodes = blocker.get("text") or blocker["reason"], blocker.get("nodes") or 0
-        texts.append(f"{text} ({nodes} node{'s' if nodes > 1 else ''})" if nodes else text)
+        texts.append(f"{text} ({number_of(nodes, 'node')})" if nodes else text)
     known = "; ".join(texts)
     if entry.get("restart_helps") is True or entry.get("restart_helps") is False:
         return known or "a restart would not spread it better"

@@ -9,9 +9,10 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..memory.outcome import IMPROVED
+from ..model.names import number_of
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row
+from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row, by_reason
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -47,11 +48,13 @@ def _head(report: Report, width: int) -> list[str]:
     name = f"{report.cluster}: " if report.cluster else ""
     lines = [f"{name}error: {report.error}"] if report.error else []
     if nodes:
-        workloads = _number(summary.get("checked", 0), "workload")
-        namespaces = _number(summary.get("namespaces", 0), "namespace")
-        total = _number(nodes.get("total", 0), "node")
+        workloads = number_of(summary.get("checked", 0), "workload")
+        namespaces = number_of(summary.get("namespaces", 0), "namespace")
+        total = number_of(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
         lines.append(f"Nothing was judged and nothing is done. {report.reason}" if report.reason else _counts(report))
+    if report.lost_nodes:
+        lines.append(f"Not ready any more at the end of the run: {_named(report.lost_nodes)}")
     return [part for line in lines for part in textwrap.wrap(line, width)]
 
 
@@ -67,8 +70,9 @@ def _counts(report: Report) -> str:
     return "   ".join(texts)
 
 
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES_PER_REASON} more" if len(names) > NAMES_PER_REASON else ""
+    return ", ".join(names[:NAMES_PER_REASON]) + more
 
 
 def _change(before: int, after: int) -> str:
@@ -193,7 +197,7 @@ def _state(row: Row) -> str:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
         return verdict
-    pods = f" ({_number(row.evicted, 'pod')})" if row.evicted else ""
+    pods = f" ({number_of(row.evicted, 'pod')})" if row.evicted else ""
     if row.deed in (RESTARTED, EVICTED):
         return f"{verdict}, {row.outcome or row.deed}{pods}"
     if row.deed == FAILED and pods:
@@ -212,7 +216,7 @@ def _not_listed(rows: Sequence[Row]) -> list[str]:
     if not rows:
         return []
     quiet = sum(row.quiet for row in rows)
-    return [f"{len(rows)} more are not listed, {quiet} of them healthy or skipped"]
+    return [f"{len(rows)} more {'is' if len(rows) == 1 else 'are'} not listed, {quiet} of them healthy or skipped"]
 
 
 # --- reasons ----------------------------------------------------------------------------------------------------------
@@ -229,27 +233,22 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
         yield _by_text(title, [(row.why, row) for row in report.rows if row.deed == deed], width)
     waiting = sum(row.deed == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
-        yield [f"{_number(waiting, 'workload')} can be restarted; this run was not asked to."]
+        yield [f"{number_of(waiting, 'workload')} can be restarted; this run was not asked to."]
     not_judged = [row for row in report.rows if not row.deed and row.last.verdict in (UNKNOWN, SKIPPED)]
     yield _by_text("Not judged:", [(row.last.reason, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
     yield _by_text("Advice:", [(advice, row) for row in report.rows for advice in row.advice], width)
-    skipped = [f"{name}: {reason}" for name, reason in sorted(report.skipped_namespaces.items())]
+    skipped = [f"{_named(names)}: {reason}" for reason, names in report.skipped_by_reason]
     if skipped:
         yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]
 
 
 def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: t.Optional[int] = None) -> list[str]:
     """Each text once, with the workloads that it is about; of many texts the first ``most``."""
-    names: dict[str, list[str]] = {}
-    for text, row in pairs:
-        names.setdefault(text, []).append(f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}")
-    lines = []
-    for text, found in list(names.items())[:most]:
-        more = f" and {len(found) - NAMES_PER_REASON} more" if len(found) > NAMES_PER_REASON else ""
-        lines.extend(_indented(f"{', '.join(found[:NAMES_PER_REASON])}{more}: {text}", width))
-    left_out = sum(map(len, list(names.values())[most:])) if most is not None else 0
+    found = by_reason((text, f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}") for text, row in pairs)
+    lines = [line for text, names in found[:most] for line in _indented(f"{_named(names)}: {text}", width)]
+    left_out = sum(len(names) for _text, names in found[most:]) if most is not None else 0
     if left_out:
-        lines.append(f"  {_number(left_out, 'more workload')} for other reasons")
+        lines.append(f"  {number_of(left_out, 'more workload')} for other reasons")
     return [title, *lines] if lines else []
 
 

@@ -82,10 +82,18 @@ class Budgets:
 
     def left(self, key: BudgetKey) -> int:
         """How many more pods the budget lets go. Raises KeyError for one that the snapshot does not have."""
-        budget = self._by_key[key]
-        if budget.status.observed_generation < budget.metadata.generation:
-            return 0  # its controller has not seen the newest spec: until then nothing is let go
-        return max(0, budget.status.disruptions_allowed - self._taken[key])
+        return max(0, disruptions_allowed(self._by_key[key]) - self._taken[key])
+
+    def opens_soon(self, key: BudgetKey) -> bool:
+        """As ``opens_soon`` of the budget with this key."""
+        return opens_soon(self._by_key[key])
+
+    def counts(self, key: BudgetKey) -> str:
+        """What the budget's status counts, in words."""
+        status = self._by_key[key].status
+        if disruptions_allowed(self._by_key[key]) == 0 and status.observed_generation < self._by_key[key].metadata.generation:
+            return "its controller has not seen its newest spec"
+        return f"{status.current_healthy} of {status.expected_pods} pods are healthy, and it asks for {status.desired_healthy}"
 
     def take(self, pods: Iterable[Pod]) -> None:
         """The pods are going to be evicted: what they draw on has less to give."""
@@ -98,6 +106,23 @@ class Budgets:
 
     def _of(self, pod: Pod) -> list[PodDisruptionBudget]:
         return self._index.selecting(pod.metadata.namespace, pod.metadata.labels)
+
+
+def disruptions_allowed(budget: PodDisruptionBudget) -> int:
+    """Return how many pods the budget lets go now; none before its controller has seen the newest spec."""
+    return 0 if budget.status.observed_generation < budget.metadata.generation else budget.status.disruptions_allowed
+
+
+def opens_soon(budget: PodDisruptionBudget) -> bool:
+    """Return whether a budget that lets no pod go will do so without a change of it, once its controller or its pods are ready.
+
+    One that asks for as many healthy pods as there are never does.
+    """
+    status = budget.status
+    if status.observed_generation < budget.metadata.generation:
+        return True
+    failed = any(c.type == "DisruptionAllowed" and c.reason == "SyncFailed" for c in status.conditions or ())
+    return not failed and status.expected_pods > status.desired_healthy
 
 
 def alike(pod: Pod) -> Hashable:

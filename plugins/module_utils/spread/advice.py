@@ -13,10 +13,16 @@ from ..model.reasons import Reason
 from ..model.selectors import matches
 
 
-def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason]) -> list[Reason]:
-    """All advice. ``pod``: the next one of the workload; ``preferred_home`` is what ``preference.outweighed_preference`` found."""
+def advise(
+    workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool
+) -> list[Reason]:
+    """All advice. ``pod``: the next one of the workload; ``preferred_home`` is what ``preference.outweighed_preference`` found.
+
+    ``pinned``: volumes keep the pods in place.
+    """
     template = workload.spec.template
-    advice = [*_missing_rules(pod, topology_keys), *_constraints_without_match_label_keys(workload), *_foreign_selectors(template, pod)]
+    missing = () if pinned else _missing_rules(pod, topology_keys)
+    advice = [*missing, *_constraints_without_match_label_keys(workload), *_foreign_selectors(template, pod)]
     if preferred_home is not None:
         advice.append(preferred_home)
     return advice

@@ -19,9 +19,16 @@ from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN,
 from .eligible import EligibleNodes
 from .guard import refusal
 from .next_pod import next_pod
+from .pinned import pinned_by_volumes
 from .prediction import Prediction, RestartPredictor
 from .preference import outweighed_preference
-from .remembered import interrupted_restart, remembered_permission
+from .remembered import (
+    DEFAULT_COOLDOWN_S,
+    DEFAULT_MAX_ATTEMPTS,
+    interrupted_eviction,
+    interrupted_restart,
+    remembered_permission,
+)
 from .rolling import rolling
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
@@ -33,7 +40,8 @@ NO_NAMESPACE = "no_namespace"
 class CheckOptions:
     """What to look at and how to judge it; the options of k8s_spread_check.
 
-    ``namespace_annotation`` is a (key, value) that a namespace must carry, or None for any namespace.
+    ``namespace_annotation`` is a (key, value) that a namespace must carry, or None for any namespace. ``cooldown_s`` and ``max_attempts``:
+    what k8s_rollout_restart will be given.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
@@ -43,11 +51,13 @@ class CheckOptions:
     max_skew: t.Optional[int] = None
     min_ready_nodes: int = 2
     predict: bool = True
+    cooldown_s: int = DEFAULT_COOLDOWN_S
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
 
 @dataclass(frozen=True)
 class WorkloadReport:
-    """One workload's line of the report."""
+    """One workload's line of the report; ``interrupted``: an earlier run restarted it, or evicted from it, and has not seen the result."""
 
     workload: Workload
     verdict: Verdict
@@ -58,6 +68,7 @@ class WorkloadReport:
     prediction: t.Optional[Prediction] = None
     advice: tuple[Reason, ...] = ()
     refusal: t.Optional[Reason] = None
+    interrupted: bool = False
 
     @property
     def restartable(self) -> bool:
@@ -175,7 +186,8 @@ class WorkloadChecker:
         homes = [pod.spec.node_name for pod in placed]
         distributions = tuple(self._topology.distribute_over(self._options.topology_keys, homes, eligible.names))
         verdict = self._verdict(workload, len(placed), eligible.names, distributions)
-        return self._explain(WorkloadReport(workload, verdict, len(placed), distributions, eligible.names, eligible.rules_hash), homes)
+        line = WorkloadReport(workload, verdict, len(placed), distributions, eligible.names, eligible.rules_hash)
+        return self._explain(replace(line, interrupted=self._is_interrupted(line)), homes)
 
     def _verdict(self, workload: Workload, placed: int, eligible: Sequence[str], distributions: Sequence[Distribution]) -> Verdict:
         skipped = self._skip_reason(workload)
@@ -202,27 +214,41 @@ class WorkloadChecker:
             return too_few_replicas(workload)
         return None
 
+    def _is_interrupted(self, line: WorkloadReport) -> bool:
+        if line.verdict.verdict == SKIPPED:
+            return False
+        found = interrupted_restart(line.workload, self._snapshot) or interrupted_eviction(line.workload, self._snapshot)
+        return found is not None
+
     def _explain(self, line: WorkloadReport, homes: Sequence[str]) -> WorkloadReport:
         if line.verdict.verdict not in (COLLAPSED, SKEWED):
             return line
         pod = next_pod(line.workload, self._snapshot).pod
         preference = outweighed_preference(pod, homes, line.eligible, self._snapshot.nodes)
+        pinned = pinned_by_volumes(line.workload, self._snapshot, self.placement, line.eligible, line.verdict.topology_key)
         prediction = None
         if self._options.predict:
             prediction = self._predictor.predict(line.workload, line.eligible, preference=preference)
         return replace(
             line,
             prediction=prediction,
-            advice=tuple(advise(line.workload, pod, topology_keys=self._options.topology_keys, preferred_home=preference)),
+            advice=tuple(advise(line.workload, pod, topology_keys=self._options.topology_keys, preferred_home=preference, pinned=pinned)),
             refusal=self._refusal(line),
         )
 
     def _refusal(self, line: WorkloadReport) -> t.Optional[Reason]:
-        """Why k8s_rollout_restart, with its defaults, would not restart it now."""
+        """Why k8s_rollout_restart, with the same cooldown and attempts, would not restart it now."""
         forbidden = refusal(line.workload, self._snapshot, allow_downtime=False)
         if forbidden is not None:
             return forbidden
-        permission = remembered_permission(line.workload, self._snapshot, line.eligible_hash, now_s=self._snapshot.read_at_s)
+        permission = remembered_permission(
+            line.workload,
+            self._snapshot,
+            line.eligible_hash,
+            now_s=self._snapshot.read_at_s,
+            cooldown_s=self._options.cooldown_s,
+            max_attempts=self._options.max_attempts,
+        )
         # A restart that was interrupted has not failed yet: with its attempts used up it still waits for its second look.
         if permission.used_up and interrupted_restart(line.workload, self._snapshot) is not None:
             return None

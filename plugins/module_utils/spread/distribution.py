@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..model.names import number_of
 from ..model.objects import Node
 from ..model.reasons import Reason
 from ..model.recent import Recent
@@ -195,7 +196,8 @@ def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict
     if not domains:
         return Verdict(UNKNOWN, Reason("no_domain", f"no eligible node has the label {key}"), key)
     if distribution.without_domain:
-        text = f"{distribution.without_domain} replicas are on nodes without the label {key}"
+        verb = "is" if distribution.without_domain == 1 else "are"
+        text = f"{number_of(distribution.without_domain, 'replica')} {verb} on nodes without the label {key}"
         return Verdict(UNKNOWN, Reason("no_domain", text), key)
     if domains < 2:
         return Verdict(HEALTHY, Reason("single_domain"), key)

@@ -23,6 +23,7 @@ from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, Topology
 from .guard import ending, shared_volume, unreadable
+from .local_data import local_data
 from .next_pod import next_pod
 from .preference import outweighed_preference
 from .quota import overdrawn
@@ -66,15 +67,18 @@ class EvictionDecision:
 def strategy_for(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> str:
     """rollout or evict_surplus; for ``auto`` by what was begun, else rollout for collapsed workloads only.
 
-    A rollout moves all replicas in one go, but with old pods counting it often ends uneven, and would be repeated for ever.
+    A rollout moves all replicas in one go, but with old pods counting it often ends uneven, and would be repeated for ever. What was begun
+    in the other way is only finished where nothing is uneven any more, because that moves no further pod.
     """
+    settles = options.only_if_helps and line.verdict.verdict not in (COLLAPSED, SKEWED)
+    if options.strategy == AUTO or settles:
+        if interrupted_eviction(line.workload, snapshot) is not None:
+            return EVICT_SURPLUS
+        if interrupted_restart(line.workload, snapshot) is not None:
+            return ROLLOUT
     if options.strategy != AUTO:
         return options.strategy
-    if interrupted_eviction(line.workload, snapshot) is not None:
-        return EVICT_SURPLUS
-    if interrupted_restart(line.workload, snapshot) is not None or line.verdict.verdict == COLLAPSED:
-        return ROLLOUT
-    return EVICT_SURPLUS
+    return ROLLOUT if line.verdict.verdict == COLLAPSED else EVICT_SURPLUS
 
 
 def decide_eviction(
@@ -202,6 +206,7 @@ def _harm(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         rolling(workload, snapshot)
         or unhealthy(workload, snapshot)
         or shared_volume(workload, snapshot)
+        or local_data(workload)
         or not_admitted(workload, snapshot)
         or overdrawn(workload, snapshot)
     )

@@ -15,6 +15,7 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from .admission import not_admitted
 from .bounds import invalid_bound, partition, rollout_bounds, update_strategy_type
+from .local_data import local_data
 from .next_pod import next_pod
 from .rolling import rolling
 from .rollout_status import is_rolling
@@ -38,7 +39,10 @@ def harm_of_rollout(workload: Workload, snapshot: ClusterSnapshot, *, allow_down
     if workload.spec.replicas and partition(workload) >= workload.spec.replicas:
         return Reason("partition", f"partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are")
     return (
-        shared_volume(workload, snapshot) or not_admitted(workload, snapshot) or (None if allow_downtime else _downtime(workload, snapshot))
+        shared_volume(workload, snapshot)
+        or local_data(workload)
+        or not_admitted(workload, snapshot)
+        or (None if allow_downtime else _downtime(workload, snapshot))
     )
 
 

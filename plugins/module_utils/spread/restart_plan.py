@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, UNCHANGED, WORSE, Outcome, Permission
 from ..model.labels import HOSTNAME
+from ..model.names import number_of
 from ..model.objects import Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
@@ -75,7 +76,7 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
         workload, snapshot, line.eligible_hash, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
     )
     interrupted = interrupted_restart(workload, snapshot)
-    if interrupted is not None and _second_look_is_due(workload, permission, options):
+    if interrupted is not None and _second_look_is_due(line, permission, options):
         text = f"restarted at {interrupted.time}, the second look was still to come"
         return Decision(RESUME, Reason("already_restarted", text))
     forbidden = refusal(workload, snapshot, allow_downtime=options.allow_downtime)
@@ -92,11 +93,15 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
     return Decision(RESTART, line.verdict.reason, attempts, snapshot.revision(workload), line.eligible_hash)
 
 
-def _second_look_is_due(workload: Workload, permission: Permission, options: RestartOptions) -> bool:
-    """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once."""
-    if rollout_progress(workload).state != DONE:
+def _second_look_is_due(line: WorkloadReport, permission: Permission, options: RestartOptions) -> bool:
+    """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once.
+
+    Where none follows, because nothing is uneven any more, the result of the interrupted one is still to be written down.
+    """
+    if rollout_progress(line.workload).state != DONE:
         return True
-    return options.verify_spread and permission.refusal is not None
+    helped = options.only_if_helps and line.verdict.verdict not in (COLLAPSED, SKEWED)
+    return options.verify_spread and (helped or permission.refusal is not None)
 
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:
@@ -107,7 +112,7 @@ def _useless(line: WorkloadReport) -> t.Optional[Decision]:
     if line.prediction is None or line.prediction.restart_helps is not True:
         helps = "unknown" if line.prediction is None else str(line.prediction.restart_helps).lower()
         blockers = line.prediction.blockers if line.prediction else ()
-        texts = [f"{b.reason.text} ({b.nodes} nodes)" if b.nodes else b.reason.text for b in blockers]
+        texts = [f"{b.reason.text} ({number_of(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
         return Decision(SKIPPED, Reason("no_gain", f"restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else "")))
     return None
 

@@ -15,7 +15,7 @@ from .prediction import HELPS_UNKNOWN, Blocker
 
 
 def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
-    """``nodes``, ``summary``, ``workloads``, ``restartable`` and ``uneven`` of k8s_spread_check."""
+    """``nodes``, ``summary``, ``workloads``, ``restartable``, ``interrupted`` and ``uneven`` of k8s_spread_check."""
     lines = [line for line in report.workloads if include_healthy or line.verdict.verdict != HEALTHY]
     restartable = [line for line in report.workloads if line.restartable]
     return {
@@ -34,6 +34,7 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
         },
         "workloads": [workload_to_result(line) for line in lines],
         "restartable": [identity(line) for line in restartable],
+        "interrupted": [identity(line) for line in report.workloads if line.interrupted],
         "uneven": [identity(line) for line in report.workloads if line.verdict.verdict in (COLLAPSED, SKEWED)],
         "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
     }

@@ -12,6 +12,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
+from ..model.names import number_of
 from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
@@ -224,7 +225,7 @@ class SurplusPlanner:
         source = str(self._place(aim.pod.spec.node_name)[index])
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
         more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
-        text = f"{count[source]} replicas in {key}={source}, room for one of them in {named}{more}"
+        text = f"{number_of(count[source], 'replica')} in {key}={source}, room for one of them in {named}{more}"
         return Move(aim.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
 
 
@@ -258,7 +259,7 @@ def _no_room(feasibility: Feasibility) -> Reason:
         texts = ", ".join(reason.text for reason in feasibility.unknown)
         return Reason("unknown", f"whether a replacement would find room is not known: {texts}")
     unsure = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
-    texts = ", ".join(f"{reason.text} ({nodes} nodes)" for reason, nodes in [*feasibility.counts(), *unsure.items()])
+    texts = ", ".join(f"{reason.text} ({number_of(nodes, 'node')})" for reason, nodes in [*feasibility.counts(), *unsure.items()])
     return Reason("unknown" if unsure else "no_room", f"no domain with fewer replicas is known to have room for a replacement: {texts}")
 
 

@@ -58,7 +58,8 @@ def is_remembering(review: Review) -> bool:
 
 
 def is_eviction(review: Review) -> bool:
-    return bool(review.get("subResource") == "eviction")
+    """Whether a pod is to be evicted in earnest."""
+    return bool(review.get("subResource") == "eviction" and not review.get("dryRun"))
 
 
 def _configuration(name: str, namespace: str, port: int, authority: bytes) -> dict[str, Any]:

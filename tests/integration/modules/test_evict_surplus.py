@@ -63,10 +63,11 @@ def code(line: dict[str, Any]) -> str:
     return reason
 
 
-def evictions(cluster: Cluster, mark: int, namespace: str) -> list[AuditEvent]:
-    """What was asked of the Eviction subresource, dry runs included."""
+def evictions(cluster: Cluster, mark: int, namespace: str, *, dry_run: bool = False) -> list[AuditEvent]:
+    """What was asked of the Eviction subresource, in earnest or as a dry run."""
     events = cluster.audit().events(since=mark, verb="create", resource="pods", user_agent=AGENT)
-    return [event for event in events if event.subresource == "eviction" and event.namespace == namespace]
+    asked = [event for event in events if event.subresource == "eviction" and event.namespace == namespace]
+    return [event for event in asked if event.path.endswith("?dryRun=All") is dry_run]
 
 
 @contextlib.contextmanager
@@ -209,7 +210,7 @@ def test_check_mode_asks_the_server_and_evicts_nothing(cluster: Cluster, modules
     line = plan["workloads"][0]
     assert plan["changed"] is True and line["action"] == "evicted"
     assert len(line["evicted"]) == 2 and len({entry["replacement_node"] for entry in line["evicted"]} - {workers(cluster)[0]}) == 2
-    assert [event.path.endswith("/eviction?dryRun=All") for event in evictions(cluster, mark, namespace)] == [True]
+    assert len(evictions(cluster, mark, namespace, dry_run=True)) == 1 and not evictions(cluster, mark, namespace)
     assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
     cluster.apply(budget(namespace, "keep", "web", minAvailable=3))
     wait_until(lambda: code(evict(modules, web, check_mode=True)) == "budget")
@@ -218,63 +219,126 @@ def test_check_mode_asks_the_server_and_evicts_nothing(cluster: Cluster, modules
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_budget_that_allows_nothing_is_asked_until_the_deadline(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = deployment(namespace, "web", 3)
-    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=3))
-    before, mark = pod_uids(cluster, web), cluster.audit().mark()
-    result = modules.restart(**identity(web), strategy="evict_surplus", wait_timeout=4)
-    line = result["workloads"][0]
-    assert result["failed"] and (line["action"], line["verdict"], code(line)) == ("refused", "unchanged", "budget"), line
-    assert "The disruption budget keep" in line["reason"]
-    codes = [event.code for event in evictions(cluster, mark, namespace)]
-    assert len(codes) >= 2 and set(codes) == {429}
-    assert pod_uids(cluster, web) == before
-    assert (outcome(cluster, web) or {})["attempts"] == 0, "no pod went, so nothing was tried that could have helped"
-    assert code(evict(modules, web)) == "cooldown"
+def patches(cluster: Cluster, mark: int, namespace: str) -> list[AuditEvent]:
+    """The writes of the modules to the namespace's workloads."""
+    events = cluster.audit().events(since=mark, verb="patch", user_agent=AGENT)
+    return [event for event in events if event.namespace == namespace]
 
 
-def test_a_budget_that_gives_way_meanwhile_lets_the_run_go_on(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = deployment(namespace, "web", 2)
-    pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=2))
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_budget_that_lets_no_pod_go_is_refused_before_anything_is_written(
+    cluster: Cluster, modules: Modules, namespace: str, count: int
+) -> None:
+    webs = [deployment(namespace, f"web-{number}", 3) for number in range(count)]
+    pile_up(cluster, *webs, *(budget(namespace, web["metadata"]["name"], web["metadata"]["name"], minAvailable=3) for web in webs))
+    wait_until(lambda: healthy(cluster, namespace) == [3] * count, what="the budgets' status")
     mark = cluster.audit().mark()
-    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus", wait_timeout=60)
-    wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first try")
-    cluster.apply(budget(namespace, "keep", "web", minAvailable=1))
-    line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"], len(line["evicted"])) == ("evicted", "improved", 1), line
-    assert [event.code for event in evictions(cluster, mark, namespace)][-1] == 201
+    done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=300)["workloads"]
+    assert [(line["action"], line["verdict"], code(line)) for line in done] == [("refused", "", "budget")] * count, done
+    assert f"PodDisruptionBudget {namespace}/web-0" in done[0]["reason"] and "it asks for 3" in done[0]["reason"]
+    assert not evictions(cluster, mark, namespace) and not evictions(cluster, mark, namespace, dry_run=True)
+    assert not patches(cluster, mark, namespace) and all(outcome(cluster, web) is None for web in webs)
 
 
-def test_a_budget_that_is_still_being_processed_is_asked_again_when_the_server_says(
+def healthy(cluster: Cluster, namespace: str) -> list[int]:
+    items = cluster.get(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")["items"]
+    return [item.get("status", {}).get("currentHealthy", 0) for item in items]
+
+
+def hold_one(cluster: Cluster, manifest: dict[str, Any], *, ready: bool) -> None:
+    """Let one of the pods lose its readiness, or become ready again."""
+    name = sorted(pod["metadata"]["name"] for pod in pods_of(cluster, manifest))[0]
+    annotation = "lab.onprem/ready-" if ready else "lab.onprem/ready=false"
+    cluster.kubectl("annotate", "pod", name, annotation, "-n", manifest["metadata"]["namespace"])
+
+
+def test_budgets_that_open_soon_are_waited_for_once_in_a_run_and_nothing_is_written(
     cluster: Cluster, modules: Modules, namespace: str
 ) -> None:
+    """The budget is also that of another workload, one pod of which is not ready."""
+    webs, other = [deployment(namespace, f"web-{number}", 2) for number in range(3)], deployment(namespace, "other", 1)
+    pile_up(cluster, *webs, other, {**budget(namespace, "keep", "x"), "spec": {"selector": {}, "minAvailable": 6}})
+    hold_one(cluster, other, ready=False)
+    wait_until(lambda: healthy(cluster, namespace) == [6], what="the budget's status")
+    mark, began_s = cluster.audit().mark(), time.monotonic()
+    done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=8)["workloads"]
+    assert [(line["action"], code(line)) for line in done] == [("refused", "budget")] * 3, done
+    assert "6 of 7 pods are healthy" in done[0]["reason"]
+    assert 8 <= time.monotonic() - began_s < 3 * 8, "once, not for each workload"
+    assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
+
+
+def test_a_budget_that_opens_meanwhile_lets_the_run_go_on(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web, free, other = deployment(namespace, "web", 2), deployment(namespace, "free", 2), deployment(namespace, "other", 1)
+    keep = {**budget(namespace, "keep", "x"), "spec": {"selector": {"matchExpressions": [NOT_FREE]}, "minAvailable": 2}}
+    pile_up(cluster, web, free, other, keep)
+    hold_one(cluster, other, ready=False)
+    wait_until(lambda: healthy(cluster, namespace) == [2], what="the budget's status")
+    mark = cluster.audit().mark()
+    targets = [identity(web), identity(free)]
+    process = modules.start("k8s_rollout_restart", workloads=targets, strategy="evict_surplus", wait_timeout=100)
+    wait_until(lambda: outcome(cluster, free) is not None and known_outcome(cluster, free)["verdict"] == "improved", what="the other work")
+    assert outcome(cluster, web) is None, "nothing is written while the budget is waited for"
+    hold_one(cluster, other, ready=True)
+    lines = result_of(process)["workloads"]
+    assert [(line["action"], line["verdict"], len(line["evicted"])) for line in lines] == [("evicted", "improved", 1)] * 2, lines
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [201, 201]
+
+
+NOT_FREE = {"key": "app", "operator": "NotIn", "values": ["free"]}
+
+
+def test_a_budget_that_is_still_being_processed_is_waited_for(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=1))
+    wait_until(lambda: healthy(cluster, namespace) == [2], what="the budget's status")
     cluster.pause("kube-controller-manager")
     try:
         cluster.kubectl("patch", "pdb/keep", "-n", namespace, "--type=merge", "-p", '{"spec": {"minAvailable": 0}}')
         mark = cluster.audit().mark()
         process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus")
-        wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first try")
-        asked_s = time.monotonic()
+        wait_until(lambda: len(looks_at_budgets(cluster, mark)) > 2, what="the wait for the budget")
+        assert not patches(cluster, mark, namespace)
     finally:
         cluster.resume("kube-controller-manager")
-    wait_until(lambda: len(evictions(cluster, mark, namespace)) > 1, what="the second try")
-    assert time.monotonic() - asked_s > 9, "retryAfterSeconds is 10"
     line = result_of(process)["workloads"][0]
     assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
-    assert [event.code for event in evictions(cluster, mark, namespace)] == [429, 201]
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [201]
 
 
-def test_two_budgets_on_one_pod_are_refused_at_once_by_their_names(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def looks_at_budgets(cluster: Cluster, mark: int) -> list[AuditEvent]:
+    return list(cluster.audit().events(since=mark, verb="list", resource="poddisruptionbudgets", user_agent=AGENT))
+
+
+def test_two_budgets_on_one_pod_are_refused_by_their_names(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, budget(namespace, "first", "web", minAvailable=1), budget(namespace, "second", "web", minAvailable=1))
     before, mark = pod_uids(cluster, web), cluster.audit().mark()
     line = evict(modules, web)
-    assert (line["action"], line["verdict"], code(line)) == ("refused", "unchanged", "several_budgets"), line
+    assert (line["action"], line["verdict"], code(line)) == ("refused", "", "several_budgets"), line
     assert "first and second" in line["reason"]
-    assert [event.code for event in evictions(cluster, mark, namespace)] == [500]
+    assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
     assert pod_uids(cluster, web) == before
+
+
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_an_eviction_that_a_webhook_denies_is_refused_in_its_words_and_nothing_is_written(
+    cluster: Cluster, modules: Modules, namespace: str, check_mode: bool
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    before, mark = pod_uids(cluster, web), cluster.audit().mark()
+
+    def keep(review: Review) -> str | None:
+        return "migrations are in progress" if review.get("subResource") == "eviction" else None
+
+    with admission_webhook(cluster, "keep", namespace, keep):
+        done = modules.restart(workloads=[identity(web)], strategy="evict_surplus", check_mode=check_mode)
+    line = done["workloads"][0]
+    assert (line["action"], line["verdict"], code(line)) == ("refused", "", "denied"), line
+    assert "migrations are in progress" in line["reason"] and "Grant" not in line["reason"]
+    assert not done.get("failed") and not done["changed"]
+    assert not patches(cluster, mark, namespace) and pod_uids(cluster, web) == before
 
 
 # --- in vain ----------------------------------------------------------------------------------------------------------

@@ -66,9 +66,9 @@ class Victims:
         wait_until(lambda: is_watched(self._cluster, self.mark, place), what=f"the watch of {place}")
 
     def answered(self, place: str, verb: str, resource: str) -> list[int]:
-        """The codes with which the requests about a Deployment and its pods were answered, in all runs."""
+        """The codes with which the requests about a Deployment and its pods were answered, in all runs; dry runs do not count."""
         events = requests_seen(self._cluster, self.mark, verb=verb, resource=resource)
-        return [event.code for event in events if event.name.partition("-")[0] == place]
+        return [event.code for event in events if event.name.partition("-")[0] == place and "dryRun" not in event.path]
 
     def run_again(self) -> dict[str, dict[str, Any]]:
         """One more run, over all of them."""

@@ -34,6 +34,8 @@ class Unanswering(FakeApi):
         self.asked = 0
 
     def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
+        if dry_run:
+            return
         self.asked += 1
         if self._made:
             self._cluster.pods[:] = [pod for pod in self._cluster.pods if pod.metadata.uid != uid]

@@ -173,3 +173,18 @@ def test_a_large_run_makes_a_page_that_a_browser_can_take() -> None:
     html = render(spread_run(nodes(30, zones=3), healthy=200))
     Page(html)
     assert len(html) < 500_000
+
+
+def test_one_of_a_thing_is_not_called_by_its_plural() -> None:
+    html = render(page_data(check([workload("web", even(nodes(1), 1), "healthy")], nodes(1))))
+    assert "1 node," in html and "1 namespace " in html and "1 workload<" in html
+    assert not re.search(r"\b1 (nodes|namespaces|workloads|pods)\b(?! checked)", html)
+
+
+def test_nodes_that_became_not_ready_are_named_in_a_banner() -> None:
+    later = nodes(2)
+    later[1]["ready"] = False
+    entry = workload("web", even(later, 2), "healthy")
+    html = render(page_data(check([entry], nodes(2)), after=check([entry], later)))
+    assert "Not ready any more at the end of the run:</strong> worker-2" in html
+    assert 'class="node closed"' in html

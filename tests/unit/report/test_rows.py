@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows
     ReportError,
     Row,
     build_report,
+    by_reason,
     natural,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
@@ -181,3 +182,60 @@ def test_the_check_returns_what_the_report_reads() -> None:
     row = only_row(result)
     assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
     assert (row.before.verdict, row.deed) == ("collapsed", "to restart")
+
+
+def test_a_workload_that_became_healthy_is_not_shown_as_gone_where_healthy_ones_are_left_out() -> None:
+    done = restart(WEB)
+    done["workloads"][0]["after"] = {HOST: even(NODES, 3)}
+    later = check([], NODES)
+    later["summary"].update(checked=1, healthy=1)
+    row = only_row(check([WEB], NODES), after=later, restart=done)
+    assert (row.last.verdict, row.last.counts, row.outcome) == ("healthy", even(NODES, 3), "improved")
+
+
+def test_a_workload_that_nothing_was_done_with_is_not_called_gone_where_healthy_ones_are_left_out() -> None:
+    later = check([], NODES)
+    later["summary"].update(checked=1, healthy=1)
+    row = only_row(check([workload("web", piled(NODES, 3), "rolling")], NODES), after=later)
+    assert (row.last.verdict, row.last.reason.partition(":")[0]) == ("not listed", "not_listed")
+
+
+def test_a_workload_that_was_deleted_is_gone_where_all_are_listed() -> None:
+    done = restart(WEB)
+    done["workloads"][0]["after"] = {HOST: even(NODES, 3)}
+    row = only_row(check([WEB], NODES), after=check([], NODES), restart=done)
+    assert row.last.verdict == "gone"
+
+
+def test_nodes_that_became_not_ready_or_vanished_during_the_run_are_marked_and_named() -> None:
+    later = nodes(4)[:3]
+    later[1]["ready"] = False
+    report = build_report(check([WEB], nodes(4)), after=check([WEB_SPREAD], later))
+    assert report.lost_nodes == ("worker-2", "worker-4")
+    assert {node.name: node.ready for node in report.nodes} == {
+        "worker-1": True,
+        "worker-2": False,
+        "worker-3": True,
+        "worker-4": False,
+    }
+
+
+def test_nodes_that_joined_during_the_run_are_known() -> None:
+    report = build_report(check([WEB], nodes(2)), after=check([WEB_SPREAD], nodes(3)))
+    assert ([node.name for node in report.nodes], report.lost_nodes) == (["worker-1", "worker-3", "worker-2"], ())
+
+
+@pytest.mark.parametrize("after", [None, {}, check([WEB])])
+def test_without_a_second_list_of_nodes_none_is_lost(after: t.Any) -> None:
+    report = build_report(check([WEB], NODES), after=after)
+    assert report.lost_nodes == () and all(node.ready for node in report.nodes)
+
+
+def test_texts_about_one_missing_role_are_one() -> None:
+    texts = [
+        f"error: cannot patch deployments {name}: forbidden (HTTP 403). Grant the verb 'patch' on deployments in namespace a to this user."
+        for name in ("a/x", "a/y")
+    ]
+    others = ["Grant the verb 'list' on pods in namespace a to this user.", "something else"]
+    found = by_reason(zip([*texts, *others], ["x", "y", "a", "b"], strict=True))
+    assert found == [(texts[0], ["x", "y"]), (others[0], ["a"]), (others[1], ["b"])]

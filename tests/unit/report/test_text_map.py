@@ -185,3 +185,25 @@ def test_namespaces_that_were_left_out_are_told() -> None:
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
     assert "\x1b" not in text({}, error="\x1b[31mred")
+
+
+def test_nodes_that_became_not_ready_are_named_above_the_map() -> None:
+    later = nodes(2, zones=0)
+    later[1]["ready"] = False
+    entry = workload("web", even(later, 2), "healthy")
+    shown = text(check([entry], nodes(2, zones=0)), after=check([entry], later))
+    assert "Not ready any more at the end of the run: worker-2\n" in shown
+    assert "worker-2*" in shown and "* not ready" in shown
+
+
+def test_namespaces_without_a_role_are_named_in_one_sentence() -> None:
+    names = ("app", "shop", "vault")
+    skipped = [
+        {
+            "namespace": name,
+            "reason": f"cannot list pods in namespace {name}. Grant the verb 'list' on pods in namespace {name} to this user",
+        }
+        for name in names
+    ]
+    shown = text(check([], nodes(2), skipped_namespaces=skipped), width=120)
+    assert shown.count("cannot list pods") == 1 and "  app, shop, vault: cannot list pods in namespace app." in shown

@@ -10,9 +10,10 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, eligible_hash, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible import EligibleNodes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions, decide
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import nodes_to_result, report_to_result
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -367,3 +368,46 @@ def test_a_workload_in_its_cooldown_is_not_restartable():
     lines = [check_spread(cluster.snapshot(read_at_s=1_767_225_600.0 + age_s), CheckOptions()).workloads[0] for age_s in (599, 600)]
     assert [line.restartable for line in lines] == [False, True]
     assert lines[0].refusal is not None and lines[0].refusal.code == "cooldown"
+
+
+@pytest.mark.parametrize(
+    ("age_s", "options", "restartable"),
+    [
+        (59, {"cooldown_s": 60}, False),
+        (60, {"cooldown_s": 60}, True),
+        (599, {}, False),
+        (10**6, {"max_attempts": 1}, False),
+        (10**6, {"max_attempts": 2}, True),
+    ],
+)
+def test_the_check_calls_restartable_what_the_restart_will_do_with_the_same_cooldown_and_attempts(age_s, options, restartable):
+    cluster = workers(2)
+    hashed = eligible_hash(["worker-1", "worker-2"])
+    outcome = make_outcome(now_s=NOW, attempts=1, verdict="unchanged", revision="hash1", eligible=hashed, number=1)
+    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
+    snapshot = cluster.snapshot(read_at_s=NOW + age_s)
+    (line,) = check_spread(snapshot, CheckOptions(**options)).workloads
+    assert line.restartable is restartable
+    decision = decide(line, snapshot, RestartOptions(**options), now_s=NOW + age_s)
+    assert (decision.action == "restart") is restartable
+
+
+def _pending(name, restarted, **metadata):
+    outcome = make_outcome(now_s=NOW - 7200, attempts=1, verdict="pending", revision="hash0" if restarted else "hash1", eligible="x")
+    annotations = {"kubectl.kubernetes.io/restartedAt": outcome.time} if restarted else {}
+    return {
+        "metadata": {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation(), **metadata}},
+        "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}},
+    }
+
+
+def test_what_was_interrupted_is_listed_whatever_its_verdict():
+    cluster = workers(2)
+    cluster.deployment("healthy", ["worker-1", "worker-2"], **_pending("healthy", restarted=True))
+    cluster.deployment("uneven", ["worker-1", "worker-1"], **_pending("uneven", restarted=True))
+    cluster.deployment("evicted", ["worker-1", "worker-2"], **_pending("evicted", restarted=False))
+    cluster.deployment("quiet", ["worker-1", "worker-2"])
+    ignored = {"kube-scheduling.onprem/spread": "ignore"}
+    cluster.deployment("ignored", ["worker-1", "worker-2"], **_pending("ignored", restarted=True, **ignored))
+    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=False)
+    assert [entry["name"] for entry in result["interrupted"]] == ["evicted", "healthy", "uneven"]

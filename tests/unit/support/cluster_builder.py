@@ -177,12 +177,17 @@ class ClusterBuilder:
         desired: int,
         current: int,
         labels: dict[str, str] | None = None,
+        expected: int | None = None,
         generation: int = 1,
         observed: int | None = None,
         conditions: list[Json] | None = None,
     ) -> None:
-        """A PodDisruptionBudget over the pods with label app, or ``labels``, with the status its controller would write."""
+        """A PodDisruptionBudget over the pods with label app, or ``labels``, with the status its controller would write.
+
+        It counts ``expected`` pods, as many as are healthy unless given.
+        """
         status = {"desiredHealthy": desired, "currentHealthy": current, "disruptionsAllowed": max(0, current - desired)}
+        status["expectedPods"] = current if expected is None else expected
         value = {
             "metadata": {"name": name, "namespace": "app", "generation": generation},
             "spec": {"selector": {"matchLabels": labels or {"app": app}}},

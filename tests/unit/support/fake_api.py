@@ -87,8 +87,8 @@ class FakeApi(KubeApi):
 
 
 def _merged(target: Json, patch: Json) -> Json:
-    """RFC 7386, as far as the patches here go: nothing is removed."""
+    """RFC 7386."""
     result = copy.deepcopy(target)
     for key, value in patch.items():
         result[key] = _merged(result.get(key) or {}, value) if isinstance(value, dict) else value
-    return result
+    return {key: value for key, value in result.items() if value is not None}

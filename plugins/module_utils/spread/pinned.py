@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Workloads whose volumes keep their pods where they are: no rule of a template would spread them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..model.objects import Pod, Workload
+from ..model.snapshot import ClusterSnapshot
+from ..scheduling.domains import domain_of
+from ..scheduling.placement import Placement
+from ..scheduling.rules import volume_binding
+from .guard import shared_single_writer_claim
+from .local_data import local_data
+
+
+def pinned_by_volumes(
+    workload: Workload, snapshot: ClusterSnapshot, placement: Placement, eligible: Iterable[str], topology_key: str
+) -> bool:
+    """Return whether no placed pod of the workload could use its volumes in another eligible domain of ``topology_key``."""
+    if shared_single_writer_claim(workload, snapshot) or local_data(workload) is not None:
+        return True
+    names = list(eligible)
+    pods = snapshot.placed_pods(workload)
+    return bool(pods) and all(_is_pinned(pod, snapshot, placement, names, topology_key) for pod in pods)
+
+
+def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, placement: Placement, eligible: Iterable[str], topology_key: str) -> bool:
+    reached = volume_binding.prepare(pod, placement)
+    home = snapshot.nodes.get(pod.spec.node_name)
+    if reached is None or home is None:
+        return False
+    domain = domain_of(home, topology_key)
+    others = (name for name in eligible if domain_of(snapshot.nodes[name], topology_key) != domain)
+    return all(reached(placement.info(name)) for name in others)
