@@ -29,6 +29,7 @@ from ..spread.eviction_plan import TAKE_OVER_AFTER_S
 from ..spread.restart_plan import RestartOptions
 from ..spread.rollout_status import DONE, Progress
 from ..spread.surplus import Move, excess
+from ..spread.unhealthy import why_unfinished
 from .budget_wait import BudgetWait
 from .eviction_attempt import Attempt, budget_refusal, denial
 from .look import Look
@@ -130,7 +131,10 @@ class Replacement(_Step):
         if self._lost or progress is None:
             return False
         if progress.state != DONE:
-            self.result.fail_unfinished("replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, advice=ENOUGH_TIME)
+            cause = why_unfinished(line.workload, look.snapshot)
+            self.result.fail_unfinished(
+                "replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, cause=cause, advice=ENOUGH_TIME
+            )
             attempt.conclude(line, look)
             return False
         evicted = attempt.evicted

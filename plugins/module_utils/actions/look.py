@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Sequence
+from functools import cached_property
 
 from ..kube.api import KubeApi
 from ..kube.reading import read_snapshot
@@ -28,7 +29,6 @@ class Look:
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
         self.snapshot = snapshot
-        self.budgets = Budgets(snapshot)
         self._predicts = predict
         self._topology_keys = options.topology_keys
         check_options = CheckOptions(
@@ -53,6 +53,11 @@ class Look:
         snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere, for_moves=not last)
         predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        """What the budgets let go."""
+        return Budgets(self.snapshot)
 
     @property
     def placement(self) -> Placement:

@@ -84,7 +84,8 @@ class RestartResult:
         ``cause`` is what the pods say of it, ``advice`` says what to do about the time.
         """
         waited = progress.state == WAITING
-        parts = [f"{progress.text} after {timeout_s} s" if waited else progress.text, cause, advice if waited else ""]
+        said = f"{progress.text} after {timeout_s} s" if waited else progress.text
+        parts = [said, "" if cause in said else cause, advice if waited else ""]
         self.verdict = FAILED
         self.end(FAILED_ACTION, Reason(code, "; ".join(filter(None, parts))))
 

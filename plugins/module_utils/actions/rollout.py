@@ -17,7 +17,7 @@ from ..spread.distribution import listed_by_key
 from ..spread.guard import budgets_at_stake
 from ..spread.restart_plan import RESTART, RESUME, Decision, RestartOptions, compare, decide, well_spread
 from ..spread.rollout_status import DONE, WAITING, Progress, rollout_progress
-from ..spread.unhealthy import hanging_container, new_pods, why_not_ready
+from ..spread.unhealthy import why_unfinished
 from .hanging import hanging_rollout
 from .look import Look
 from .restart_memory import remember_update_revision, settle, tell
@@ -141,7 +141,7 @@ class _Rollout:
             return False
         line = look.line(result.target)
         if progress.state != DONE:
-            cause = _cause(line, look, progress) if line is not None else ""
+            cause = why_unfinished(line.workload, look.snapshot) if line is not None else ""
             result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s, cause=cause)
         if line is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
@@ -155,10 +155,3 @@ class _Rollout:
             settled = well_spread(line.distributions, max_skew=self._options.max_skew)
             settle(self._api, result, self._workload, self._outcome, look.snapshot, settled=settled, event="SpreadRestartOutcome")
         return False
-
-
-def _cause(line: WorkloadReport, look: Look, progress: Progress) -> str:
-    """Return what the new pods say of why the rollout has not ended; empty where they say nothing, or it is said already."""
-    pods = new_pods(line.workload, look.snapshot)
-    cause = hanging_container(pods) or why_not_ready(pods)
-    return "" if cause in progress.text else cause

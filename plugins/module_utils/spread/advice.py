@@ -13,9 +13,7 @@ from ..model.reasons import Reason
 from ..model.selectors import matches
 
 
-def advise(
-    workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool
-) -> list[Reason]:
+def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool) -> list[Reason]:
     """All advice. ``pod``: the next one of the workload; ``preferred_home`` is what ``preference.outweighed_preference`` found.
 
     ``pinned``: volumes keep the pods in place.

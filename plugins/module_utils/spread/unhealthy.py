@@ -105,6 +105,20 @@ def why_not_ready(pods: Iterable[Pod]) -> str:
     return ""
 
 
+def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Return why a rollout or a replacement has not ended, in words; empty where neither pods nor nodes say anything."""
+    pods = new_pods(workload, snapshot)
+    hanging = hanging_container(pods)
+    if hanging:
+        return hanging
+    unfinished = (pod for pod in snapshot.owned_pods(workload) if not pod.terminal)
+    lost = sorted({pod.spec.node_name for pod in unfinished if _on_lost_node(pod, snapshot)})
+    if lost:
+        nodes = "a node that is not ready" if len(lost) == 1 else "nodes that are not ready"
+        return f"pods of {workload} are on {nodes}: {', '.join(lost)}"
+    return why_not_ready(pods)
+
+
 def _waiting(pod: Pod) -> Iterable[tuple[str, ContainerStateWaiting]]:
     for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())):
         if status.state is not None and status.state.waiting is not None:

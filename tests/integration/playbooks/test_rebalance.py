@@ -10,7 +10,9 @@ import re
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,17 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
-from tests.integration.workloads import deployment, only_node, wait_until
+from tests.integration.modules.module_process import Modules
+from tests.integration.workloads import (
+    OUTCOME,
+    deployment,
+    identity,
+    known_outcome,
+    only_node,
+    outcome,
+    wait_rolled_out,
+    wait_until,
+)
 
 REPLICAS = 3
 UNREACHABLE = {
@@ -294,3 +306,81 @@ def test_mistakes_are_named_before_anything_is_done(cluster: Cluster, waiting: s
         assert [text for text in said if text not in run.output] == [], run.output
     assert set(run.stats) == {"file", "good"}
     assert (run.stats["good"]["plan"], run.stats["good"]["restarted"]) == (True, 1)
+
+
+def test_an_interrupted_restart_that_helped_is_settled_by_the_next_run(
+    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
+) -> None:
+    namespace = piled_up()
+    web = deployment(namespace, "web", REPLICAS)
+    Modules(cluster.kubeconfig).restart(workloads=[identity(web)], wait=False)
+    wait_rolled_out(cluster, web)
+    assert known_outcome(cluster, web)["verdict"] == "pending"
+    inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace], "rebalance_cooldown": 0}})
+    pods = set(_nodes(cluster, namespace))
+
+    plan = inventory.play("--check")
+    assert plan.code == 0 and known_outcome(cluster, web)["verdict"] == "pending"
+    run = inventory.play()
+
+    assert run.code == 0, run.output
+    assert (run.stats["berlin"]["restarted"], run.stats["berlin"]["improved"]) == (0, 1)
+    assert (known_outcome(cluster, web)["verdict"], known_outcome(cluster, web)["attempts"]) == ("improved", 0)
+    assert set(_nodes(cluster, namespace)) == pods, "nothing was restarted once more"
+
+
+def test_without_healthy_workloads_in_the_list_what_was_fixed_is_healthy_and_not_gone(
+    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
+) -> None:
+    namespace = piled_up()
+    inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace], "rebalance_include_healthy": False}})
+
+    run = inventory.play()
+
+    assert run.code == 0 and run.stats["berlin"]["improved"] == 1, run.output
+    assert "collapsed → healthy" in inventory.map("berlin")
+    for shown in (inventory.map("berlin"), inventory.report("berlin")):
+        assert "gone" not in re.sub(r"\.pill[^{]*", "", shown)
+
+
+def test_cooldown_and_attempts_reach_the_check(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
+    namespace = piled_up()
+    web = deployment(namespace, "web", REPLICAS)
+    unchanged = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600)), "attempts": 3, "verdict": "unchanged"}
+    (replica_set,) = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
+    written = {**unchanged, "revision": replica_set["metadata"]["labels"]["pod-template-hash"], "eligible": "another", "number": 1}
+    cluster.kubectl("annotate", "deployment/web", "-n", namespace, f"{OUTCOME}={json.dumps(written)}")
+    wait_rolled_out(cluster, web)
+    restartable = {}
+    for cooldown, attempts in ((10, 3), (1200, 3), (1200, 9)):
+        settings = {"rebalance_namespaces": [namespace], "rebalance_cooldown": cooldown, "rebalance_max_attempts": attempts}
+        run = Inventory(tmp_path, cluster, {"berlin": settings}).play("--check")
+        restartable[cooldown, attempts] = (run.stats["berlin"]["restartable"], run.stats["berlin"]["restarted"])
+    assert restartable == {(10, 3): (1, 1), (1200, 3): (0, 0), (1200, 9): (0, 0)}
+
+
+def test_a_node_that_becomes_not_ready_during_the_run_is_marked_and_named(
+    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
+) -> None:
+    namespace = piled_up()
+    web = deployment(namespace, "web", REPLICAS)
+    cluster.kubectl("patch", "deployment/web", "-n", namespace, "--type=merge", "-p", SLOW)
+    with only_node(cluster, "worker-1"):
+        wait_rolled_out(cluster, web)
+        wait_until(lambda: set(_nodes(cluster, namespace).values()) == {"worker-1"}, what="all replicas on worker-1")
+    inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace]}})
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        running = pool.submit(inventory.play)
+        wait_until(lambda: outcome(cluster, web) is not None, timeout_s=60, what="the restart")
+        cluster.kubectl("annotate", "node", "worker-1", "lab.onprem/ready=false")
+        try:
+            run = running.result()
+        finally:
+            cluster.kubectl("annotate", "node", "worker-1", "lab.onprem/ready-")
+    assert run.code == 0, run.output
+    shown = inventory.map("berlin")
+    assert "Not ready any more at the end of the run: worker-1" in shown and "worker-1*" in shown
+    assert "Not ready any more at the end of the run:</strong> worker-1" in inventory.report("berlin")
+
+
+SLOW = json.dumps({"spec": {"template": {"metadata": {"annotations": {"lab.onprem/ready-delay": "4"}}}}})

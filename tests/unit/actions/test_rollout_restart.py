@@ -94,3 +94,22 @@ def test_an_outcome_whose_answer_was_lost_is_kept(answers_lost: bool) -> None:
     (result,) = restart_workloads(api, [target], RestartOptions())
     assert (result.verdict, api.patches) == ("improved", [])
     assert [("changed by someone else" in warning) for warning in result.warnings] == [True] * (not answers_lost)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (["worker-2"], "; pods of Deployment app/web are on a node that is not ready: worker-2"),
+        (["worker-1", "worker-2"], "; pods of Deployment app/web are on nodes that are not ready: worker-1, worker-2"),
+    ],
+)
+def test_a_node_that_is_not_ready_is_named_where_a_rollout_has_not_ended(lost: list[str], said: str) -> None:
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2", status=LATE)
+    nodes = [node for node in cluster.nodes if node.name not in lost]
+    cluster.nodes.clear()
+    for name in lost:
+        cluster.node(name, ready=False)
+    cluster.nodes.extend(nodes)
+    (result,) = restart_workloads(FakeApi(cluster, now=NOW), [target], RestartOptions())
+    assert in_words(result.reason).endswith(said)

@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import strategy_for
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import (
     RestartOptions,
     compare,
@@ -160,6 +161,20 @@ def interrupted(*homes: str, age_s: int = 60, **spec: t.Any) -> ClusterBuilder:
 def test_an_interrupted_restart_does_not_hold_a_workload_for_ever():
     assert decision(interrupted("worker-1", "worker-1", age_s=599)) == ("resume", "already_restarted")
     assert decision(interrupted("worker-1", "worker-1", age_s=600)) == ("restart", "collapsed")
+
+
+def test_an_interrupted_restart_that_helped_is_settled_whenever_the_next_run_comes():
+    assert decision(interrupted("worker-1", "worker-2", age_s=10**6)) == ("resume", "already_restarted")
+    assert decision(interrupted("worker-1", "worker-2", age_s=10**6), cooldown_s=0) == ("resume", "already_restarted")
+    assert decision(interrupted("worker-1", "worker-2", age_s=10**6), only_if_helps=False) == ("restart", "spread")
+
+
+@pytest.mark.parametrize(("homes", "way"), [(("worker-1", "worker-2"), "rollout"), (("worker-1", "worker-1"), "evict_surplus")])
+def test_an_interrupted_restart_is_settled_by_its_own_way_where_nothing_is_uneven(homes, way):
+    cluster = interrupted(*homes)
+    snapshot = cluster.snapshot()
+    line = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0])
+    assert strategy_for(line, snapshot, RestartOptions(strategy="evict_surplus")) == way
 
 
 def test_without_second_looks_the_cooldown_counts_from_the_restart():
