@@ -96,9 +96,9 @@ options:
   hold:
     description:
       - How the room is kept for the pod until the scheduler comes round.
-      - V(taint) needs a toleration of the taint in the pod. V(auto) takes the taint where the pod tolerates it, and nominates the pod
-        for the node where one single, less important pod has to leave; otherwise nothing is evicted. V(none) puts no taint on any node.
-        It nominates the pod as well, and evicts also where that does not keep the room for certain.
+      - V(taint) requires a toleration of the taint in the pod, and also nominates the pod for the node. V(auto) does both where the pod
+        tolerates the taint. Otherwise it only nominates the pod, and only where a single pod with a lower priority and the same scheduler
+        has to be evicted. V(none) puts no taint on any node and only nominates the pod, so that another pod may take the capacity.
     type: str
     choices: [auto, taint, none]
     default: auto

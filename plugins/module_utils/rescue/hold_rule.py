@@ -29,12 +29,11 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
     """How the node is kept for the pod while the victims leave and the scheduler comes round; ``held_by``: the hold on the node."""
     if keeps_others_off(node, options.hold_taint_key, held_by):
         return HoldRule()
-    is_above = all(_leaves_room(victim.pod, pod) for victim in victims)
     if options.hold == NONE:
-        return HoldRule(BY_NOMINATION if is_above else None)
+        return HoldRule(BY_NOMINATION)
     if tolerates_hold(pod, options):
         return HoldRule(BY_TAINT)
-    if options.hold != TAINT and len(victims) <= 1 and is_above:
+    if options.hold != TAINT and len(victims) <= 1 and all(_leaves_room(victim.pod, pod) for victim in victims):
         return HoldRule(BY_NOMINATION, at_once=True)
     return HoldRule(refusal=no_toleration(options.hold_taint_key))
 

@@ -111,7 +111,7 @@ class World:
             return False
         node = self.snapshot.nodes[victim.spec.node_name]
         tainted = self._options["hold"] != "none" or any(taint.key == HOLD_KEY for taint in node.spec.taints or ())
-        return tainted and _tolerates_any_hold(victim) and not self._has_another_place(victim)
+        return tainted and tolerates_any_hold(victim) and not self._has_another_place(victim)
 
     def _has_another_place(self, victim: Pod) -> bool:
         now = self.placement.fork()
@@ -159,10 +159,10 @@ class World:
         """A taint keeps the room for the pod: one that is there for good, or that is put on for it."""
         if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
             return True
-        return _tolerates_any_hold(pod) and self._options["hold"] != "none"
+        return tolerates_any_hold(pod) and self._options["hold"] != "none"
 
 
-def _tolerates_any_hold(pod: Pod) -> bool:
+def tolerates_any_hold(pod: Pod) -> bool:
     """The value of a hold is another for each pod: only who tolerates any value tolerates it."""
     return any(
         toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")

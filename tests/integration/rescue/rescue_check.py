@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api im
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 
-from tests.integration.rescue.brute_force import CRITICAL_FROM, World
+from tests.integration.rescue.brute_force import CRITICAL_FROM, World, tolerates_any_hold
 from tests.integration.rescue.random_scene import RandomScene
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SCENE_LABEL, SYSTEM
@@ -21,6 +21,7 @@ Json = dict[str, Any]
 SCHEDULED_TIMEOUT_S = 15
 TOO_MANY_REQUESTS = 429
 NOTHING = "none"
+AGENT = "onprem.kube_scheduling/k8s_critical_rescue"
 
 
 class RescueCheck:
@@ -80,7 +81,9 @@ class RescueCheck:
         if status == "failed" and self._was_taken(row, before, after):
             self.seen["lost rooms"] += 1
             print(f"seed {self.scene.case.seed} has lost a room with hold {self._options['hold']}: {row}")
-            self.seen["lost rooms that were kept"] += self._options["hold"] != NOTHING
+            takers = self._takers(row, before, after) if self._options["hold"] != NOTHING else []
+            print(f"taken by {[(pod.metadata.name, tolerates_any_hold(pod)) for pod in takers]}")
+            self.seen["lost to pods that do not tolerate the taint"] += not all(map(tolerates_any_hold, takers))
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
         elif status == "rescued" and (not node or row["node"] != node):
@@ -111,6 +114,22 @@ class RescueCheck:
             return True
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
+
+    def _takers(self, row: Json, before: World, after: World) -> list[Pod]:
+        """The pods that the scheduler has bound to the nodes of the victims while these were held."""
+        evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
+        nodes = {victim.spec.node_name for victim in evicted if victim is not None} - {""} or set(self.scene.node_names)
+        held: set[str] = set()
+        found = []
+        for event in self.scene.cluster.audit().events(since=self.scene.mark):
+            written = event.code in (200, 201) and "dryRun" not in event.path
+            if written and (event.verb, event.resource, event.subresource) == ("patch", "nodes", "") and event.user_agent.startswith(AGENT):
+                held ^= {event.name}  # it is held by the first patch, and released by the next one
+            elif written and event.subresource == "binding":
+                pod = after.find(event.namespace, event.name)
+                if pod is not None and pod.metadata.name != row["name"] and pod.spec.node_name in held & nodes:
+                    found.append(pod)
+        return found
 
     def _check_victims(self, row: Json, before: World) -> None:
         most = self._options["max_victims"]

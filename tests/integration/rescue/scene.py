@@ -76,6 +76,13 @@ class Scene:
                 found.append(name)
         return found
 
+    def stop_kubelet(self, name: str) -> None:
+        """The node becomes NotReady, and nobody ends its pods any more."""
+        self.api.merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {"kwok.x-k8s.io/node": None}}})
+        conditions = self.node(name)["status"]["conditions"]
+        down = [{**c, "status": "False", "reason": "KubeletNotReady"} if c["type"] == "Ready" else c for c in conditions]
+        self.api.merge_patch(f"/api/v1/nodes/{name}/status", {"status": {"conditions": down}})
+
     # --- what runs ---
 
     def occupant(

@@ -39,8 +39,8 @@ def uid_of(scene: Scene, pod: str) -> str:
     return uid
 
 
-def hash_of(pod: str, uid: str) -> str:
-    return hashlib.sha256(f"{SYSTEM}/{pod}/{uid}".encode()).hexdigest()[:16]
+def hash_of(pod: str, uid: str, namespace: str = SYSTEM) -> str:
+    return hashlib.sha256(f"{namespace}/{pod}/{uid}".encode()).hexdigest()[:16]
 
 
 def records(scene: Scene) -> dict[str, str]:

@@ -192,6 +192,19 @@ def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
     assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []
 
 
+def test_the_node_becomes_not_ready_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    """Its kubelet has died: what was evicted there never ends, and the node is given back."""
+    first, second = scene.nodes(2)
+    scene.occupant("low", first, cpu="800m", priority="scene-low", grace=8)
+    scene.occupant("high", second, cpu="800m", priority="scene-high")
+    pod = scene.critical("dns")
+    running = in_background(lambda: rescues.run(name=pod))
+    wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [first], what="the eviction")
+    scene.stop_kubelet(first)
+    (row,) = running.result(60)["pods"]
+    assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []
+
+
 def test_a_budget_appears_meanwhile(scene: Scene, rescues: Rescues) -> None:
     """The second of two evictions is turned down by the server until the time for that is over; then another node is cleared."""
     first, second = scene.nodes(2, cpu="1")
@@ -275,8 +288,8 @@ def test_who_is_told_what(scene: Scene, rescues: Rescues) -> None:
         items: list[dict[str, Any]] = scene.cluster.get(path)["items"]
         return {item["reason"] for item in items if item["involvedObject"]["name"].startswith(name)}
 
-    assert {"RescueStarted", "Rescued"} <= reasons(f"/api/v1/namespaces/{SYSTEM}/events", pod)
-    assert "EvictedForCriticalPod" in reasons(f"/api/v1/namespaces/{scene.namespace}/events", "web")
+    assert {"RescueStarted", "RescueEviction", "Rescued"} <= reasons(f"/api/v1/namespaces/{SYSTEM}/events", pod)
+    assert "EvictedForCriticalPod" not in reasons(f"/api/v1/namespaces/{scene.namespace}/events", "web"), "it is not one of `namespaces`"
     assert {"RescueHold", "RescueHoldReleased"} <= reasons("/api/v1/namespaces/default/events", node)
 
 

@@ -49,7 +49,10 @@ def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, owner: str = ""
 
 
 class Cluster:
-    """API server and watch cache in one. ``refuse_eviction(name, dry_run)`` and ``refuse_patch(node, release)`` may return an error."""
+    """API server and watch cache in one.
+
+    ``refuse_eviction(name, dry_run)`` and ``refuse_patch(name of node or pod, release)`` may return an error.
+    """
 
     def __init__(self, nodes: t.Sequence[Json], pods: t.Sequence[Json]) -> None:
         self.nodes = {item["metadata"]["name"]: item for item in nodes}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import run
@@ -306,3 +307,72 @@ def test_a_plan_ends_where_the_nomination_is_refused() -> None:
     on.rescuer.tick()
     (case,) = on.rescuer.cases.values()
     assert case.status == "failed" and "dry run" in str(case.reason)
+
+
+# --- beside a taint ---------------------------------------------------------------------------------------------------
+
+
+def tolerant(*names: str, **options: t.Any) -> Scene:
+    """As ``full``, and the critical pod tolerates the taint."""
+    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
+    return scene([node(name) for name in names], [*victims, pod("dns", "500m")], **options)
+
+
+def taints(on: Scene) -> list[str]:
+    return [taint["key"] for taint in on.cluster.nodes["n"]["spec"].get("taints") or ()]
+
+
+@pytest.mark.parametrize("hold", ["auto", "taint", "none"])
+def test_pod_is_nominated_beside_the_taint_before_anything_is_evicted_and_again_after_each_failed_attempt(hold: str) -> None:
+    on = tolerant("n", hold=hold)
+    asked: list[tuple[str, list[str]]] = []
+    on.cluster.refuse_eviction = lambda _name, dry_run: asked.append((nominated(on), taints(on))) if not dry_run else None
+    on.rescuer.tick()
+    assert asked == [("n", [] if hold == "none" else ["CriticalAddonsOnly"])]
+    for _attempt in range(3):
+        forget(on)
+        on.rescuer.tick()
+        assert nominated(on) == "n"
+
+
+def test_nomination_beside_a_taint_ends_with_the_hold() -> None:
+    on = tolerant("n")
+    on.rescuer.tick()
+    on.rescuer.give_back_all()
+    assert nominated(on) == "" and taints(on) == []
+
+
+def test_nomination_by_the_scheduler_stays_beside_a_taint() -> None:
+    on = tolerant("n", "m")
+    on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "gone"
+    on.rescuer.tick()
+    assert nominated(on) == "gone" and on.cluster.evicted == ["v-n"]
+    on.rescuer.give_back_all()
+    assert nominated(on) == "gone"
+
+
+def test_missing_role_for_the_nomination_beside_a_taint_is_said_once_and_stops_nothing() -> None:
+    on = tolerant("n", "m")
+    asked: list[str] = []
+
+    def refuse(name: str, _release: bool) -> KubeError | None:
+        return NO_ROLE if name == "dns" and not asked.append(name) else None
+
+    on.cluster.refuse_patch = refuse
+    for _tick in range(5):
+        on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and asked == ["dns"]
+    assert len(on.notes.troubles) == 1 and "pods are not nominated beside the taint" in on.notes.troubles[0]
+    on.rescuer.give_back_all()
+    assert on.cluster.held == [] and len(on.notes.troubles) == 1
+
+
+@pytest.mark.parametrize("error", [TROUBLE, UnreachableError("gone"), ConflictError("changed", status=409)])
+def test_nomination_beside_a_taint_that_fails_is_tried_again_and_stops_nothing(error: KubeError) -> None:
+    on = tolerant("n")
+    on.cluster.refuse_patch = lambda name, _release: error if name == "dns" else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and nominated(on) == ""
+    on.cluster.refuse_patch = lambda _name, _release: None
+    on.rescuer.tick()
+    assert nominated(on) == "n"

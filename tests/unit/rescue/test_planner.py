@@ -175,7 +175,7 @@ def test_without_a_toleration_only_what_is_less_important_may_leave() -> None:
     assert judgement.status == IMPOSSIBLE and f"{{key: {KEY}, operator: Exists, effect: NoSchedule}}" in judgement.reason.text
     assert judge(critical(tolerations=()), [node("n")], [equal], hold="taint").reason.code == "no_toleration"
     unheld = judge(annotated, [node("n")], [equal], hold="none")
-    assert unheld.status == PLANNED and unheld.kept_by is None
+    assert unheld.status == PLANNED and unheld.kept_by == BY_NOMINATION
 
 
 def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
@@ -203,7 +203,7 @@ def test_a_nomination_keeps_nothing_from_pods_of_another_scheduler() -> None:
     victim = pod("web", "800m", on="n")
     mine = critical(tolerations=(), schedulerName="mine")
     assert judge(mine, [node("n")], [victim]).reason.code == "no_toleration"
-    assert judge(mine, [node("n")], [victim], hold="none").kept_by is None
+    assert judge(mine, [node("n")], [victim], hold="none").kept_by == BY_NOMINATION
 
 
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:

@@ -106,7 +106,7 @@ class Case:
             excluded=frozenset(self.excluded),
             banned=frozenset(self.banned),
             evicted=len(self.evicted),
-            nominated=self.hold is not None and self.hold.nominates,
+            nominated=self.hold is not None,
             patient=now_at_s <= self.waits_since_s + self.patience_s,
         )
 

@@ -43,6 +43,8 @@ REFUSED_FOR_S = 5.0
 TURNED_DOWN_FOR_S = 60.0
 """The same after a refusal of another kind, such as by a webhook."""
 LOOK_AGAIN_S = 0.5
+BARRED_FOR_S = 600.0
+"""Until the next try to nominate beside a taint where the role for that is missing."""
 
 
 class Clearing:
@@ -69,6 +71,7 @@ class Clearing:
         self._lease, self._attempts, self._holds = lease, attempts, holds
         self._teller, self._witness = teller, witness
         self._writer, self._dry_run = writer, dry_run
+        self._barred_until_s = 0.0
 
     def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
         """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
@@ -262,13 +265,15 @@ class Clearing:
         return False
 
     def _nominate(self, case: Case, view: View) -> bool:
-        """Where a nomination keeps the node, make it, and anew when the scheduler has forgotten it; false where it could not be made yet.
+        """Nominate the pod for the held node, and again when the scheduler has cleared the nomination.
 
-        One that the scheduler itself has made for another node, where its victims hang, stays: without it the scheduler would preempt once
-        more.
+        False where no taint keeps the node and the pod could not be nominated yet. A nomination that the scheduler itself has made for
+        another node, where its victims hang, stays: without it the scheduler would preempt once more.
         """
-        pod = case.pod
-        if case.hold is None or not case.hold.nominates or pod.status.nominated_node_name:
+        pod, hold = case.pod, case.hold
+        if hold is None or pod.status.nominated_node_name:
+            return True
+        if not hold.nominates and view.now_at_s < self._barred_until_s:
             return True
         version = pod.metadata.resource_version
         if version == case.nominated_at:
@@ -279,9 +284,21 @@ class Clearing:
                 case.nominated_at = version
                 return True
         except KubeError as error:
+            if not hold.nominates and lacks_rights(error):
+                self._go_without(error, view)
+                return True
             self._witness.troubled(f"{case.name}: it is not nominated for node {case.node}: {error}")
+        if not hold.nominates:
+            return True  # the taint keeps the node; the next look tries again
         case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
         return False
+
+    def _go_without(self, error: KubeError, view: View) -> None:
+        """Beside a taint a nomination is not necessary: say once that the role is missing, and try again later."""
+        if not self._barred_until_s:
+            text = "pods are not nominated beside the taint, so that pods that tolerate it can take the capacity that becomes free in parts"
+            self._witness.troubled(f"{text}: {error}")
+        self._barred_until_s = view.now_at_s + BARRED_FOR_S
 
     def _not_now(self, case: Case, refusal: Reason, view: View) -> bool:
         case.take(Judgement(case.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
@@ -328,7 +345,9 @@ class Clearing:
         case.evicted.append(victim)
         case.ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
         self._witness.evicted(case, victim)
+        metadata = victim.pod.metadata
         self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {case.node} to make room for critical pod {case.name}")
+        self._teller.of_pod(case.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {case.node} for it")
 
     def _refused(self, case: Case, victim: Victim, error: KubeError, view: View, *, dry_run: bool) -> None:
         uid, now_at_s = victim.pod.metadata.uid, view.now_at_s

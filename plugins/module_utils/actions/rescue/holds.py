@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ...kube.api import KubeApi
-from ...kube.errors import KubeError, may_pass
+from ...kube.errors import KubeError, lacks_rights, may_pass
 from ...memory.hold import HOLD_ANNOTATION, Hold, mark_of
 from ...memory.hold_records import HoldRecord
 from ...model.objects import Node
@@ -107,7 +107,7 @@ class Holds:
     def give_back(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
         """Take exactly this hold off; false where that could not be written. ``waits``: its pod may still be nominated."""
         try:
-            if hold.nominates and waits:
+            if waits:
                 self._withdraw(node, hold)
             was_there = release_hold(self._api, node.name, hold)
             record = self._records.known.get(node.name)
@@ -129,6 +129,8 @@ class Holds:
         except KubeError as error:
             if may_pass(error):
                 raise
+            if lacks_rights(error) and not hold.nominates:
+                return  # it was never nominated
             # The node must not wait for what does not get better; the scheduler takes the nomination away after its next try.
             self._witness.troubled(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
 

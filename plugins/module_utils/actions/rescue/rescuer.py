@@ -93,7 +93,7 @@ class Rescuer:
         self._witness = witness or Witness()
         self._dry_run, self._once = dry_run, once
         self._life = SchedulerLife(api, cache)
-        self._teller = Teller(api, self._witness)
+        self._teller = Teller(api, self._witness, options.namespaces)
         self.holds = Holds(api, self._teller, self._witness, options)
         self._clearing = Clearing(
             api,

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ...kube.api import KubeApi
-from ...kube.errors import KubeError
+from ...kube.errors import KubeError, lacks_rights
 from ...kube.events import CLUSTER_NAMESPACE, Involved, event_on, node_involved, pod_involved
 from ...model.objects import Node, Pod
 from ...model.timestamps import format_time
@@ -13,22 +15,29 @@ from .witness import Witness
 
 
 class Teller:
-    """Writes Events; what cannot be written is told to the witness."""
+    """Writes Events on pods of ``namespaces`` and on nodes; what cannot be written is told to the witness, a missing role once."""
 
-    def __init__(self, api: KubeApi, witness: Witness) -> None:
+    def __init__(self, api: KubeApi, witness: Witness, namespaces: Collection[str]) -> None:
         self._api, self._witness = api, witness
+        self._namespaces = frozenset(namespaces)
+        self._barred: set[str] = set()
 
     def of_pod(self, pod: Pod, reason: str, message: str, *, warning: bool = False) -> None:
-        """An Event on a pod; ``reason`` is CamelCase."""
-        self._write(pod.metadata.namespace, pod_involved(pod), reason, message, warning=warning)
+        """An Event on a pod, none where the pod is in another namespace; ``reason`` is CamelCase."""
+        if pod.metadata.namespace in self._namespaces:
+            self._write(pod.metadata.namespace, pod_involved(pod), reason, message, warning=warning)
 
     def of_node(self, node: Node, reason: str, message: str) -> None:
         """An Event on a node."""
         self._write(CLUSTER_NAMESPACE, node_involved(node), reason, message)
 
     def _write(self, namespace: str, involved: Involved, reason: str, message: str, *, warning: bool = False) -> None:
+        if namespace in self._barred:
+            return
         event = event_on(involved, reason=reason, message=message, time=format_time(self._api.now_s()), warning=warning)
         try:
             self._api.create_event(namespace, event)
         except KubeError as error:
+            if lacks_rights(error):
+                self._barred.add(namespace)
             self._witness.troubled(f"no event was written: {error}")

@@ -1,0 +1,51 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Capacity that becomes free in parts: the pod is nominated beside the taint, so that pods that tolerate the taint do not take a part."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.rescue.rescues import Rescues, victims
+from tests.integration.rescue.scene import Scene
+from tests.integration.rescue.test_interrupted import in_background
+from tests.integration.workloads import wait_until
+
+EVERYTHING = {"operator": "Exists"}
+
+
+def wait_for_the_first_part(scene: Scene, node: str, pod: str) -> None:
+    """One of two victims has ended, and the pod is nominated again after the attempt that this made the scheduler do."""
+    wait_until(lambda: len(scene.evictions()) == 2, what="both evictions")
+    wait_until(lambda: not [item for item in scene.pods("brief") if item["spec"].get("nodeName")], what="the end of the first victim")
+    wait_until(lambda: scene.nominated(pod) == node, timeout_s=5, what="the nomination")
+
+
+@pytest.mark.parametrize("hold", ["auto", "taint"])
+def test_pod_that_tolerates_the_taint_does_not_take_the_capacity_of_the_first_victim(scene: Scene, rescues: Rescues, hold: str) -> None:
+    (node,) = scene.nodes(cpu="1")
+    scene.occupant("brief", node, cpu="500m", grace=1)
+    scene.occupant("long", node, cpu="500m", grace=10)
+    pod = scene.critical("dns", cpu="900m")
+    running = in_background(lambda: rescues.run(name=pod, hold=hold))
+    wait_for_the_first_part(scene, node, pod)
+    small = scene.critical("small", cpu="400m", priority="scene-low", tolerations=[EVERYTHING])
+    assert scene.bound_to(small) == ""
+    (row,) = running.result(40)["pods"]
+    assert (row["status"], victims(row)) == ("rescued", {"brief", "long"}) and scene.held() == []
+    assert scene.nominated(pod) == "" and scene.bound_to(pod) == node
+
+
+def test_pod_is_nominated_again_after_each_failed_attempt(scene: Scene, rescues: Rescues) -> None:
+    (node,) = scene.nodes(cpu="1")
+    scene.occupant("brief", node, cpu="500m", grace=1)
+    scene.occupant("long", node, cpu="500m", grace=10)
+    pod = scene.critical("dns", cpu="900m")
+    mark = scene.cluster.audit().mark()
+    running = in_background(lambda: rescues.run(name=pod))
+    wait_for_the_first_part(scene, node, pod)
+    (row,) = running.result(40)["pods"]
+    assert row["status"] == "rescued"
+    patches = scene.cluster.audit().events(since=mark, verb="patch", resource="pods", user_agent="onprem.kube_scheduling")
+    made = [event for event in patches if event.subresource == "status" and event.name == pod and event.code == 200]
+    assert len(made) >= 2, "the end of the first victim has made the scheduler try the pod"

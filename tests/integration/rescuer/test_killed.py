@@ -1,0 +1,129 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rescuer is killed after each of its writes: whoever comes next ends the rescue, evicts no pod twice and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab.cluster import Cluster
+from tests.integration.modules.module_process import COLLECTIONS
+from tests.integration.rescue.rescues import Rescues
+from tests.integration.rescue.scene import Scene
+from tests.integration.rescue.test_interrupted import attempts, forget_lease
+from tests.integration.rescuer.conftest import Start
+from tests.integration.workloads import wait_until
+
+# The rescuer, which kills itself right after the server has answered its n-th write. Dry runs and the Lease do not count.
+PROGRAM = """
+import os, signal, sys
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+
+last, file, writes = int(sys.argv[1]), sys.argv[2], []
+
+def counted(name):
+    write = getattr(KubeApi, name)
+
+    def call(self, *args, **kwargs):
+        answer = write(self, *args, **kwargs)
+        resource = getattr(args[0], "role_name", "")
+        if not kwargs.get("dry_run") and resource != "leases":
+            writes.append(f"{name} {resource}".strip())
+            with open(file, "w") as output:
+                output.write(" | ".join(writes))
+            if len(writes) == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+    setattr(KubeApi, name, call)
+
+for name in ("json_patch", "merge_patch", "create", "evict", "create_event"):
+    counted(name)
+sys.exit(main(sys.argv[3:], {}))
+"""
+MOST_WRITES = 40
+STEPS = range(1, 18)
+
+
+def run_until_killed(cluster: Cluster, number: int, folder: Path, scene: Scene, pod: str) -> tuple[bool, str]:
+    """Whether the rescuer came to its n-th write, and its writes; otherwise it is killed once the rescue has ended."""
+    flags = ("--settle-time=0", "--listen-address=", "--housekeeping-interval=1s", f"--kubeconfig={cluster.kubeconfig}")
+    log, writes = folder / "log", folder / "writes"
+    with log.open("wb") as stream:
+        command = [sys.executable, "-c", PROGRAM, str(number), str(writes), *flags]
+        process = subprocess.Popen(command, stderr=stream, env={"PYTHONPATH": str(COLLECTIONS)})
+    try:
+        wait_until(
+            lambda: process.poll() is not None or "pod no longer waits" in log.read_text(),
+            timeout_s=60,
+            what=f"the {number}. write or the end of the rescue of {pod}; {log.read_text()}",
+        )
+        return process.poll() == -signal.SIGKILL, writes.read_text() if writes.exists() else ""
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_the_next_program_ends_the_rescue_of_a_rescuer_that_was_killed_after_any_write(
+    scene: Scene, cluster: Cluster, rescues: Rescues, tmp_path: Path, number: int
+) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="300m", replicas=3)
+    pod = scene.critical("dns", cpu="600m")
+    killed, writes = run_until_killed(cluster, number, tmp_path, scene, pod)
+    print(writes)
+    assert killed or number > len(writes.split(" | "))
+    forget_lease(cluster)
+    rescues.run(label_selector=f"scene={scene.id}")
+    assert scene.bound_to(pod) == node, writes
+    assert len(scene.evictions()) == 2 and len(set(scene.evictions())) == 2, writes
+    assert scene.held() == [] and f"hold.{node}" not in attempts(cluster), writes
+
+
+def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, cluster: Cluster, tmp_path: Path) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="300m", replicas=3)
+    killed, writes = run_until_killed(cluster, MOST_WRITES, tmp_path, scene, scene.critical("dns", cpu="600m"))
+    assert not killed and 0 < len(writes.split(" | ")) < max(STEPS), writes
+    kinds = ["merge_patch configmaps", "json_patch nodes", "evict", "create_event", "json_patch pods/status"]
+    assert [kind for kind in kinds if kind not in writes] == []
+
+
+def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: Cluster, rescues: Rescues, daemons: Start) -> None:
+    """A run was killed, somebody has removed the mark beside the taint, and the pod is gone."""
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m", grace=60)
+    pod = scene.critical("dns")
+    process = rescues.start(name=pod, grace_period=60)
+    wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": None}}})
+    follower = daemons()
+    wait_until(lambda: follower.metric("holds") == 1, what="the metric")
+    assert not follower.leads and follower.metric("ignored_marks") == 0
+    scene.api.request("DELETE", f"/api/v1/namespaces/kube-system/pods/{pod}", {"gracePeriodSeconds": 0})
+    forget_lease(cluster)
+    wait_until(lambda: scene.held() == [], timeout_s=30, what=f"a free node; {follower.log.read_text()}")
+    wait_until(lambda: follower.metric("holds") == 0, what="the metric")
+    assert f"hold.{node}" not in attempts(cluster)
+
+
+def test_a_forged_mark_is_counted_and_logged_once(scene: Scene, daemons: Start) -> None:
+    daemon = daemons("--housekeeping-interval=1s")
+    (node,) = scene.nodes()
+    mark = {"key": "", "value": "", "namespace": "kube-system", "pod": "x", "uid": "x", "owner": "", "writer": "x"}
+    text = json.dumps({**mark, "deadline": "2020-01-01T00:00:00Z"})
+    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": text}}})
+    wait_until(lambda: daemon.metric("ignored_marks") == 1, what=f"the metric; {daemon.log.read_text()}")
+    pod = scene.critical("dns", cpu="100m", wait=False)
+    wait_until(lambda: scene.bound_to(pod) == node, what="some more looks")
+    assert len(daemon.said(f"node {node} has an annotation")) == 1 and daemon.metric("holds") == 0
