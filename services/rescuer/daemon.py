@@ -183,7 +183,7 @@ class Daemon:
     # --- the end ---
 
     def _stop(self) -> None:
-        """Finish what is under way, as long as the time lasts; then give everything back."""
+        """Finish what is under way, as long as the time lasts; then release what is left of it."""
         self._rescuer.accepting = False
         self._log.info("stopping", leading=self._leading, at_work=self._rescuer.at_work)
         end_at_s = time.monotonic() + self._settings.stop_timeout
@@ -204,9 +204,10 @@ class Daemon:
             time.sleep(timeout_s)
 
     def _give_back(self) -> None:
+        """Release the holds that this program has not finished; those of other programs stay for whoever leads next."""
         try:
-            self._rescuer.give_back_all()
-            left = [node.name for node, _hold in self._rescuer.holds.on(self._cache.snapshot())]
+            self._rescuer.let_go_of_nodes()
+            left = [case.node for case in self._rescuer.cases.values() if case.hold is not None]
         except (LeaseLostError, *TEMPORARY) as error:
             self._observer.troubled(f"what is held is left to the next rescuer: {error}")
             return
