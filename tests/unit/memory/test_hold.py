@@ -129,7 +129,9 @@ def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
     assert not is_genuine(replace(hold(), key=""))
 
 
-@pytest.mark.parametrize("text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode()])
+@pytest.mark.parametrize(
+    "text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode(), "[" * 250_000, '{"x":' * 50_000, "\x00"]
+)
 def test_an_edited_mark_is_no_hold(text: str) -> None:
     assert decode_mark(text) is None
 
