@@ -1,32 +1,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rules by which a Lease has one holder at a time (as client-go ``tools/leaderelection``). Times are those of the API server."""
+"""The rules by which a Lease has one holder at a time, as in client-go ``tools/leaderelection``.
+
+Only the clock of the caller decides when a Lease has ended. The times in a Lease are those of some API server. They are for people.
+"""
 
 from __future__ import annotations
 
 import typing as t
 
 from ..model.records import LeaseSpec
-from ..model.timestamps import format_micro_time, parse_time
+from ..model.timestamps import format_micro_time
 
 RELEASED_FOR_S = 1
 DEFAULT_DURATION_S = 15
 """Of a Lease that does not say how long it lasts."""
 
 
-def may_take(spec: LeaseSpec, identity: str, *, now_s: float, unchanged_for_s: float = 0.0) -> bool:
-    """Nobody else holds it: it has no holder, or this one, or it ended without being renewed.
+def may_take(spec: LeaseSpec, identity: str, *, unchanged_for_s: float) -> bool:
+    """Return true where the Lease has no holder or this holder, or where its holder has not renewed it for its whole duration.
 
-    ``now_s``: seconds since the epoch. ``unchanged_for_s``: how long the caller has seen it as it is. That decides where its times cannot
-    be read or lie in the future, because the clock was set back.
+    ``unchanged_for_s``: for how long the caller has seen this spec, by the caller's own monotonic clock. A holder changes the spec with
+    each renewal. ``renewTime`` decides nothing, because another API server may have another clock.
     """
     if not spec.holder_identity or spec.holder_identity == identity:
         return True
-    duration_s = spec.lease_duration_seconds or DEFAULT_DURATION_S
-    renewed_s = _renewed_s(spec)
-    if renewed_s is not None and renewed_s + duration_s < now_s:
-        return True
-    return unchanged_for_s > duration_s
+    return unchanged_for_s > (spec.lease_duration_seconds or DEFAULT_DURATION_S)
 
 
 def taken(before: t.Optional[LeaseSpec], identity: str, *, now_s: float, duration_s: int) -> LeaseSpec:
@@ -65,9 +64,3 @@ def as_patch(spec: LeaseSpec) -> dict[str, t.Any]:
         "leaseTransitions": spec.lease_transitions,
     }
 
-
-def _renewed_s(spec: LeaseSpec) -> t.Optional[float]:
-    try:
-        return parse_time(spec.renew_time or "")
-    except ValueError:
-        return None

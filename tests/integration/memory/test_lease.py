@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -19,9 +20,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.res
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, NotFoundError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NAMESPACES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_micro_time, parse_time
 
 from lab.cluster import Cluster
+from tests.integration.api_servers import kubeconfig_for, second_api_server, shifted_clock
 from tests.integration.memory import contender
 from tests.integration.wire import wire
 from tests.integration.workloads import wait_until
@@ -135,17 +138,28 @@ def test_what_help_is_needed_for_ends_at_once(cluster: Cluster, api: KubeApi, na
         RescueLease(mere, "a").acquire(60)
 
 
+def contend(kubeconfig: Path, namespace: str, file: Path, *, run_s: int) -> subprocess.Popen[bytes]:
+    """A process that wants the Lease until its time is over, named as its file."""
+    command = [sys.executable, contender.__file__, str(kubeconfig), namespace, file.name, str(DURATION_S), str(run_s), str(file)]
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": f"{ROOT}:{COLLECTIONS}"})
+
+
+def times_held(files: list[Path]) -> list[tuple[float, float, str]]:
+    """Begin, end and holder of every time that it was held, in the order of their beginnings."""
+    lines = [(file.name, line) for file in files if file.exists() for line in file.read_text().splitlines()]
+    return sorted((*map(float, line.split()), holder) for holder, line in lines)
+
+
+def assert_one_holder_at_a_time(held: list[tuple[float, float, str]]) -> None:
+    for (_begin, end, one), (begin, _end, two) in itertools.pairwise(held):
+        assert end < begin, f"{one} held it until {end}, and {two} from {begin} on"
+
+
 def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     """The holder is frozen until the other one has taken over, and the API server is away for longer than the Lease lasts."""
     run_s = 35
-    files = {identity: tmp_path / identity for identity in ("a", "b")}
-    processes = {
-        identity: subprocess.Popen(
-            [sys.executable, contender.__file__, str(cluster.kubeconfig), namespace, identity, str(DURATION_S), str(run_s), str(file)],
-            env={**os.environ, "PYTHONPATH": f"{ROOT}:{COLLECTIONS}"},
-        )
-        for identity, file in files.items()
-    }
+    files = [tmp_path / identity for identity in ("a", "b")]
+    processes = {file.name: contend(cluster.kubeconfig, namespace, file, run_s=run_s) for file in files}
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kube-scheduling-rescue"
 
     def holder() -> str:
@@ -168,8 +182,36 @@ def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, 
         for process in processes.values():
             process.kill()
             process.wait()
-    lines = [(identity, line) for identity, file in files.items() for line in file.read_text().splitlines()]
-    held = sorted((*map(float, line.split()), identity) for identity, line in lines)
+    held = times_held(files)
     assert held[-1][1] > back_s, "it was taken again after all that"
-    for (_begin, end, one), (begin, _end, two) in itertools.pairwise(held):
-        assert end < begin, f"{one} held it until {end}, and {two} from {begin} on"
+    assert_one_holder_at_a_time(held)
+
+
+@pytest.mark.parametrize("shifts", [(0, 20), (20, 0), (-20, 20)])
+def test_clocks_of_api_servers_that_differ_make_no_second_holder(
+    cluster: Cluster, namespace: str, tmp_path: Path, shifts: tuple[int, int]
+) -> None:
+    """Each of two processes has an API server of its own, on one etcd."""
+    run_s = 4 * DURATION_S
+    user = cluster.service_account("contender")
+    files = [tmp_path / f"at{shift:+}" for shift in shifts]
+    with contextlib.ExitStack() as stack:
+        servers = [cluster.server, stack.enter_context(second_api_server(cluster))]
+        processes = []
+        for shift, server, file in zip(shifts, servers, files, strict=True):
+            proxy = stack.enter_context(shifted_clock(cluster, server, shift))
+            kubeconfig = kubeconfig_for(user, proxy, tmp_path / f"{file.name}.kubeconfig")
+            seen = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
+            seen.list_all(NAMESPACES)
+            assert abs(seen.now_s() - time.time() - shift) < 5, "the clock is not shifted"
+            processes.append(contend(kubeconfig, namespace, file, run_s=run_s))
+        try:
+            for process in processes:
+                assert process.wait(run_s + 30) == 0
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+    held = times_held(files)
+    assert {holder for _begin, _end, holder in held} == {file.name for file in files}, "both have held it in turn"
+    assert_one_holder_at_a_time(held)

@@ -29,21 +29,23 @@ def held_by(holder: str, *, renewed_s: float, duration_s: int = 15) -> LeaseSpec
         (LeaseSpec(holder_identity=""), 0, True),
         (held_by("me", renewed_s=NOW), 0, True),
         (held_by("other", renewed_s=NOW), 0, False),
-        (held_by("other", renewed_s=NOW - 14.9), 0, False),
-        (held_by("other", renewed_s=NOW - 15), 0, False),
-        (held_by("other", renewed_s=NOW - 15.1), 0, True),
-        (held_by("other", renewed_s=NOW - 15.1, duration_s=60), 0, False),
-        (held_by("other", renewed_s=NOW + 86400), 0, False),
-        (held_by("other", renewed_s=NOW + 86400), 14, False),
-        (held_by("other", renewed_s=NOW + 86400), 15.1, True),
-        (LeaseSpec(holder_identity="other", renew_time="yesterday"), 14, False),
-        (LeaseSpec(holder_identity="other", renew_time="yesterday"), 15.1, True),
-        (LeaseSpec(holder_identity="other"), 0, False),
+        (held_by("other", renewed_s=NOW), 15, False),
+        (held_by("other", renewed_s=NOW), 15.1, True),
+        (held_by("other", renewed_s=NOW, duration_s=60), 59, False),
+        (held_by("other", renewed_s=NOW, duration_s=60), 60.1, True),
+        (LeaseSpec(holder_identity="other"), 14, False),
         (LeaseSpec(holder_identity="other"), 15.1, True),
     ],
 )
 def test_a_lease_is_taken_only_where_nobody_else_holds_it(spec: LeaseSpec, unchanged_for_s: float, allowed: bool) -> None:
-    assert may_take(spec, "me", now_s=NOW, unchanged_for_s=unchanged_for_s) is allowed
+    assert may_take(spec, "me", unchanged_for_s=unchanged_for_s) is allowed
+
+
+@pytest.mark.parametrize("renewed_s", [NOW - 86400, NOW - 20, NOW + 20, NOW + 86400])
+@pytest.mark.parametrize("unchanged_for_s", [0, 14.9, 15.1])
+def test_the_times_in_a_lease_decide_nothing(renewed_s: float, unchanged_for_s: float) -> None:
+    spec = held_by("other", renewed_s=renewed_s)
+    assert may_take(spec, "me", unchanged_for_s=unchanged_for_s) is (unchanged_for_s > 15)
 
 
 def test_a_new_lease_has_no_transition() -> None:
@@ -73,6 +75,6 @@ def test_another_holder_is_a_transition(before: LeaseSpec) -> None:
 
 def test_a_released_lease_is_free_at_once() -> None:
     free = released(held_by("me", renewed_s=NOW), now_s=NOW)
-    assert may_take(free, "other", now_s=NOW)
+    assert may_take(free, "other", unchanged_for_s=0)
     assert as_patch(free)["holderIdentity"] is None, "so that a merge patch takes it away"
     assert free.lease_transitions == 4

@@ -35,8 +35,9 @@ class LeaseLostError(Exception):
 class RescueLease:
     """Holds the Lease ``namespace``/``name`` as ``identity``, which no other process may have; renewed in a thread of its own.
 
-    ``duration_s``: whole seconds after which others may take it if it is not renewed. It is renewed every third of that. ``held`` ends two
-    thirds after the last renewal that surely got through was sent, so a holder without an API server stops before another can begin.
+    ``duration_s``: whole seconds after which others may take it if they see no renewal in all that time. It is renewed every third of
+    that. ``held`` ends two thirds after the last renewal that surely got through was sent, so a holder without an API server stops before
+    another can begin. Both are measured by the monotonic clock of the process; no clock of an API server decides anything.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class RescueLease:
     def _take(self) -> bool:
         lease = self._look()
         unchanged_for_s = self._clock() - self._seen_since_s
-        if lease is not None and not may_take(lease.spec, self._identity, now_s=self._api.now_s(), unchanged_for_s=unchanged_for_s):
+        if lease is not None and not may_take(lease.spec, self._identity, unchanged_for_s=unchanged_for_s):
             return False
         try:
             self._write(lease)
@@ -179,7 +180,8 @@ class RescueLease:
         return lease
 
     def _note(self, lease: Lease) -> None:
-        if self._seen is None or self._seen.metadata.resource_version != lease.metadata.resource_version:
+        # Other changes of the object, such as a label, are no sign of life of the holder.
+        if self._seen is None or (self._seen.metadata.uid, self._seen.spec) != (lease.metadata.uid, lease.spec):
             self._seen_since_s = self._clock()
         self._seen = lease
 
