@@ -82,12 +82,14 @@ class Wire:
 
 
 @contextlib.contextmanager
-def wire(cluster: Cluster, folder: Path, *, hold_after_bytes: float = math.inf) -> Iterator[tuple[Wire, Path]]:
-    """A wire to the cluster's API server, and an administrator's kubeconfig in ``folder`` that leads over it."""
+def wire(
+    cluster: Cluster, folder: Path, *, hold_after_bytes: float = math.inf, user: Path | None = None
+) -> Iterator[tuple[Wire, Path]]:
+    """A wire to the cluster's API server, and a kubeconfig in ``folder`` that leads over it: of ``user``, or the administrator's."""
     host, port = cluster.server.removeprefix("https://").split(":")
     found = Wire((host, int(port)), hold_after_bytes=hold_after_bytes)
     kubeconfig = folder / f"wire-{found.port}"
-    kubeconfig.write_text(cluster.kubeconfig.read_text().replace(cluster.server, f"https://127.0.0.1:{found.port}"))
+    kubeconfig.write_text((user or cluster.kubeconfig).read_text().replace(cluster.server, f"https://127.0.0.1:{found.port}"))
     try:
         yield found, kubeconfig
     finally:

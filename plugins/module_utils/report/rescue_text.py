@@ -32,7 +32,8 @@ def render_rescue(result: Json, *, cluster: str = "", width: int = 120) -> str:
         lines += ["", *_about(pod)]
     released = result.get("released") or ()
     lines += [""] if released else []
-    lines += [f"node {entry['node']} given back, it was held for {entry['pod']}" for entry in released]
+    # Check mode lists the nodes that a run would release.
+    lines += [f"node {entry['node']}: release of the hold for {entry['pod']}" for entry in released]
     return "\n".join(part for line in lines for part in _wrapped(line, width))
 
 

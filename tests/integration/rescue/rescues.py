@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest, rescue_options
@@ -27,14 +28,19 @@ QUICK = {"settle_time": 0, "scheduled_timeout": 30}
 
 @dataclass(frozen=True)
 class Rescues:
-    """Rescues on one cluster. ``warnings`` are those of the last run in this process."""
+    """Rescues on one cluster, as its administrator or as the user of ``kubeconfig``. ``warnings`` are those of the last run in this process."""
 
     cluster: Cluster
+    kubeconfig: Path | None = None
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def _user(self) -> str:
+        return str(self.kubeconfig or self.cluster.kubeconfig)
 
     def run(self, *, name: str = "", label_selector: str = "", state: str = "rescued", check_mode: bool = False, **options: Any) -> Json:
         """One run in this process; the module's result."""
-        api = KubeApi(client.connect(kubeconfig=str(self.cluster.kubeconfig), user_agent=f"onprem.kube_scheduling/{MODULE}"))
+        api = KubeApi(client.connect(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
         request = RescueRequest(
             rescue_options({**QUICK, **options}), name=name, label_selector=label_selector, state=state, dry_run=check_mode
         )
@@ -51,7 +57,7 @@ class Rescues:
 
     def start(self, *, check_mode: bool = False, **params: Any) -> subprocess.Popen[str]:
         """The module as a process of its own."""
-        return start_module(MODULE, {"kubeconfig": str(self.cluster.kubeconfig), **QUICK, **params}, check_mode=check_mode)
+        return start_module(MODULE, {"kubeconfig": self._user, **QUICK, **params}, check_mode=check_mode)
 
     def result(self, process: subprocess.Popen[str]) -> Json:
         return result_of_process(process)

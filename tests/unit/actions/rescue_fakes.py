@@ -168,7 +168,7 @@ class Lease:
 
     def __init__(self) -> None:
         self.held = True
-        self.holder = "me"
+        self.holder = "test"
 
     def check(self) -> None:
         if not self.held:

@@ -175,12 +175,12 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
     on.cluster.refuse_eviction = lambda _name, _dry_run: OverloadedError("busy", status=429)
     on.rescuer.tick()
     request = RescueRequest(RescueOptions(), dry_run=True)
-    assert not run._is_done(on.rescuer, request, time.monotonic())
+    assert not run._is_done(on.rescuer, request, run._Clock(60))
     assert result_of(on.rescuer.cases.values(), [], named=False)["changed"] is False
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     later(the_case(on))
     on.rescuer.tick()
-    assert run._is_done(on.rescuer, request, time.monotonic()) and the_case(on).status == "planned"
+    assert run._is_done(on.rescuer, request, run._Clock(60)) and the_case(on).status == "planned"
     assert on.cluster.evicted == [] and on.cluster.held == []
 
 
@@ -191,6 +191,87 @@ def test_a_planned_node_that_vanishes_is_planned_anew() -> None:
     del on.cluster.nodes["n"], on.cluster.pods["v-n"]
     on.rescuer.tick()
     assert planned_node(on) == "m"
+
+
+def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.lease.held = False
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    assert the_case(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept["o-dns"].under_way
+    request, clock = RescueRequest(RescueOptions()), run._Clock(60)
+    assert run._has_work(on.rescuer) and not run._is_done(on.rescuer, request, clock)
+    assert list(on.rescuer.still_held) == ["n"] and on.rescuer.unsettled == [the_case(on)]
+    on.lease.held = True
+    on.rescuer.tick()
+    assert on.cluster.held == [] and on.attempts.kept == {} and run._is_done(on.rescuer, request, clock)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch, once: bool) -> None:
+    on = full("n", once=once)
+    on.rescuer.tick()
+    write = on.attempts.update
+
+    def unreachable(*_of: t.Any) -> None:
+        raise UnreachableError("gone")
+
+    monkeypatch.setattr(on.attempts, "update", unreachable)
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    for _round in range(2):
+        on.rescuer.tick()
+        assert on.attempts.kept and on.rescuer.unsettled == [the_case(on)] and on.cluster.held == []
+    monkeypatch.setattr(on.attempts, "update", write)
+    later(the_case(on))
+    on.rescuer.tick()
+    assert on.attempts.kept == {} and on.rescuer.unsettled == []
+
+
+@pytest.mark.parametrize("bound", [True, False])
+def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool) -> None:
+    on = full("n")
+    on.rescuer.tick()
+    assert on.attempts.kept["o-dns"].under_way
+    on.cluster.nodes["n"] = node("n")
+    if bound:
+        on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    else:
+        del on.cluster.pods["dns"]
+    after = scene([], [])
+    after.rescuer._cache, after.rescuer._records = t.cast(t.Any, on.cluster), t.cast(t.Any, on.attempts)
+    after.rescuer.tick()
+    assert on.attempts.kept == {}
+
+
+def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.lease.held = False
+    on.cluster.errors = {"pods": "no answer"}
+    on.rescuer.tick()
+    error = run._with_held_nodes(None, on.rescuer)
+    assert error is not None
+    for words in ("node n has the taint CriticalAddonsOnly=", "for pod kube-system/dns", "no answer", "state=released"):
+        assert words in str(error)
+
+
+def test_a_run_waits_for_the_lease_as_long_as_its_time_lasts() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.lease.held = False
+    on.rescuer.tick()
+    request = RescueRequest(RescueOptions())
+    for timeout_s, done in ((600, False), (-1, True)):
+        clock = run._Clock(timeout_s)
+        clock.note(hindered=True)
+        clock._hindered_at_s = time.monotonic() - run.LEASE_TIMEOUT_S - 1
+        assert run._is_done(on.rescuer, request, clock) is done
+    clock = run._Clock(-1)
+    clock.note(hindered=True)
+    assert not run._is_done(on.rescuer, request, clock), "the Lease of a killed program needs its time"
 
 
 def test_nothing_is_written_without_the_lease() -> None:

@@ -42,8 +42,8 @@ class Case:
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
-    evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun. ``gone``: there is no such pod any more. ``status``
-    and ``reason`` are what a result would say now.
+    evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun, and ``settled``: its result is in the ConfigMap.
+    ``gone``: there is no such pod any more. ``status`` and ``reason`` are what a result would say now.
     """
 
     pod: Pod
@@ -72,6 +72,7 @@ class Case:
     retry_at_s: float = 0.0
     refused_at_s: t.Optional[float] = None
     changed: bool = False
+    settled: bool = False
     gone: bool = False
     _pause_s: float = FIRST_PAUSE_S
 
@@ -89,6 +90,11 @@ class Case:
     def has_ended(self) -> bool:
         """Nothing more is done for it."""
         return self.stage == ENDED
+
+    @property
+    def unsettled(self) -> bool:
+        """It has ended, and the ConfigMap still has its attempt as under way."""
+        return self.has_ended and self.changed and not self.settled
 
     @property
     def owner_uid(self) -> str:

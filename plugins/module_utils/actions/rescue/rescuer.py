@@ -12,21 +12,24 @@ import time
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import KubeError, UnreachableError, lacks_rights, may_pass
+from ...kube.errors import ConflictError, KubeError, UnreachableError, lacks_rights, may_pass
 from ...kube.watch_cache import REQUIRED, WatchCache
+from ...memory.hold import Hold
 from ...model.collector import collector_paused
 from ...model.objects import Node, Pod
 from ...model.reasons import Reason
+from ...model.snapshot import ClusterSnapshot
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.leaving import longest_wait_s
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 from ...rescue.planner import NO_NODE, RescuePlanner
 from .attempts import RescueAttempts
-from .case import CLEARING, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
+from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
 from .holds import Holds
 from .lease import LeaseLostError, RescueLease
+from .leftovers import settle_leftovers
 from .scheduler_life import SchedulerLife
 from .tell import Teller
 from .view import View
@@ -37,6 +40,8 @@ IDLE_S = 10.0
 JUDGED_AGAIN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 TROUBLED_FOR_S = 2.0
 SEEN_LIVE_S = 2.0
+CLOCKS_DIFFER_S = 60.0
+"""The most by which the clocks of the scheduler and of the API servers are expected to differ."""
 OTHER_RESCUER = "other_rescuer"
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
@@ -89,7 +94,7 @@ class Rescuer:
         self.cases: dict[str, Case] = {}
         self.accepting = True
         self._api, self._cache, self._options = api, cache, options
-        self._lease, self._selected = lease, selected
+        self._lease, self._selected, self._writer = lease, selected, writer
         self._witness = witness or Witness()
         self._dry_run, self._once = dry_run, once
         self._life = SchedulerLife(api, cache)
@@ -109,7 +114,9 @@ class Rescuer:
         )
         self._planner: t.Optional[RescuePlanner] = None
         self._look_s = 0.0
-        self._nodes: t.Mapping[str, Node] = {}
+        self._seen: t.Optional[ClusterSnapshot] = None
+        self._records = attempts
+        self._records_checked = False
 
     def tick(self) -> float:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
@@ -127,6 +134,7 @@ class Rescuer:
             return BLIND_S
         with collector_paused():
             view = self._look()
+            self._check_records(view)
             try:
                 for _step in range(MOST_STEPS):
                     if not self._one_step(view):
@@ -157,9 +165,35 @@ class Rescuer:
             case.hold = None
 
     def let_go_of_nodes(self) -> None:
-        """Give back the nodes that are being cleared, as they were last seen; the cases stay as they are. Raises LeaseLostError."""
+        """Release the nodes that this program holds, as they were last seen. The cases stay as they are. Raises LeaseLostError."""
+        if self._seen is None:
+            return
         for case in self.cases.values():
-            self._clearing.release(case, self._nodes)
+            self._clearing.release(case, self._seen.nodes)
+        for node, hold in self._own_marks():
+            self._lease.check()
+            self.holds.give_back(node, hold)
+
+    @property
+    def still_held(self) -> dict[str, Hold]:
+        """The holds of this program that are still on their nodes as far as it knows, by the name of the node."""
+        cleared = {case.node: case.hold for case in self._of(CLEARING) if case.hold is not None}
+        ended = {case.node: case.hold for case in self._of(ENDED) if case.hold is not None}
+        return {**{node.name: hold for node, hold in self._own_marks()}, **ended, **cleared}
+
+    @property
+    def unsettled(self) -> list[Case]:
+        """The cases that have ended and whose result this program still has to write."""
+        return [case for case in self.cases.values() if self._owes(case)]
+
+    def marks(self) -> list[tuple[Node, Hold]]:
+        """Every node with a hold, whoever holds it, as last seen."""
+        return self.holds.on(self._seen) if self._seen is not None else []
+
+    def _own_marks(self) -> list[tuple[Node, Hold]]:
+        """The marks that this program has set or taken over."""
+        taken_over = {case.uid for case in self.cases.values() if case.changed}
+        return [(node, hold) for node, hold in self.marks() if hold.writer == self._writer or hold.uid in taken_over]
 
     def let_go(self) -> None:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
@@ -176,7 +210,7 @@ class Rescuer:
     def _look(self) -> View:
         now_s, now_at_s = self._api.now_s(), time.monotonic()
         snapshot = self._cache.snapshot()
-        self._nodes = snapshot.nodes
+        self._seen = snapshot
         self._see(snapshot.pods, now_s, now_at_s)
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
         earlier = self._planner.placement if self._planner is not None else None
@@ -214,7 +248,9 @@ class Rescuer:
 
     def _open(self, pod: Pod, now_s: float, now_at_s: float) -> None:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
-        settles_at_s = now_at_s + max(0.0, self._options.settle_time - waited_s(since_s, now_s))
+        # One clock has written the time, and another one tells the time now: a short wait is measured here.
+        waited = waited_s(since_s, now_s) > self._options.settle_time + CLOCKS_DIFFER_S
+        settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time
         patience_s = longest_wait_s(self._options.grace_period)
         self.cases[pod.metadata.uid] = Case(pod, since_s=since_s, settles_at_s=settles_at_s, patience_s=patience_s)
 
@@ -246,6 +282,7 @@ class Rescuer:
 
     def _step(self, case: Case, view: View) -> bool:
         if case.has_ended:
+            self._make_up(case, view)
             return self._forget(case, view)
         if case.unclear or (case.stage == CLEARING and not case.recalled):
             if view.now_at_s < case.retry_at_s:
@@ -300,38 +337,68 @@ class Rescuer:
             self._teller.of_pod(case.pod, event, str(case.reason), warning=case.status == IMPOSSIBLE)
 
     def _conclude(self, case: Case, view: View) -> bool:
-        """The node is given back, the attempt is settled, and everybody is told.
+        """Release the node, write the result of the attempt, and tell everybody.
 
-        A hold that cannot be taken off now is over, and ``Holds.tidy`` goes on with it.
+        What cannot be written now is written later: ``Holds.tidy`` releases the node, and ``_step`` writes the result.
         """
         if self._dry_run:
             return False
         if self._lease.held:
             self._clearing.release(case, view.snapshot.nodes)
-        if case.changed and self._lease.held:
             self._settle(case, view)
-            if case.status != POD_GONE:
-                warning = case.status == FAILED
-                self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)
         self._witness.ended(case)
         return True
 
+    def _make_up(self, case: Case, view: View) -> None:
+        """Do for a case that has ended what could not be written at its end. ``Holds.tidy`` goes on with what is in ``left``."""
+        if self._dry_run or not self._lease.held:
+            return
+        if case.hold is not None and case.node not in self.holds.left:
+            self._clearing.release(case, view.snapshot.nodes)
+        self._settle(case, view)
+
     def _settle(self, case: Case, view: View) -> None:
+        if not case.unsettled or view.now_at_s < case.retry_at_s:
+            return
         try:
             self._clearing.settle(case, view)
-        except KubeError as error:  # it counts as under way for a while longer
-            self._witness.troubled(f"{case.name}: what came of the attempt is not kept: {error}")
+        except KubeError as error:
+            self._witness.troubled(f"{case.name}: the result of the attempt is not written: {error}")
+            if may_pass(error) or isinstance(error, ConflictError):
+                case.retry_at_s = view.now_at_s + TROUBLED_FOR_S
+                return
+        case.settled = True
+        if case.status != POD_GONE:
+            warning = case.status == FAILED
+            self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)
+
+    def _check_records(self, view: View) -> None:
+        """Correct once, after the Lease was taken, what programs that have ended left as under way in the ConfigMap."""
+        if not self._lease.held:
+            self._records_checked = False
+            return
+        if self._records_checked or self._dry_run:
+            return
+        try:
+            settle_leftovers(self._records, view.snapshot, self.cases, now_s=view.now_s)
+        except KubeError as error:
+            self._witness.troubled(f"attempts of other programs may stay under way in the ConfigMap: {error}")
+        self._records_checked = True
 
     def _forget(self, case: Case, view: View) -> bool:
         """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
         if self._dry_run and case.status == PLANNED and _end_of(case) is None:
             return self._plan_again(case, view)
-        if not self._once:
+        if not self._once and not self._owes(case):
             del self.cases[case.uid]
             if case.status == FAILED and not case.gone:
                 again_at_s = view.now_at_s + JUDGED_AGAIN_S[IMPOSSIBLE]
                 self.cases[case.uid] = Case(case.pod, since_s=case.since_s, settles_at_s=again_at_s, patience_s=case.patience_s)
         return False
+
+    def _owes(self, case: Case) -> bool:
+        """The result is still to be written, and no other program has the Lease, which would write it instead."""
+        return case.unsettled and not self._dry_run and self._lease.holder in ("", self._writer)
 
     def _plan_again(self, case: Case, view: View) -> bool:
         """A dry run that goes on: the plan stands for a while, and is then made anew without itself in the way."""

@@ -13,6 +13,7 @@ from ...kube.api import KubeApi
 from ...kube.errors import InvalidError, KubeError, may_pass
 from ...kube.resources import PODS
 from ...kube.watch_cache import WatchCache
+from ...memory.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.critical import effective_priority, is_critical
@@ -25,7 +26,11 @@ from .request import RescueOptionError, RescueRequest, missing_namespaces
 from .rescuer import OTHER_RESCUER, Rescuer, in_time
 from .witness import Witness
 
-LEASE_TIMEOUT_S = 20.0
+LEASE_TIMEOUT_S = 30.0
+"""How long a run waits for the Lease of a program that was killed: its duration, and time for slow answers."""
+ASK_AGAIN_S = 1.0
+HOW_TO_RELEASE = "ansible localhost -m onprem.kube_scheduling.k8s_critical_rescue -a state=released"
+HOW_TO_RELEASE_BY_PLAYBOOK = "ansible-playbook onprem.kube_scheduling.rescue -e rescue_state=released"
 STEADY_S = 0.02
 """Changes come in bursts: so long a moment lets the rest of one arrive before the next look."""
 
@@ -92,20 +97,23 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
             selected=selected,
             dry_run=request.dry_run,
         )
+        error: t.Optional[KubeError] = None
         try:
             if request.state == RELEASED:
                 planned = _release_all(rescuer, cache, lease, request)
                 return notes.outcome([], planned=planned)
             _rescue(rescuer, cache, lease, request)
-        except KubeError as error:
+        except KubeError as caught:
             if not rescuer.cases:
                 raise
-            # What was done before must not go unsaid.
-            for case in rescuer.cases.values():
-                if not case.has_ended and case.status != IMPOSSIBLE:
-                    case.end(FAILED, Reason("error", str(error)))
-            return notes.outcome(list(rescuer.cases.values()), error=error)
-        return notes.outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)])
+            error = caught
+        if request.dry_run and error is None:
+            return notes.outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)], planned=_would_release(rescuer, notes))
+        error = _with_held_nodes(error, rescuer)
+        if error is not None:
+            _fail_unfinished(rescuer, error)
+        others = _others(rescuer, cache, request) if error is None else []
+        return notes.outcome([*rescuer.cases.values(), *others], error=error)
     finally:
         cache.stop()
 
@@ -114,13 +122,17 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
 
 
 def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> None:
-    started_at_s = time.monotonic()
+    clock = _Clock(request.options.scheduled_timeout)
     ask_at_s = 0.0
     with _given_back(rescuer, lease):
         while True:
             version = cache.version
             rest_s = rescuer.tick()
-            if _is_done(rescuer, request, started_at_s):
+            hindered = bool(rescuer.blind) or (not lease.held and _is_owed(rescuer))
+            clock.note(hindered=hindered)
+            if request.dry_run and rescuer.blind and clock.is_over:
+                raise RescueError(f"the cluster could not be read within scheduled_timeout: {'; '.join(rescuer.blind)}")
+            if _is_done(rescuer, request, clock):
                 break
             now_at_s = time.monotonic()
             if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
@@ -129,6 +141,43 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
                     continue
             cache.wait_for_change(version, min(rest_s, ASKED_EVERY_S))
             time.sleep(STEADY_S)
+
+
+class _Clock:
+    """Until when a run waits.
+
+    ``scheduled_timeout`` counts from the start of the run. While the API server or the Lease is away, a run that has something to write
+    waits at least for as long as it takes to get the Lease again.
+    """
+
+    def __init__(self, scheduled_timeout: float) -> None:
+        self._started_at_s = time.monotonic()
+        self._scheduled_timeout = scheduled_timeout
+        self._hindered_at_s: t.Optional[float] = None
+
+    def note(self, *, hindered: bool) -> None:
+        """Whether something is to be written that cannot be written now."""
+        if not hindered:
+            self._hindered_at_s = None
+        elif self._hindered_at_s is None:
+            self._hindered_at_s = time.monotonic()
+
+    @property
+    def hindered(self) -> bool:
+        """Something is to be written, and cannot be written now."""
+        return self._hindered_at_s is not None
+
+    @property
+    def is_over(self) -> bool:
+        """The run has waited for long enough."""
+        end_at_s = self._started_at_s + self._scheduled_timeout
+        if self._hindered_at_s is not None:
+            end_at_s = max(end_at_s, self._hindered_at_s + LEASE_TIMEOUT_S)
+        return time.monotonic() > end_at_s
+
+    def has_run_for(self, seconds: float) -> bool:
+        """So much time has passed since the start of the run."""
+        return time.monotonic() > self._started_at_s + seconds
 
 
 def _acquire(lease: RescueLease) -> bool:
@@ -144,19 +193,26 @@ def _acquire(lease: RescueLease) -> bool:
 def _has_work(rescuer: Rescuer) -> bool:
     """Something would be written: without that no Lease is taken."""
     planned = any(case.reason is not None and case.reason.code == OTHER_RESCUER for case in rescuer.cases.values())
-    return planned or bool(rescuer.holds.left) or bool(rescuer.holds.untended)
+    return planned or bool(rescuer.holds.left) or bool(rescuer.holds.untended) or _is_owed(rescuer)
 
 
-def _is_done(rescuer: Rescuer, request: RescueRequest, started_at_s: float) -> bool:
+def _is_owed(rescuer: Rescuer) -> bool:
+    """This run still has to release a node, or to write the result of an attempt."""
+    return bool(rescuer.still_held) or bool(rescuer.unsettled)
+
+
+def _is_done(rescuer: Rescuer, request: RescueRequest, clock: _Clock) -> bool:
     """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
-    now_at_s = time.monotonic()
     waiting = [case for case in rescuer.cases.values() if not case.has_ended and (case.status != IMPOSSIBLE or case.evicted)]
-    if request.dry_run:  # a plan waits for nothing but the scheduler's own turn, and for answers to its questions
+    if request.dry_run:  # a plan waits only for the scheduler's own attempt, and for answers to its questions
+        now_at_s = time.monotonic()
         return all(case.status == WAITING and case.settles_at_s < now_at_s for case in waiting)
-    if waiting:
-        return now_at_s > started_at_s + request.options.scheduled_timeout and not rescuer.at_work
+    if clock.hindered or waiting:
+        return clock.is_over and (clock.hindered or not rescuer.at_work)
+    if _is_owed(rescuer):
+        return clock.is_over
     # What a killed run has left can be taken off as soon as its Lease has run out; another program takes it off by itself.
-    return not rescuer.holds.left or now_at_s > started_at_s + LEASE_TIMEOUT_S
+    return not rescuer.holds.left or clock.has_run_for(LEASE_TIMEOUT_S)
 
 
 @contextmanager
@@ -164,6 +220,9 @@ def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
     """Whatever happens, no node stays held, and the Lease is free for the next."""
     try:
         yield
+    except KubeError:
+        _release_own(rescuer, lease)
+        raise
     finally:
         try:
             if lease.held:
@@ -172,6 +231,52 @@ def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
         finally:
             if lease.holder:
                 lease.release()
+
+
+def _release_own(rescuer: Rescuer, lease: RescueLease) -> None:
+    """Release the nodes of a run that ends by an error, and ask again for a while where that cannot be written."""
+    end_at_s = time.monotonic() + LEASE_TIMEOUT_S
+    while rescuer.still_held and time.monotonic() < end_at_s:
+        with suppress(KubeError, LeaseLostError):
+            if lease.acquire(0):
+                rescuer.let_go_of_nodes()
+        if rescuer.still_held:
+            time.sleep(ASK_AGAIN_S)
+
+
+def _with_held_nodes(error: t.Optional[KubeError], rescuer: Rescuer) -> t.Optional[KubeError]:
+    """The error, and what to do about the nodes that the run could not release."""
+    held = rescuer.still_held
+    if not held:
+        return error
+    nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
+    why = "; ".join(rescuer.blind) or "the Lease kube-system/kube-scheduling-rescue was not available, or the node could not be written"
+    told = "" if error is None else f"{error} "
+    return RescueError(
+        f"{told}The run could not release what it has set: {nodes}. Reason: {why}. "
+        f"Release it with `{HOW_TO_RELEASE}` or `{HOW_TO_RELEASE_BY_PLAYBOOK}`."
+    )
+
+
+def _fail_unfinished(rescuer: Rescuer, error: KubeError) -> None:
+    """What was done for a pod before the error must not go unsaid."""
+    for case in rescuer.cases.values():
+        if not case.has_ended and case.status != IMPOSSIBLE:
+            case.end(FAILED, Reason("error", str(error)))
+
+
+def _held(node_name: str, hold: Hold) -> str:
+    taint = f"taint {hold.key}={hold.value}:{NO_SCHEDULE} and annotation" if hold.key else "annotation"
+    return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.namespace}/{hold.pod}"
+
+
+def _would_release(rescuer: Rescuer, notes: _Notes) -> list[Released]:
+    """The nodes that a run would release; those that are held for a pod that still waits are told as well."""
+    over = set(rescuer.holds.left)
+    for node, hold in rescuer.marks():
+        if node.name not in over:
+            notes.troubled(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
+    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in rescuer.marks() if node.name in over]
 
 
 # --- pods that are no case --------------------------------------------------------------------------------------------
@@ -245,4 +350,8 @@ def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, reques
         raise RescueError(str(error)) from error
     finally:
         lease.release()
+    left = rescuer.holds.on(cache.snapshot())
+    if left:
+        nodes = "; ".join(_held(node.name, hold) for node, hold in left)
+        raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")
     return []

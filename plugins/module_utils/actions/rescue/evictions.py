@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Evictions whose answer takes long, such as behind a slow admission webhook, delay no other rescue."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotDoneError
+
+from ...kube.api import KubeApi
+from ...kube.beside import beside
+from ...kube.errors import UnreachableError
+from ...rescue.plan import Victim
+
+ANSWERED_WITHIN_S = 0.5
+"""A usual eviction is answered in some milliseconds. For a longer one nobody waits: its answer is taken when it is asked for again."""
+
+KEPT_FOR_S = 60.0
+"""For how long an answer is kept that nobody takes. A request of a leader ends much sooner."""
+
+_Key = tuple[str, int, bool]
+
+
+class _Asked(t.NamedTuple):
+    answer: Future[None]
+    at_s: float
+
+
+class StillAskedError(UnreachableError):
+    """The request is on its way; asking again takes its answer and sends no second request."""
+
+
+class Evictions:
+    """Asks for evictions, each in a thread of its own."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._asked: dict[_Key, _Asked] = {}
+
+    def evict(self, victim: Victim, *, dry_run: bool) -> None:
+        """Evict the pod. Raises as ``KubeApi.evict``, and StillAskedError where there is no answer yet."""
+        now_at_s, key = time.monotonic(), _key(victim, dry_run)
+        self._asked = {known: asked for known, asked in self._asked.items() if now_at_s < asked.at_s + KEPT_FOR_S}
+        if key not in self._asked:
+            self._asked[key] = _Asked(beside(lambda: self._send(victim, dry_run)), now_at_s)
+        future = self._asked[key].answer
+        try:
+            future.result(ANSWERED_WITHIN_S)
+        except NotDoneError:
+            if not future.done():
+                metadata = victim.pod.metadata
+                raise StillAskedError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet") from None
+            raise
+        finally:
+            if future.done():
+                del self._asked[key]
+
+    def is_asked(self, pod_uid: str) -> bool:
+        """An eviction of the pod is on its way: what becomes of it is not known yet."""
+        return any(uid == pod_uid and not dry_run and not asked.answer.done() for (uid, _grace, dry_run), asked in self._asked.items())
+
+    def _send(self, victim: Victim, dry_run: bool) -> None:
+        metadata = victim.pod.metadata
+        self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
+
+
+def _key(victim: Victim, dry_run: bool) -> _Key:
+    return victim.pod.metadata.uid, victim.grace_period, dry_run

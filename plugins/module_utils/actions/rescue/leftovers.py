@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Attempts that a program has left as under way in the ConfigMap, although their pods are bound or gone."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Container
+
+from ...memory.attempts import Attempt, called_off, helped
+from ...model.snapshot import ClusterSnapshot
+from .attempts import RescueAttempts
+
+
+def settle_leftovers(attempts: RescueAttempts, snapshot: ClusterSnapshot, cases: Container[str], *, now_s: float) -> None:
+    """Write the result of each attempt that is under way for a pod that needs no rescue any more and is no case here.
+
+    ``cases``: the UIDs of the pods that this program works on. An attempt for a pod that is still pending stays under way: its rescue goes
+    on. Raises KubeError.
+    """
+    left = {owner: [uid for uid in entry.under_way if uid not in cases] for owner, entry in attempts.read().items()}
+    if not any(left.values()):
+        return
+    bound = {pod.metadata.uid for pod in snapshot.pods if pod.spec.node_name}
+    pending = {pod.metadata.uid for pod in snapshot.pods if not pod.spec.node_name}
+    for owner, uids in left.items():
+        ended = [uid for uid in uids if uid not in pending]
+
+        def change(entry: t.Optional[Attempt], ended: list[str] = ended) -> t.Optional[Attempt]:
+            for uid in ended:
+                if uid in bound:
+                    entry = helped(entry, now_s=now_s, pod_uid=uid, pending=pending)
+                else:
+                    entry = called_off(entry, now_s=now_s, pod_uid=uid)
+            return entry
+
+        if ended:
+            attempts.update(owner, change)
