@@ -82,9 +82,7 @@ class Wire:
 
 
 @contextlib.contextmanager
-def wire(
-    cluster: Cluster, folder: Path, *, hold_after_bytes: float = math.inf, user: Path | None = None
-) -> Iterator[tuple[Wire, Path]]:
+def wire(cluster: Cluster, folder: Path, *, hold_after_bytes: float = math.inf, user: Path | None = None) -> Iterator[tuple[Wire, Path]]:
     """A wire to the cluster's API server, and a kubeconfig in ``folder`` that leads over it: of ``user``, or the administrator's."""
     host, port = cluster.server.removeprefix("https://").split(":")
     found = Wire((host, int(port)), hold_after_bytes=hold_after_bytes)

@@ -89,8 +89,9 @@ def watch_if_allowed(see: t.Callable[[], bool]) -> bool:
     try:
         if see():
             return True
-    except ForbiddenError:
-        return False
+    except ForbiddenError as error:
+        if not error.early:
+            return False
     except (ExpiredError, UnreachableError):
         pass
     except ApiError as error:

@@ -2,12 +2,14 @@
 # Copyright: onprem.kube_scheduling contributors
 """Reads in pages, guarded writes and watches, with one policy for what is worth a second try.
 
-Reads are repeated on 429, on server errors and on broken connections, for as long as ``retry_for_s`` allows; writes only where
+Reads are repeated on 429, on server errors, on broken connections and on 403 from a server that may have just started, for as long as
+``retry_for_s`` allows; writes only where
 the server surely did nothing or the caller's guard (a resource version) makes a repetition harmless.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import typing as t
@@ -15,11 +17,13 @@ from collections.abc import Iterator
 
 from ..model.records import Event
 from ..model.wire import Struct, WatchEvent, WireError, decode_json
+from .early_denials import EarlyDenials, Request
 from .errors import (
     ApiError,
     BrokenAnswerError,
     ConflictError,
     ExpiredError,
+    ForbiddenError,
     InvalidError,
     OverloadedError,
     PatchTestError,
@@ -45,6 +49,11 @@ JSON_PATCH = "application/json-patch+json"
 NOT_APPLIED = "the server rejected our request due to an error in our request"
 """All that an API server says of a JSON patch that cannot be applied; what validation or admission refuses has causes, or other words."""
 ERROR_EVENT = "ERROR"
+BEFORE_AUTHORIZATION = (401, 429)
+"""Statuses that say nothing about the roles of the user."""
+NO_SERVER = (502, 503, 504)
+"""Statuses of a load balancer without a server, and of a server that is ending or starting."""
+LONGEST_EARLY_PAUSE_S = 1.0
 
 
 class Listed(t.NamedTuple):
@@ -78,8 +87,10 @@ class KubeApi:
         page_size: int = PAGE_SIZE,
         sleep: t.Callable[[float], None] = time.sleep,
         clock: t.Callable[[], float] = time.monotonic,
+        denials: t.Optional[EarlyDenials] = None,
     ) -> None:
         self._transport = transport
+        self._denials = denials or EarlyDenials(clock)
         self._retry_for_s = retry_for_s
         self._answer_timeout_s = answer_timeout_s
         self._page_size = page_size
@@ -95,6 +106,7 @@ class KubeApi:
             page_size=self._page_size,
             sleep=self._sleep,
             clock=self._clock,
+            denials=self._denials,
         )
 
     def now_s(self) -> float:
@@ -213,7 +225,7 @@ class KubeApi:
         return self._repeat(patch, harmless=guarded)
 
     def _patch(self, resource: Resource, namespace: str, name: str, body: t.Any, content_type: str, *, dry_run: bool) -> t.Any:
-        answer = self._transport.request(
+        answer = self._request(
             "patch",
             resource.path(namespace, name),
             verb="patch",
@@ -233,7 +245,7 @@ class KubeApi:
         """
         name = body["metadata"]["name"]
         answer = self._repeat(
-            lambda: self._transport.request(
+            lambda: self._request(
                 "post",
                 resource.path(namespace),
                 verb="create",
@@ -251,15 +263,16 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
-        self._transport.request("post", EVENTS.path(namespace), verb="create", subject=_events(namespace), body=event)
+        self._request("post", EVENTS.path(namespace), verb="create", subject=_events(namespace), body=event)
 
     def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: t.Optional[int] = None, dry_run: bool = False) -> None:
         """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
 
         ``grace_period_s``: whole seconds that it gets to end, None for what its spec says.
 
-        It is asked once: whoever asks again has to know why. Raises BudgetError (later, perhaps), SeveralBudgetsError (never),
-        NotFoundError or ConflictError (the pod is gone), ForbiddenError, OverloadedError, ApiError, UnreachableError.
+        It is asked once, but for denials of a server that has just started: whoever asks again has to know why. Raises BudgetError (later,
+        perhaps), SeveralBudgetsError (never), NotFoundError or ConflictError (the pod is gone), ForbiddenError, OverloadedError, ApiError,
+        UnreachableError.
         """
         options: dict[str, t.Any] = {"preconditions": {"uid": uid}}
         if grace_period_s is not None:
@@ -273,7 +286,7 @@ class KubeApi:
         path = f"{PODS.path(namespace, name)}/eviction"
         subject = Subject(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
         try:
-            self._transport.request("post", path, verb="create", subject=subject, query=_dry(dry_run), body=body)
+            self._past_early_denials(lambda: self._request("post", path, verb="create", subject=subject, query=_dry(dry_run), body=body))
         except ApiError as error:
             # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
             if error.status == 500 and error.reason == "":
@@ -334,11 +347,40 @@ class KubeApi:
             timeout_s=timeout_s + 5 if silence_s is None else silence_s,
             on_open=on_open,
         )
+        end_at_s = self._clock() + timeout_s
         try:
-            for line in lines:
-                yield decode_json(WatchEvent, line)
+            with self._noting(("watch", subject.scope)):
+                for line in lines:
+                    yield decode_json(WatchEvent, line)
         except WireError as error:
             raise UnexpectedAnswerError(f"watch of {subject.text}: {error}") from error
+        if self._clock() < end_at_s - 1:
+            self._denials.note_lost()  # a server that ends in good order closes its watches
+
+    def _request(self, method: str, path: str, *, verb: str, subject: Subject, **how: t.Any) -> Body:
+        with self._noting((verb, subject.scope)):
+            return self._transport.request(method, path, verb=verb, subject=subject, **how)
+
+    @contextlib.contextmanager
+    def _noting(self, request: Request) -> Iterator[None]:
+        """Keep what the outcome of a request says about later denials."""
+        try:
+            yield
+        except ForbiddenError as error:
+            error.early = error.lacks_role and self._denials.may_pass(request)
+            raise
+        except UnreachableError:
+            self._denials.note_lost()
+            raise
+        except ApiError as error:
+            if error.status in BEFORE_AUTHORIZATION:
+                raise
+            if error.status in NO_SERVER:
+                self._denials.note_lost()
+            else:
+                self._denials.note_allowed(request)
+            raise
+        self._denials.note_allowed(request)
 
     def _read(
         self,
@@ -351,11 +393,20 @@ class KubeApi:
         ended: t.Optional[threading.Event] = None,
     ) -> Body:
         def call() -> Body:
-            return self._transport.request(
-                "get", path, verb=verb, subject=subject, query=query, timeout_s=self._answer_timeout_s, on_start=on_start
-            )
+            return self._request("get", path, verb=verb, subject=subject, query=query, timeout_s=self._answer_timeout_s, on_start=on_start)
 
         return self._repeat(call, ended=ended)
+
+    def _past_early_denials(self, call: t.Callable[[], T]) -> T:
+        """Call until the server does not deny it any more as one that has just started."""
+        deadline = self._clock() + self._retry_for_s
+        while True:
+            try:
+                return call()
+            except ForbiddenError as error:
+                if not error.early or self._clock() + FIRST_PAUSE_S > deadline:
+                    raise
+            self._sleep(FIRST_PAUSE_S)
 
     def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True, ended: t.Optional[threading.Event] = None) -> T:
         deadline = self._clock() + self._retry_for_s
@@ -369,11 +420,12 @@ class KubeApi:
                 raise
             except (ApiError, UnreachableError) as error:
                 wait_s = _wait_before_retry(error, pause_s)
-                if not harmless and not isinstance(error, OverloadedError):
+                nothing_done = isinstance(error, (OverloadedError, ForbiddenError))
+                if not harmless and not nothing_done:
                     raise
                 if wait_s is None or self._clock() + wait_s > deadline or (ended is not None and ended.is_set()):
                     raise
-                unclear = unclear or not isinstance(error, OverloadedError)
+                unclear = unclear or not nothing_done
             self._sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
@@ -384,7 +436,7 @@ def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.
         return None if isinstance(error, UntrustedError) else pause_s
     if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
         return error.retry_after_s if error.retry_after_s is not None else pause_s
-    return None
+    return min(pause_s, LONGEST_EARLY_PAUSE_S) if isinstance(error, ForbiddenError) and error.early else None
 
 
 def _dry(dry_run: bool) -> Query:

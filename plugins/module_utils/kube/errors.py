@@ -67,7 +67,12 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: a role lacks a verb on a resource, or an admission plugin refused."""
+    """403: a role lacks a verb on a resource, or an admission plugin refused.
+
+    ``early``: the server may have just started and may not know all roles yet (``early_denials.py``).
+    """
+
+    early = False
 
     @property
     def lacks_role(self) -> bool:
@@ -136,9 +141,11 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def may_pass(error: KubeError) -> bool:
-    """The server may answer otherwise in a moment: nobody was there, or it was overloaded or in trouble itself."""
+    """The server may answer otherwise in a moment: nobody was there, it has just started, or it was overloaded or in trouble itself."""
     if isinstance(error, (UntrustedError, SeveralBudgetsError)):
         return False
+    if isinstance(error, ForbiddenError):
+        return error.early
     return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
 
 
@@ -151,7 +158,7 @@ def is_denied(error: KubeError) -> bool:
 
 def lacks_rights(error: KubeError) -> bool:
     """Whoever asks is not known, or has no role that allows it: no other request fares better until somebody changes that."""
-    return isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role)
+    return isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role and not error.early)
 
 
 class Subject(t.NamedTuple):

@@ -30,6 +30,9 @@ POLL_S = 10.0
 LIST_RETRY_S = 5.0
 ANSWER_TIMEOUT_S = 30.0
 
+RECENT_S = 2.0
+"""After an error a watch goes on from its last version only where something was heard in these last seconds."""
+
 HOPELESS = (UnauthorizedError, UntrustedError, ConfigurationError)
 """What does not go away while a program starts."""
 
@@ -73,7 +76,8 @@ class Follower:
     @property
     def refused(self) -> t.Optional[KubeError]:
         """What nothing can be judged without may not be read."""
-        return self.error if self._required and isinstance(self.error, ForbiddenError) else None
+        refused = self._required and isinstance(self.error, ForbiddenError) and not self.error.early
+        return self.error if refused else None
 
     def start(self) -> None:
         """Begin."""
@@ -102,6 +106,9 @@ class Follower:
     def _round(self) -> float:
         """One list, if need be, and one watch. Returns the seconds to wait before the next."""
         due_s = time.monotonic() + AT_MOST_EVERY_S
+        if self._failures and time.monotonic() - self.contact_at_s > RECENT_S:
+            # A watch would show the changes of the time without a connection one by one, and old states in between.
+            self._version = ""
         try:
             if not self._version:
                 self._list()
@@ -111,6 +118,8 @@ class Follower:
         except NotFoundError as error:
             return self._give_up(None) if self._may_be_absent else self._failed(error)
         except ForbiddenError as error:
+            if error.early:
+                return self._failed(error)
             if self._version:  # it may be listed, but not watched
                 self._version = ""
                 return POLL_S

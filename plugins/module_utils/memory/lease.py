@@ -63,4 +63,3 @@ def as_patch(spec: LeaseSpec) -> dict[str, t.Any]:
         "renewTime": spec.renew_time,
         "leaseTransitions": spec.lease_transitions,
     }
-

@@ -35,6 +35,8 @@ from tests.integration.workloads import (
 )
 
 SPACE, QUIET = "faults-shop", "faults-quiet"
+USER = "faults"
+"""To whom roles apply, unlike the administrator."""
 LISTING, REFUSED, WRITTEN, ROLLING = "listing", "refused", "written", "rolling"
 KEPT, EVICTED, COMING = "kept", "evicted", "coming"
 ROLLOUTS, EVICTIONS = (LISTING, REFUSED, WRITTEN, ROLLING), (KEPT, EVICTED, COMING)
@@ -104,7 +106,7 @@ def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         # From here on no new pod becomes ready, so that rollouts and replacements take as long as they shall.
         cluster.pause("kwok-controller")
         stack.callback(cluster.resume, "kwok-controller")
-        modules = {name: Modules(kubeconfigs.get(name, cluster.kubeconfig)) for name in (QUIET, *WEBS)}
+        modules = {name: Modules(kubeconfigs.get(name, cluster.service_account(USER))) for name in (QUIET, *WEBS)}
         check = modules[QUIET].start("k8s_spread_check", namespaces=[QUIET])
         processes = {
             name: modules[name].start(
@@ -132,10 +134,11 @@ def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def _wires(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> tuple[dict[str, Path], dict[str, Wire]]:
     """Those in a list are held in its second page, the others when they are told to."""
     kubeconfigs, wires = {}, {}
+    user = cluster.service_account(USER)
     for name in (QUIET, LISTING):
-        wires[name], kubeconfigs[name] = stack.enter_context(wire(cluster, folder, hold_after_bytes=IN_SECOND_PAGE))
+        wires[name], kubeconfigs[name] = stack.enter_context(wire(cluster, folder, hold_after_bytes=IN_SECOND_PAGE, user=user))
     for name in (WRITTEN, EVICTED):
-        wires[name], kubeconfigs[name] = stack.enter_context(wire(cluster, folder))
+        wires[name], kubeconfigs[name] = stack.enter_context(wire(cluster, folder, user=user))
     return kubeconfigs, wires
 
 

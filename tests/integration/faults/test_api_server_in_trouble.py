@@ -96,7 +96,7 @@ class Moves:
 def test_a_continue_token_that_expires_starts_the_list_again(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     pile_up(cluster, deployment(namespace, "web", 2))
     mark = cluster.audit().mark()
-    with wire(cluster, tmp_path, hold_after_bytes=IN_FIRST_PAGE) as (line, kubeconfig):
+    with wire(cluster, tmp_path, hold_after_bytes=IN_FIRST_PAGE, user=User(cluster).kubeconfig) as (line, kubeconfig):
         process = Modules(kubeconfig).start("k8s_spread_check", namespaces=[namespace])
         wait_until(line.held.is_set, what="the first page")
         # A write, so that the first page's version is no longer the newest.
@@ -265,7 +265,7 @@ def is_given_up(event: AuditEvent, verb: str, name: str = "") -> bool:
 
 
 def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cluster: Cluster, namespace: str) -> None:
-    moves = Moves(cluster, cluster.kubeconfig, namespace)
+    moves = Moves(cluster, User(cluster).kubeconfig, namespace)
     pauses = Pauses(cluster, moves)
     with admission_webhook(cluster, "pause", namespace, pauses.decide):
         # No new pod becomes ready, so that there is something to wait for.

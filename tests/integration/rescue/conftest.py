@@ -31,5 +31,5 @@ def scene(cluster: Cluster) -> Iterator[Scene]:
 
 @pytest.fixture
 def rescues(cluster: Cluster) -> Rescues:
-    """k8s_critical_rescue as the cluster's administrator."""
-    return Rescues(cluster)
+    """k8s_critical_rescue as a user to whom roles apply, unlike the administrator."""
+    return Rescues(cluster, cluster.service_account("rescues"))

@@ -28,7 +28,10 @@ QUICK = {"settle_time": 0, "scheduled_timeout": 30}
 
 @dataclass(frozen=True)
 class Rescues:
-    """Rescues on one cluster, as its administrator or as the user of ``kubeconfig``. ``warnings`` are those of the last run in this process."""
+    """Rescues on one cluster, as its administrator or as the user of ``kubeconfig``.
+
+    ``warnings`` are those of the last run in this process.
+    """
 
     cluster: Cluster
     kubeconfig: Path | None = None

@@ -24,12 +24,13 @@ class Start(Protocol):
 
 @pytest.fixture
 def daemons(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
-    """Starts a copy and waits until it is ready."""
+    """Starts a copy, as a user to whom roles apply unless a kubeconfig is given, and waits until it is ready."""
     started: list[Daemon] = []
     numbers = itertools.count(1)
 
     def start(*flags: str, kubeconfig: Path | None = None) -> Daemon:
-        daemon = Daemon(cluster, tmp_path / f"{next(numbers)}.log", *flags, kubeconfig=kubeconfig)
+        user = kubeconfig or cluster.service_account("rescuer")
+        daemon = Daemon(cluster, tmp_path / f"{next(numbers)}.log", *flags, kubeconfig=user)
         started.append(daemon)
         daemon.wait_ready()
         return daemon

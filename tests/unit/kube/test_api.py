@@ -276,3 +276,67 @@ def test_a_list_that_has_ended_is_not_asked_for_any_more() -> None:
     before = len(asked)
     time.sleep(0.1)
     assert len(asked) == before, asked
+
+
+# --- a server that has just started ---
+
+
+def denied(verb: str = "list") -> ApiError:
+    text = 'pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope'
+    return api_error(verb=verb, subject=Subject("pods", "pods in all namespaces"), status=403, message=text)
+
+
+def test_a_first_denial_is_reported_at_once() -> None:
+    api, transport, clock = api_with(denied(), page("a"))
+    with pytest.raises(ForbiddenError, match="Grant the verb 'list'"):
+        api.list_all(PODS)
+    assert len(transport.asked) == 1 and clock.slept == []
+
+
+def test_a_denial_of_what_the_run_was_allowed_before_is_asked_again() -> None:
+    api, transport, clock = api_with(page("a"), denied(), denied(), page("b"))
+    api.list_all(PODS)
+    assert names(api.list_all(PODS)) == ["b"] and len(transport.asked) == 4 and sum(clock.slept) < 10
+
+
+def test_a_denial_after_a_lost_connection_is_asked_again() -> None:
+    api, _transport, _clock = api_with(UnreachableError("gone"), denied(), page("b"))
+    assert names(api.list_all(PODS)) == ["b"]
+
+
+def test_a_role_that_was_taken_away_is_reported_after_ten_seconds() -> None:
+    api, _transport, clock = api_with(page("a"), *[denied()] * 40)
+    api.list_all(PODS)
+    with pytest.raises(ForbiddenError) as caught:
+        api.list_all(PODS)
+    assert 9 < sum(clock.slept) <= 11 and not caught.value.early
+    before = sum(clock.slept)
+    with pytest.raises(ForbiddenError):
+        api.list_all(PODS)
+    assert sum(clock.slept) == before, "that it is gone is known"
+
+
+def test_what_was_allowed_in_one_namespace_says_nothing_about_another() -> None:
+    api, _transport, clock = api_with(page("a"), denied())
+    api.list_all(PODS, namespace="one")
+    with pytest.raises(ForbiddenError):
+        api.list_all(PODS, namespace="two")
+    assert clock.slept == []
+
+
+def test_a_refusal_by_admission_is_no_early_denial() -> None:
+    refused = api_error(verb="create", subject=Subject("pods/eviction"), status=403, message='admission webhook "x" denied the request')
+    api, transport, _clock = api_with(UnreachableError("gone"), refused)
+    with pytest.raises(UnreachableError):
+        api.evict("app", "a", uid="u")
+    with pytest.raises(ForbiddenError):
+        api.evict("app", "a", uid="u")
+    assert len(transport.asked) == 2
+
+
+def test_an_eviction_that_a_server_denies_just_after_its_start_is_asked_for_again() -> None:
+    api, transport, _clock = api_with(UnreachableError("gone"), denied("create"), page())
+    with pytest.raises(UnreachableError):
+        api.evict("app", "a", uid="u")
+    api.evict("app", "a", uid="u")
+    assert len(transport.asked) == 3
