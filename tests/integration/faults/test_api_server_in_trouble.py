@@ -265,7 +265,8 @@ def is_given_up(event: AuditEvent, verb: str, name: str = "") -> bool:
 
 
 def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cluster: Cluster, namespace: str) -> None:
-    moves = Moves(cluster, User(cluster).kubeconfig, namespace)
+    # The administrator: writes in flight would take up the few seats of any other user.
+    moves = Moves(cluster, cluster.kubeconfig, namespace)
     pauses = Pauses(cluster, moves)
     with admission_webhook(cluster, "pause", namespace, pauses.decide):
         # No new pod becomes ready, so that there is something to wait for.

@@ -60,6 +60,11 @@ def planned_node(on: Scene) -> str:
     return judgement.choice.node
 
 
+def under_way(on: Scene) -> list[str]:
+    """The pods whose rescue is under way by the ConfigMap."""
+    return [uid for entry in on.attempts.kept.values() for uid in entry.under_way]
+
+
 def later(case: Case) -> None:
     """Whatever it waits for is over."""
     case.retry_at_s = case.judge_at_s = 0.0
@@ -206,7 +211,7 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
     assert list(on.rescuer.still_held) == ["n"] and on.rescuer.unsettled == [the_case(on)]
     on.lease.held = True
     on.rescuer.tick()
-    assert on.cluster.held == [] and on.attempts.kept == {} and run._is_done(on.rescuer, request, clock)
+    assert on.cluster.held == [] and under_way(on) == [] and run._is_done(on.rescuer, request, clock)
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -223,11 +228,11 @@ def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     for _round in range(2):
         on.rescuer.tick()
-        assert on.attempts.kept and on.rescuer.unsettled == [the_case(on)] and on.cluster.held == []
+        assert under_way(on) == ["u-dns"] and on.rescuer.unsettled == [the_case(on)] and on.cluster.held == []
     monkeypatch.setattr(on.attempts, "update", write)
     later(the_case(on))
     on.rescuer.tick()
-    assert on.attempts.kept == {} and on.rescuer.unsettled == []
+    assert under_way(on) == [] and on.rescuer.unsettled == []
 
 
 @pytest.mark.parametrize("bound", [True, False])
@@ -243,7 +248,7 @@ def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool) -> No
     after = scene([], [])
     after.rescuer._cache, after.rescuer._records = t.cast(t.Any, on.cluster), t.cast(t.Any, on.attempts)
     after.rescuer.tick()
-    assert on.attempts.kept == {}
+    assert under_way(on) == []
 
 
 def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:

@@ -21,15 +21,17 @@ def settle_leftovers(attempts: RescueAttempts, snapshot: ClusterSnapshot, cases:
     left = {owner: [uid for uid in entry.under_way if uid not in cases] for owner, entry in attempts.read().items()}
     if not any(left.values()):
         return
-    bound = {pod.metadata.uid for pod in snapshot.pods if pod.spec.node_name}
+    bound = {pod.metadata.uid: f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in snapshot.pods if pod.spec.node_name}
     pending = {pod.metadata.uid for pod in snapshot.pods if not pod.spec.node_name}
     for owner, uids in left.items():
         ended = [uid for uid in uids if uid not in pending]
 
         def change(entry: t.Optional[Attempt], ended: list[str] = ended) -> t.Optional[Attempt]:
             for uid in ended:
+                if entry is None or uid not in entry.under_way:
+                    continue  # another program was faster
                 if uid in bound:
-                    entry = helped(entry, now_s=now_s, pod_uid=uid, pending=pending)
+                    entry = helped(entry, now_s=now_s, pod_uid=uid, name=bound[uid], pending=pending)
                 else:
                     entry = called_off(entry, now_s=now_s, pod_uid=uid)
             return entry
