@@ -39,7 +39,7 @@ class Elsewhere:
     def fits(self, pod: Pod) -> bool:
         """Some node other than its own is surely feasible for the pod's replacement, once the pod has left."""
         candidates = self._nodes_with_room(pod)
-        if not candidates:
+        if not candidates or pod.resized:  # its replacement has the requests of before the resize, and those are not known
             return False
         spec = pod.spec
         if spec.volumes or self._is_bound_to_others(pod):

@@ -14,6 +14,7 @@ from ..model.objects import LabelSelector, Pod, PodAffinityTerm
 from ..model.selectors import matches
 
 Label = tuple[str, str]
+_Asked = t.Union[str, Label]
 
 
 class PodGroup(t.NamedTuple):
@@ -33,8 +34,8 @@ class PodGroups:
         self._groups = groups
         self._all: dict[str, list[PodGroup]] = {}
         self._labelled: dict[str, dict[Label, list[PodGroup]]] = {}
-        self._repelling: dict[Label, list[tuple[PodGroup, PodAffinityTerm]]] = {}
-        self._repelling_any: list[tuple[PodGroup, PodAffinityTerm]] = []
+        # By the namespace that they are for, empty where that may be any, and by a label or key that they ask for, empty where none.
+        self._repelling: dict[tuple[str, _Asked], list[tuple[PodGroup, PodAffinityTerm]]] = {}
         for group in groups.values():
             namespace = group.pod.metadata.namespace
             self._all.setdefault(namespace, []).append(group)
@@ -69,11 +70,12 @@ class PodGroups:
 
     def _add_terms(self, group: PodGroup) -> None:
         for term in required_anti_affinity(group.pod):
-            wanted = _wanted(term.label_selector)
+            own = not term.namespaces and term.namespace_selector is None
+            namespace = group.pod.metadata.namespace if own else ""
+            wanted: list[_Asked] = [*_wanted(term.label_selector)] or [*_wanted_keys(term.label_selector)]
             # The rarest label leaves the fewest terms to compare: "managed-by" is on everything.
-            rarest = min(wanted, key=lambda label: len(self._repelling.get(label, ())), default=None)
-            home = self._repelling_any if rarest is None else self._repelling.setdefault(rarest, [])
-            home.append((group, term))
+            rarest = min(wanted, key=lambda asked: len(self._repelling.get((namespace, asked), ())), default="")
+            self._repelling.setdefault((namespace, rarest), []).append((group, term))
 
     @property
     def namespaces(self) -> Iterable[str]:
@@ -90,11 +92,13 @@ class PodGroups:
         return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
 
     def repelling(self, pod: Pod) -> list[tuple[PodGroup, PodAffinityTerm]]:
-        """The required anti-affinity terms whose labels select the pod, of whatever namespace."""
+        """The required anti-affinity terms whose labels select the pod, and that may be for its namespace."""
         labels = pod.metadata.labels or {}
-        candidates = list(self._repelling_any)
-        for label in labels.items():
-            candidates += self._repelling.get(label, ())
+        candidates: list[tuple[PodGroup, PodAffinityTerm]] = []
+        for namespace in ("", pod.metadata.namespace):
+            asked: list[_Asked] = ["", *labels, *labels.items()]
+            for one in asked:
+                candidates += self._repelling.get((namespace, one), ())
         return [(group, term) for group, term in candidates if matches(term.label_selector, labels)]
 
 
@@ -129,3 +133,9 @@ def _wanted(selector: LabelSelector | None) -> list[Label]:
         if requirement.operator == "In" and len(values) == 1:
             wanted.append((requirement.key, values[0]))
     return wanted
+
+
+def _wanted_keys(selector: LabelSelector | None) -> list[str]:
+    """Keys of labels that whatever is selected must have, with one of several values."""
+    expressions = (selector.match_expressions if selector is not None else None) or ()
+    return [requirement.key for requirement in expressions if requirement.operator in ("In", "Exists")]

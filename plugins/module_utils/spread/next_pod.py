@@ -107,14 +107,25 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
 
 def _live_pods(workload: Workload, snapshot: ClusterSnapshot) -> Sequence[Pod]:
     """The pods that were made from the workload's template and are here to stay."""
-    if workload.metadata.generation > workload.status.observed_generation:
-        return ()  # the template may have changed since
+    if workload.metadata.generation > workload.status.observed_generation and not _is_current(workload, snapshot):
+        return ()
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
     if workload.kind != "StatefulSet":
         return pods
     # Those that a partition keeps at an older revision show what admission made of another template.
     revision = workload.status.update_revision
     return [pod for pod in pods if (pod.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, revision) == revision]
+
+
+def _is_current(workload: Workload, snapshot: ClusterSnapshot) -> bool:
+    """The template is that of the current revision, although the controller has yet to see some change of the workload."""
+    replica_set = snapshot.current_replica_set(workload) if workload.kind == "Deployment" else None
+    if replica_set is None:
+        return False
+    template, known = workload.spec.template, replica_set.spec.template
+    labels = {key: value for key, value in (known.metadata.labels or {}).items() if key != POD_TEMPLATE_HASH}
+    same_metadata = labels == (template.metadata.labels or {}) and known.metadata.annotations == template.metadata.annotations
+    return same_metadata and known.spec == template.spec
 
 
 def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons) -> _Admitted:

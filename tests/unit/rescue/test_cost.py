@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Job, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Job, ManagedFieldsEntry, Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.cost import VictimCosts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.elsewhere import Elsewhere
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
@@ -154,6 +155,12 @@ WEB_LABELS = {"app": "web"}
 )
 def test_whether_a_replacement_fits_on_another_node(pod: t.Any, others: t.Any, expected: bool) -> None:
     assert fits(running("a-1", **pod), *(running(on, cpu, **more) for on, cpu, more in others)) is expected
+
+
+def test_whether_the_replacement_of_a_resized_pod_fits_is_not_known() -> None:
+    pod = running("a-1", "1")
+    resize = ManagedFieldsEntry(subresource="resize")
+    assert fits(pod) and not fits(replace(pod, metadata=replace(pod.metadata, managed_fields=(resize,))))
 
 
 def test_pods_of_one_template_do_not_share_their_node() -> None:

@@ -114,6 +114,16 @@ def test_before_the_controller_has_seen_a_new_template_the_template_counts() -> 
     assert next_pod(newer, cluster.snapshot()).pod.spec.node_selector is None
 
 
+def test_a_change_that_leaves_the_template_alone_does_not_hide_the_live_pods() -> None:
+    cluster, workload = web(spec={"nodeSelector": {"disk": "ssd"}})
+    template = workload.spec.template
+    labels = {**(template.metadata.labels or {}), HASH: "hash1"}
+    known = replace(template, metadata=replace(template.metadata, labels=labels))
+    cluster.replica_sets[0] = replace(cluster.replica_sets[0], spec=replace(cluster.replica_sets[0].spec, template=known))
+    annotated = replace(workload, metadata=replace(workload.metadata, generation=2))
+    assert next_pod(annotated, cluster.snapshot()).pod.spec.node_selector == {"disk": "ssd"}
+
+
 def test_a_runtime_class_is_unknown_until_a_pod_shows_what_it_adds() -> None:
     template = {"spec": {"runtimeClassName": "gvisor"}}
     cluster, workload = web(0, template=template)
