@@ -102,7 +102,7 @@ options:
     type: int
     default: 3
   max_parallel:
-    description: How many workloads are restarted at a time. One by one disturbs least.
+    description: How many workloads are restarted at a time. One by one disturbs least. It bounds nothing without O(wait).
     type: int
     default: 1
   wait:

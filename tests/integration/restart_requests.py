@@ -48,11 +48,12 @@ def count_requests(cluster: Cluster, modules: Modules, namespace: str) -> dict[s
         mark = cluster.audit().mark()
         found = run()
         assert found == expected, f"{name}: {found}"
-        counts[name] = _asked_for(cluster, mark)
+        counts[name] = asked_for(cluster, mark)
     return counts
 
 
-def _asked_for(cluster: Cluster, mark: int) -> Counter[str]:
+def asked_for(cluster: Cluster, mark: int) -> Counter[str]:
+    """How often ``verb resource`` was asked for since the mark, by anything but the lab's own programs."""
     found: Counter[str] = Counter()
     for event in cluster.audit().events(since=mark, stages=(STARTED, COMPLETE)):
         # A watch counts when it starts, because it may end after the module; everything else when it is answered.

@@ -2,12 +2,16 @@
 # Copyright: onprem.kube_scheduling contributors
 """Moves the replicas of workloads, batch by batch: decide on a fresh snapshot, act, wait, look again, remember what came of it.
 
+A run that does not wait has nothing to see between two targets. It decides on one snapshot as long as that is young enough, and what it has
+begun is assumed there.
+
 How they are moved is the business of the ways: rollout.py and eviction.py. Every step can be interrupted. What has been done stands in the
 workload's own annotation, and the next run goes on from there.
 """
 
 from __future__ import annotations
 
+import time
 import typing as t
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,12 +34,16 @@ from .way import BudgetsAtStake, ClosedBudgetError, RoomTakenError, Run, SharedB
 LOOKS = 3
 """How often a workload is judged anew when it has moved on before anything could be written."""
 
+LOOK_SERVES_S = 10.0
+"""How long a run that does not wait begins targets on one look. Other runs and controllers change the cluster meanwhile."""
+
 
 def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
 
-    Each batch is decided on a snapshot that is newer than the last action. Raises KubeError only where nothing can be read, and
-    OptionError for a topology key that no node has.
+    Each batch is decided on a snapshot that is newer than the last action. Without waiting all targets are begun, each on a snapshot that
+    is at most LOOK_SERVES_S old and counts with all that was begun before. Raises KubeError only where nothing can be read, and OptionError
+    for a topology key that no node has.
     """
     return _Batches(api, list(dict.fromkeys(targets)), options).run()
 
@@ -57,10 +65,18 @@ class _Batches:
         self._way_of: dict[Target, Way] = {}
         self._unfinished: list[Run] = []
         self._now: Look
+        self._looked_at_s = 0.0
 
     def run(self) -> list[RestartResult]:
         self._now = self._look()
         check_labels_exist(self._options.topology_keys, self._now.snapshot.nodes.values())
+        if self._options.wait:
+            self._in_batches()
+        else:
+            self._without_waiting()
+        return list(self._results.values())
+
+    def _in_batches(self) -> None:
         waiting = list(self._targets)
         while waiting or self._blocked:
             batch, waiting = self._begin_batch(waiting)
@@ -72,7 +88,49 @@ class _Batches:
             except KubeError as error:
                 self._break_off(batch, [*waiting, *self._blocked], error)
                 break
-        return list(self._results.values())
+
+    def _without_waiting(self) -> None:
+        """Begin all targets, and see at the end what came of those that had ended already."""
+        waiting = list(self._targets)
+        put_off: list[Target] = []
+        to_look_at: list[Run] = []
+        try:
+            self._begin_each(waiting, put_off, to_look_at)
+            if put_off:
+                waiting, put_off = put_off, []
+                self._now = self._look()
+                self._begin_each(waiting, put_off, to_look_at, last=True)
+            if to_look_at:
+                self._now = self._look(last=True)
+        except KubeError as error:
+            self._break_off(to_look_at, [*put_off, *waiting], error)
+            return
+        for run in to_look_at:
+            run.finish(self._now)
+
+    def _begin_each(self, waiting: list[Target], put_off: list[Target], to_look_at: list[Run], *, last: bool = False) -> None:
+        """Begin the targets one after the other and take them from ``waiting``; those on which another look has to decide are put off.
+
+        ``last``: no other look could show more.
+        """
+        begun = False
+        while waiting:
+            if time.monotonic() > self._looked_at_s + LOOK_SERVES_S:
+                self._now = self._look()
+            target = waiting[0]
+            try:
+                run = self._begin(target, alone=last or not begun)
+            except (SharedBudgetError, StaleJudgementError, RoomTakenError):
+                run = None
+                put_off.append(target)
+            del waiting[0]
+            if run is None:
+                continue
+            begun = True
+            run.wait()
+            self._note_ends([run])
+            if run.to_look_at:
+                to_look_at.append(run)
 
     def _wait_for_budgets(self) -> list[Target]:
         """All other work is done: wait, once for all targets that need it, until a budget lets a pod go. Returns these targets."""
@@ -124,6 +182,7 @@ class _Batches:
         look = Look.at(self._api, self._targets, self._options, last=last)
         for run in self._unfinished:
             run.assume(look)
+        self._looked_at_s = time.monotonic()
         return look
 
     def _look_again(self, batch: Sequence[Run], *, last: bool) -> list[Target]:

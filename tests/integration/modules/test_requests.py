@@ -8,7 +8,8 @@ from collections import Counter
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import Modules
-from tests.integration.restart_requests import EVICTED, NOT_NEEDED, PLANNED, RESTARTED, count_requests
+from tests.integration.restart_requests import EVICTED, NOT_NEEDED, PLANNED, RESTARTED, asked_for, count_requests
+from tests.integration.workloads import deployment, identity, pile_up
 
 # Everything that decides whether and where replicas may move: nodes, what takes up room on them, the workloads of this kind in the
 # namespace with their revisions, and what bounds them.
@@ -42,3 +43,19 @@ def test_a_restart_asks_for_no_more_than_it_needs(cluster: Cluster, modules: Mod
     too_many = {name: dict(found - MOST[name]) for name, found in counts.items() if found - MOST[name]}
     assert too_many == {}, counts
     assert counts[RESTARTED]["patch deployments"] == 2 and counts[EVICTED]["create pods/eviction"] == 2
+
+
+def test_restarts_that_are_not_waited_for_do_not_read_the_cluster_for_each_target(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    targets = [deployment(namespace, f"web-{number}", 2) for number in range(8)]
+    pile_up(cluster, *targets)
+    mark = cluster.audit().mark()
+    lines = modules.restart(workloads=[identity(target) for target in targets], wait=False)["workloads"]
+    assert [(line["action"], line["verdict"]) for line in lines] == [("restarted", "pending")] * len(targets)
+    counts = asked_for(cluster, mark)
+    # For each target a guarded write and an Event, and for all of them one look, or another one where the machine is slow.
+    each = GUARDED_WRITE + TOLD
+    most = LOOK + LOOK + Counter({name: len(targets) * number for name, number in each.items()})
+    assert dict(counts - most) == {}, counts
+    assert counts["patch deployments"] == len(targets)

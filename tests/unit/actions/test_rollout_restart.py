@@ -7,11 +7,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions import rollout_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_result import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import in_words
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation, SimulatedRestart
 
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 from tests.unit.support.fake_api import FakeApi
@@ -113,3 +115,79 @@ def test_a_node_that_is_not_ready_is_named_where_a_rollout_has_not_ended(lost: l
     cluster.nodes.extend(nodes)
     (result,) = restart_workloads(FakeApi(cluster, now=NOW), [target], RestartOptions())
     assert in_words(result.reason).endswith(said)
+
+
+def uneven(cluster: ClusterBuilder, count: int) -> list[Target]:
+    """So many Deployments with both pods on one node."""
+    for number in range(count):
+        cluster.deployment(f"web-{number}", ["worker-1"] * 2)
+    return [Target("Deployment", "app", f"web-{number}") for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_targets_that_are_not_waited_for_are_begun_on_one_look(count: int) -> None:
+    cluster = workers(2)
+    targets = uneven(cluster, count)
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [(result.action, result.verdict) for result in results] == [("restarted", "pending")] * count
+    assert (api.listed.count("nodes"), api.listed.count("pods")) == (1, 1)
+
+
+def test_each_target_is_simulated_a_fixed_number_of_times_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[str] = []
+
+    def counted(restart: RestartSimulation) -> SimulatedRestart:
+        played.append(restart._workload.metadata.name)
+        return run(restart)
+
+    run = RestartSimulation.run
+    monkeypatch.setattr(RestartSimulation, "run", counted)
+    cluster = workers(2)
+    targets = uneven(cluster, 10)
+    restart_workloads(FakeApi(cluster, now=NOW), targets, RestartOptions(wait=False))
+    # Once to see whether a restart helps, and once to assume it.
+    assert sorted(played) == sorted(2 * [target.name for target in targets])
+
+
+def test_an_old_look_is_replaced_before_the_next_target_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollout_restart, "LOOK_SERVES_S", -1.0)
+    cluster = workers(2)
+    targets = uneven(cluster, 3)
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [result.action for result in results] == ["restarted"] * 3
+    assert api.listed.count("nodes") == 1 + 3
+
+
+def test_without_waiting_a_target_counts_with_the_room_that_those_before_it_take() -> None:
+    cluster = workers(2)
+    big = {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1500m"}}}]}}
+    cluster.deployment("one", ["worker-1"] * 2, template=big)
+    cluster.deployment(
+        "two", ["worker-1"] * 2, template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "500m"}}}]}}
+    )
+    small = {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "2100m"}}}]}}
+    cluster.pod("filler-0", "worker-2", template=small)
+    targets = [Target("Deployment", "app", name) for name in ("one", "two")]
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [(result.action, result.reason and result.reason.code) for result in results] == [
+        ("restarted", "collapsed"),
+        ("skipped", "no_gain"),
+    ]
+    # The second target is decided on a look of its own, which could have shown more room.
+    assert api.listed.count("nodes") == 2
+
+
+def test_without_waiting_a_budget_is_not_taken_from_twice() -> None:
+    cluster = workers(2)
+    one_less = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}
+    for name in ("one", "two"):
+        cluster.deployment(name, ["worker-1"] * 3, template={"metadata": {"labels": {"app": name, "tier": "web"}}}, strategy=one_less)
+    cluster.budget("both", "", desired=2, current=6, labels={"tier": "web"})
+    api = FakeApi(cluster, now=NOW)
+    targets = [Target("Deployment", "app", name) for name in ("one", "two")]
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [result.action for result in results] == ["restarted", "refused"]
+    assert "shares PodDisruptionBudget both" in in_words(results[1].reason)
