@@ -1,25 +1,73 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""kubernetes.core's action, which finds and decrypts the kubeconfig on the controller, with errors that say where it was given."""
+"""kubernetes.core's action, which finds and decrypts the kubeconfig on the controller, with errors that say where it was given.
+
+It shows no secret: kubernetes.core's action returns the options of the task as they were given, and Ansible prints the variables of
+``environment`` and the options of an ad-hoc task.
+"""
 
 from __future__ import annotations
 
+import os
+
 from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
 from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.secrets import secrets_in
 
 GIVEN_BY = "the option kubeconfig, in the rebalance playbook the variable rebalance_kubeconfig"
+HIDDEN = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
+
+SECRET_VARIABLES = {"K8S_AUTH_API_KEY": "api_key", "K8S_AUTH_PASSWORD": "password", "K8S_AUTH_PROXY": "proxy"}
+"""Variables that hold secrets, and the options that take them."""
 
 
 class ActionModule(CoreActionModule):
-    """The action of both modules."""
+    """The action of all modules."""
+
+    def run(self, tmp=None, task_vars=None):
+        """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command."""
+        environment = {}
+        super()._compute_environment_string(environment)
+        for variable, option in SECRET_VARIABLES.items():
+            if environment.get(variable) and self._task.args.get(option) is None:
+                self._task.args[option] = environment[variable]
+        self._hide_adhoc_options()
+        return super().run(tmp, task_vars)
+
+    def _compute_environment_string(self, raw_environment_out=None):
+        environment = {}
+        super()._compute_environment_string(environment)
+        shown = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
+        if isinstance(raw_environment_out, dict):
+            raw_environment_out.clear()
+            raw_environment_out.update(shown)
+        return self._connection._shell.env_prefix(**shown)
+
+    def _ensure_invocation(self, result):
+        """Add nothing: the module returns its invocation where that is wanted, and Ansible has hidden the secrets in it."""
+        return result
+
+    def _hide_adhoc_options(self):
+        """Hide the secrets among the options of an ad-hoc task, which Ansible prints as the origin of a failure."""
+        given = self._task.get_ds()
+        options = given.get("args") if isinstance(given, dict) else None
+        if not isinstance(options, dict):
+            return
+        secrets = secrets_in(options, os.environ)
+        given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""
+        if isinstance(kubeconfig, str) and ("\n" in kubeconfig or kubeconfig.lstrip().startswith("{")):
+            raise AnsibleActionFail(
+                "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
+                "Make a dict of it with the filter from_yaml."
+            )
         try:
             super().get_kubeconfig(kubeconfig, remote_transport, new_module_args)
-        except AnsibleFileNotFound as error:
+        except AnsibleFileNotFound:
             raise AnsibleActionFail(
                 f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs. Check {GIVEN_BY}."
-            ) from error
+            ) from None
         except AnsibleError as error:
-            raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from error
+            raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None

@@ -1,42 +1,48 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A connection without Ansible: the service account of a pod, or a kubeconfig."""
+"""A transport from the options of a connection, for modules and services."""
 
 from __future__ import annotations
 
 import typing as t
 
-from .errors import ConfigurationError
-from .kubeconfig import Source
-from .transport import CONNECTION_FAILURES, Transport, explain_connection_failure
+from .connection import Connection
+from .connection_options import ConnectionOptions, settings_of_options
+from .connection_settings import ConnectionSettings, SettingsError
+from .errors import ApiError, ConfigurationError, Subject, UnauthorizedError
+from .kubeconfig import NO_CLUSTER
+from .transport import READ_TIMEOUT_S, Transport
 
 
 def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
     """A transport for ``kubeconfig`` (path), else for the pod's service account, else for the default kubeconfig.
 
-    Raises ConfigurationError, UnreachableError or UnauthorizedError.
+    Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
-    try:
-        # Imported here so that the pure rooms load without the kubernetes client.
-        from kubernetes import client, config, dynamic
-    except ImportError as error:
-        raise ConfigurationError(f"the Python library kubernetes is missing: {error}. Install it with pip.") from error
-    configuration = client.Configuration()
-    try:
-        if kubeconfig is None and context is None and _in_cluster(config, configuration):
-            pass
-        else:
-            config.load_kube_config(config_file=kubeconfig, context=context, client_configuration=configuration)
-        dynamic_client = dynamic.DynamicClient(client.ApiClient(configuration))
-    except CONNECTION_FAILURES as error:
-        source = Source(kubeconfig, context or "")
-        raise explain_connection_failure(error, server=configuration.host, source=source) from error
-    return Transport(dynamic_client, user_agent=user_agent)
+    return connect_with(ConnectionOptions({"kubeconfig": kubeconfig, "context": context, "persist_config": True}), user_agent=user_agent)
 
 
-def _in_cluster(config: t.Any, configuration: t.Any) -> bool:
+def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
+    """A transport for these options, after one request that shows that the API server can be reached and knows the user.
+
+    Raises ConfigurationError, UnreachableError and UnauthorizedError.
+    """
+    source = options.source
+
+    def load() -> ConnectionSettings:
+        return settings_of_options(options)
+
     try:
-        config.load_incluster_config(client_configuration=configuration)
-    except config.ConfigException:
-        return False
-    return True
+        transport = Transport(Connection(load), user_agent=user_agent)
+    except SettingsError as error:
+        if source.nothing_given:
+            raise ConfigurationError(NO_CLUSTER) from None
+        text = f"cannot connect to Kubernetes with {source}: {error}. Check the file, its context and the credentials."
+        raise ConfigurationError(text) from None
+    try:
+        transport.request("get", "/version", verb="get", subject=Subject("the version of the API server"), timeout_s=READ_TIMEOUT_S)
+    except UnauthorizedError:
+        raise
+    except ApiError:
+        pass  # Such as 403: a role may be missing for this request only.
+    return transport

@@ -9,12 +9,18 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
+from .connection_settings import SettingsError
+
 if t.TYPE_CHECKING:
     yaml: t.Any = None
+    YAML_IMPORT_ERROR: t.Optional[str] = None
 else:
     try:
         import yaml
-    except ImportError:
+
+        YAML_IMPORT_ERROR = None
+    except ImportError as import_error:
+        YAML_IMPORT_ERROR = str(import_error)
 
         class yaml:
             """Stand-in for the names used below."""
@@ -23,11 +29,29 @@ else:
                 """Stand-in for yaml's base error."""
 
 
+def load_yaml(data: bytes) -> t.Any:
+    """The content of a YAML document. Raises SettingsError with the place of the error and no text of the document."""
+    try:
+        return yaml.load(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (ValueError, RecursionError):  # a date that does not exist is a ValueError
+        raise SettingsError("it is not a YAML text in UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise SettingsError(f"it is not a YAML document{place}") from None
+
+
 DEFAULT_FILE = "~/.kube/config"
 NO_CLUSTER = (
     "no cluster given: set the option kubeconfig (rebalance_kubeconfig or rescue_kubeconfig in the playbooks), KUBECONFIG or K8S_AUTH_*; "
     f"{DEFAULT_FILE} is missing or has no current-context"
 )
+
+
+def without_login(url: str) -> str:
+    """The URL without a user name and password, for messages."""
+    scheme, separator, rest = url.rpartition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 @dataclass(frozen=True)
@@ -43,7 +67,7 @@ class Source:
 
     def __str__(self) -> str:
         if self.host and not self.kubeconfig:
-            return f"host {self.host}"
+            return f"host {without_login(self.host)}"
         name = os.pathsep.join(map(str, self.files)) or "(given as a dict)"
         return f"kubeconfig {name}" + (f", context {self.context}" if self.context else "")
 
@@ -62,18 +86,6 @@ class Source:
             return False
         return not any(file.exists() for file in self.files) or any(not content.get("current-context") for content in self._contents())
 
-    @property
-    def mistake(self) -> str:
-        """What is wrong with the settings, as far as their names and the file's contexts tell; empty where they tell nothing."""
-        if self.host and not self.kubeconfig:
-            return "there are no credentials beside the host: give api_key, or username and password, or cert_file and key_file"
-        if self.files and not any(file.is_file() for file in self.files):  # of several, those that are missing are passed over
-            return f"there is no file {', '.join(map(str, self.files))}"
-        contexts = [name for content in self._contents() for name in _names(content.get("contexts"))]
-        if self.context and contexts and self.context not in contexts:
-            return f"there is no context {self.context} in it; it has {', '.join(contexts)}"
-        return ""
-
     def _contents(self) -> list[dict[str, t.Any]]:
         """The kubeconfigs that can be read as such."""
         if isinstance(self.kubeconfig, dict):
@@ -84,12 +96,7 @@ class Source:
 
 def _content(file: Path) -> t.Optional[dict[str, t.Any]]:
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
+        content = load_yaml(file.read_bytes())
+    except (OSError, SettingsError):
         return None
     return content if isinstance(content, dict) else None
-
-
-def _names(contexts: t.Any) -> list[str]:
-    entries = contexts if isinstance(contexts, list) else []
-    return [str(entry["name"]) for entry in entries if isinstance(entry, dict) and "name" in entry]

@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One HTTP request to the API server as bytes, through the kubernetes client's authentication and TLS.
-
-The only file that imports urllib3 and the kubernetes client's errors. ``DynamicClient.request(serialize=False)`` behaves alike in
-client versions 24 to 37, while the calls below it changed.
-"""
+"""One HTTP request to the API server as bytes, with the errors of this collection."""
 
 from __future__ import annotations
 
@@ -17,49 +13,14 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .errors import ApiError, BrokenAnswerError, Cause, ConfigurationError, KubeError, Subject, UnreachableError, UntrustedError, api_error
-from .kubeconfig import NO_CLUSTER, Source
-
-if t.TYPE_CHECKING:
-    ApiException: t.Any = None
-    ConfigException: t.Any = None
-    YAMLError: t.Any = None
-    urllib3: t.Any = None
-else:
-    try:
-        import urllib3
-        from kubernetes.client.exceptions import ApiException
-        from kubernetes.config import ConfigException
-        from yaml import YAMLError
-    except ImportError:
-
-        class ApiException(Exception):
-            """Stand-in for the kubernetes client's error."""
-
-        class ConfigException(Exception):
-            """Stand-in for the kubernetes client's error."""
-
-        class YAMLError(Exception):
-            """Stand-in for yaml's base error."""
-
-        class urllib3:
-            """Stand-in for the names used below."""
-
-            class exceptions:
-                """Stand-in for urllib3's errors."""
-
-                class HTTPError(Exception):
-                    """Stand-in for urllib3's base error."""
-
+from .connection import Connection, HttpError, TlsError
+from .connection_settings import SettingsError
+from .errors import ApiError, BrokenAnswerError, Cause, ConfigurationError, Subject, UnreachableError, UntrustedError, api_error
 
 BROKEN_OFF = "EOF occurred"
 """OpenSSL's words for a connection that ended within TLS, such as by a load balancer none of whose API servers is up at the moment."""
 
-CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
-
-KEPT_CONNECTIONS = 32
-"""Connections that are kept for the next request: a watch cache has one for each resource, and more threads ask beside it."""
 
 # Servers compress answers above 128 KiB. Unpacking them costs the reader less CPU than receiving them plain (docs/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
@@ -75,23 +36,6 @@ OnOpen = t.Callable[[t.Callable[[], None]], None]
 """Gets a function that ends what was opened."""
 OnStart = t.Callable[[bytes], None]
 """Gets the first bytes of a body, unpacked, while the server still writes the rest."""
-
-MISSHAPEN: tuple[type[Exception], ...] = (AttributeError, KeyError, TypeError)
-"""What the kubernetes client runs into where a kubeconfig, or what answers in place of an API server, is not built as it expects."""
-
-CONNECTION_FAILURES: tuple[type[Exception], ...] = (
-    ApiException,
-    ConfigException,
-    YAMLError,
-    urllib3.exceptions.HTTPError,
-    OSError,
-    ValueError,
-    *MISSHAPEN,
-)
-"""What loading a configuration, making a client and its discovery raise; for ``explain_connection_failure``."""
-
-
-BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
 
 
 class Body(t.NamedTuple):
@@ -112,19 +56,17 @@ class Body(t.NamedTuple):
 
 
 class Transport:
-    """Requests as bytes over a ``kubernetes.dynamic.DynamicClient``.
+    """Requests as bytes over a connection. ``user_agent`` is how this program appears in the server's audit log. Thread-safe."""
 
-    ``user_agent`` is how this program appears in the server's audit log. Thread-safe as the client below is.
-    """
-
-    def __init__(self, dynamic_client: t.Any, *, user_agent: str) -> None:
-        self._dynamic = dynamic_client
-        api_client = dynamic_client.client
-        api_client.user_agent = user_agent
-        # urllib3 would repeat 429 and 503 answers itself, uncounted and without a deadline; api.py does it with one.
-        api_client.rest_client.pool_manager.connection_pool_kw.update(retries=False, maxsize=KEPT_CONNECTIONS)
-        self.server: str = api_client.configuration.host
+    def __init__(self, connection: Connection, *, user_agent: str) -> None:
+        self._connection = connection
+        self._user_agent = user_agent
         self._clock_offset_s: t.Optional[float] = None
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._connection.server
 
     @property
     def server_time_s(self) -> t.Optional[float]:
@@ -153,7 +95,7 @@ class Transport:
         )
         try:
             return self._body(response, on_start)
-        except (urllib3.exceptions.HTTPError, zlib.error) as error:
+        except (HttpError, zlib.error) as error:
             raise self._unreachable(error) from error
 
     def lines(
@@ -171,7 +113,7 @@ class Transport:
             for chunk in response.stream(amt=None, decode_content=True):
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from (line for line in whole if line.strip())
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+        except (HttpError, OSError) as error:
             raise self._unreachable(error) from error
         finally:
             response.close()
@@ -188,28 +130,16 @@ class Transport:
         body: t.Any = None,
         content_type: str = "application/json",
     ) -> t.Any:
+        headers = [*HEADERS.items(), ("User-Agent", self._user_agent), ("Content-Type", content_type)]
+        data = None if body is None else json.dumps(body).encode()
         try:
-            response = self._dynamic.request(
-                method,
-                path,
-                body=body,
-                query_params=list(query),
-                header_params=HEADERS,
-                content_type=content_type,
-                serialize=False,
-                _request_timeout=(CONNECT_TIMEOUT_S, read_timeout_s),
-            )
-        except ApiException as error:
-            if not error.status:  # the client makes an error without a status out of a TLS failure
-                raise self._unreachable(error) from error
-            raise _answer(verb, subject, error) from error
-        except (urllib3.exceptions.HTTPError, OSError) as error:
+            response = self._connection.send(method.upper(), path, query=query, headers=headers, body=data, read_timeout_s=read_timeout_s)
+            if not 200 <= response.status <= 299:
+                raise _answer(verb, subject, response.status, response.headers, response.data)
+        except (HttpError, OSError) as error:
             raise self._unreachable(error) from error
-        except ValueError as error:
-            if not _is_about_a_header(error):
-                raise
-            # Without its cause: that one's text holds the token.
-            raise ConfigurationError(f"no request was sent to {self.server}: {BAD_HEADER}") from None
+        except SettingsError as error:
+            raise ConfigurationError(f"no request was sent to {self.server}: {error}") from None
         self._note_time(response.headers)
         return response
 
@@ -248,19 +178,13 @@ def _shut(response: t.Any) -> None:
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
-def _is_about_a_header(error: BaseException) -> bool:
-    """Whether a header cannot be sent; http.client says so, the value included."""
-    return isinstance(error, UnicodeEncodeError) or (isinstance(error, ValueError) and str(error).startswith("Invalid header"))
-
-
 def _no_answer(error: BaseException, server: str) -> UnreachableError:
     cause = _root_cause(error)
     text = (
         f"no answer from the Kubernetes API server {server}: {cause}. "
         "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
     )
-    # Client version 37 turns a TLS failure into an error without a status, older ones let urllib3's through.
-    untrusted = ("SSLError" in cause or "CERTIFICATE" in cause) and BROKEN_OFF not in cause
+    untrusted = (isinstance(error, TlsError) or "SSLError" in cause or "CERTIFICATE" in cause) and BROKEN_OFF not in cause
     return UntrustedError(text) if untrusted else UnreachableError(text)
 
 
@@ -272,15 +196,15 @@ def _root_cause(error: BaseException) -> str:
     return str(getattr(cause, "reason", None) or cause).strip()
 
 
-def _answer(verb: str, subject: Subject, error: t.Any) -> ApiError:
-    status = _status_of(error.body)
+def _answer(verb: str, subject: Subject, code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    status = _status_of(body)
     details = _dict(status.get("details"))
     causes = [_dict(cause) for cause in details.get("causes") or ()]
-    retry_after = str((error.headers or {}).get("Retry-After") or details.get("retryAfterSeconds") or "")
+    retry_after = str(headers.get("Retry-After") or details.get("retryAfterSeconds") or "")
     return api_error(
         verb=verb,
         subject=subject,
-        status=int(error.status or 0),
+        status=code,
         message=str(status.get("message") or ""),
         retry_after_s=float(retry_after) if retry_after.isdecimal() else None,
         reason=str(status.get("reason") or "") if status.get("kind") == "Status" else None,
@@ -288,29 +212,13 @@ def _answer(verb: str, subject: Subject, error: t.Any) -> ApiError:
     )
 
 
-def _status_of(body: t.Any) -> dict[str, t.Any]:
+def _status_of(body: bytes) -> dict[str, t.Any]:
     try:
         status = json.loads(body)
-    except (TypeError, ValueError):
-        return {"message": str(body or "").strip()}
+    except ValueError:
+        return {"message": body.decode("utf-8", "replace").strip()}
     return _dict(status)
 
 
 def _dict(value: t.Any) -> dict[str, t.Any]:
     return value if isinstance(value, dict) else {}
-
-
-def explain_connection_failure(error: BaseException, *, server: str, source: Source) -> KubeError:
-    """What to tell a person when the client could not even be made (configuration, discovery)."""
-    if isinstance(error, ApiException) and error.status:
-        return _answer("reach", Subject(f"the Kubernetes API server {server}".rstrip()), error)
-    if isinstance(error, (ApiException, urllib3.exceptions.HTTPError, ConnectionError, TimeoutError)):
-        return _no_answer(error, server or f"of {source}")
-    of_file = isinstance(error, (ConfigException, OSError))
-    if of_file and source.nothing_given:
-        return ConfigurationError(NO_CLUSTER)
-    mistake = source.mistake if of_file else BAD_HEADER if _is_about_a_header(error) else ""
-    said = mistake or str(error).rstrip(".")
-    if isinstance(error, MISSHAPEN):
-        said = f"something in it, or in the server's answer, is not of the expected kind ({type(error).__name__}: {said})"
-    return ConfigurationError(f"cannot connect to Kubernetes with {source}: {said}. Check the file, its context and the credentials.")

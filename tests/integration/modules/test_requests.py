@@ -11,6 +11,9 @@ from tests.integration.modules.module_process import Modules
 from tests.integration.restart_requests import EVICTED, NOT_NEEDED, PLANNED, RESTARTED, asked_for, count_requests
 from tests.integration.workloads import deployment, identity, pile_up
 
+# Shows that the server can be reached and knows the user. It takes the place of about thirty requests by which the kubernetes client
+# discovers the API.
+REACHED = Counter({"get /version": 1})
 # Everything that decides whether and where replicas may move: nodes, what takes up room on them, the workloads of this kind in the
 # namespace with their revisions, and what bounds them.
 REPLICAS = ("nodes", "namespaces", "pods", "deployments", "replicasets", "poddisruptionbudgets")
@@ -22,13 +25,21 @@ LAST_LOOK = Counter(f"list {resource}" for resource in REPLICAS)
 GUARDED_WRITE = Counter({"get deployments": 1, "patch deployments": 1})
 TOLD = Counter({"create events": 1})
 MOST = {
-    PLANNED: LOOK + GUARDED_WRITE,
-    NOT_NEEDED: LOOK,
+    PLANNED: REACHED + LOOK + GUARDED_WRITE,
+    NOT_NEEDED: REACHED + LOOK,
     # Before and after it a look, a write and an Event; between them the wait: a watch, and a read when it has ended.
-    RESTARTED: LOOK + LAST_LOOK + GUARDED_WRITE + GUARDED_WRITE + TOLD + TOLD + Counter({"watch deployments": 1, "get deployments": 1}),
+    RESTARTED: REACHED
+    + LOOK
+    + LAST_LOOK
+    + GUARDED_WRITE
+    + GUARDED_WRITE
+    + TOLD
+    + TOLD
+    + Counter({"watch deployments": 1, "get deployments": 1}),
     # The same with the eviction, which is asked for as a dry run first. How often the pods and the workload are read while the
     # replacement comes depends on which of them changes last.
-    EVICTED: LOOK
+    EVICTED: REACHED
+    + LOOK
     + LOOK
     + GUARDED_WRITE
     + GUARDED_WRITE

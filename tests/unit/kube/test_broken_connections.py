@@ -9,12 +9,14 @@ import socket
 import ssl
 import threading
 import typing as t
+from pathlib import Path
 
 import pytest
 import trustme
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.connection import Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.connection_settings import ConnectionSettings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import Subject, UnreachableError, UntrustedError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import Transport
-from kubernetes import client, dynamic
 
 Answer = t.Callable[[socket.socket], None]
 
@@ -39,9 +41,8 @@ def server(answer: Answer) -> t.Iterator[int]:
 
 
 def transport_to(address: str, authority: str | None = None) -> Transport:
-    configuration = client.Configuration()
-    configuration.host, configuration.ssl_ca_cert = address, authority
-    return Transport(dynamic.DynamicClient(client.ApiClient(configuration), discoverer=lambda *_args: None), user_agent="test")
+    settings = ConnectionSettings(address, ca=Path(authority) if authority else None)
+    return Transport(Connection(lambda: settings), user_agent="test")
 
 
 def read(address: str, authority: str | None = None, **bounds: float) -> bytes:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Compressed answers, read through the real kubernetes client from a server of this test's own."""
+"""Compressed answers, read from a server of this test's own."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.connection import Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.connection_settings import ConnectionSettings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, Subject, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES, PODS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.transport import HEADERS, Body, Transport
-from kubernetes.client import ApiClient, Configuration
-from kubernetes.dynamic import DynamicClient
 
 PAGE = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "a"}}]}
 WAIT_S = 10.0
@@ -61,10 +61,8 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubeApi]:
     monkeypatch.setattr(Server, "compressed", [])
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    configuration = Configuration(host=f"http://127.0.0.1:{server.server_port}")
-    # Without discovery, which this collection has no need of.
-    client = DynamicClient(ApiClient(configuration), discoverer=lambda *_arguments: None)
-    yield KubeApi(Transport(client, user_agent="test"), retry_for_s=0)
+    settings = ConnectionSettings(f"http://127.0.0.1:{server.server_port}")
+    yield KubeApi(Transport(Connection(lambda: settings), user_agent="test"), retry_for_s=0)
     server.shutdown()
     server.server_close()
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The secrets among the options of a connection, which must not appear in any result."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote
+
+SECRET_OPTIONS = ("api_key", "password", "proxy", "proxy_headers", "host")
+"""Options that hold secrets. Of the addresses only the login in them is one."""
+
+ADDRESSES = ("proxy", "host", "proxy-url", "server")
+
+SECRET_KEYS = frozenset([
+    "access-token", "api_key", "certificate-authority-data", "client-certificate-data", "client-key-data", "client-secret", "id-token",
+    "idp-certificate-authority-data", "password", "refresh-token", "secret", "token", "value",
+])  # fmt: skip
+"""Keys of a kubeconfig whose texts are secrets, also where they are at the wrong place."""
+
+SHOWN_KEYS = frozenset([
+    "apiversion", "as", "as-groups", "as-uid", "client-certificate", "client-id", "client-key", "cmd-path", "command",
+    "idp-certificate-authority", "idp-issuer-url", "installhint", "interactivemode", "name", "tokenfile", "username",
+])  # fmt: skip
+"""Keys of a user, in small letters, whose texts are no secrets. A long text under any other key is taken for one: it may be misspelt."""
+
+LONG = 12
+"""Characters of a text under an unknown key that is taken for a secret. To hide a shorter one would hide parts of other words."""
+
+SHORTEST = 4
+"""Characters of a part of a secret that is hidden by itself. A shorter part would hide words that have nothing to do with it."""
+
+
+def secrets_in(params: t.Any, environment: Mapping[str, str]) -> set[str]:
+    """The secrets of the options and of the variables K8S_AUTH_*, in every form in which a message may hold them."""
+    given: list[str] = []
+    for name in SECRET_OPTIONS:
+        value = params.get(name) if isinstance(params, dict) else None
+        for text in (*_texts(value), *(text for key, text in environment.items() if key.startswith(f"K8S_AUTH_{name.upper()}"))):
+            given += _logins(text) if name in ADDRESSES else [text]
+    kubeconfig = params.get("kubeconfig") if isinstance(params, dict) else None
+    if isinstance(kubeconfig, dict):
+        given += _of_kubeconfig(kubeconfig)
+    elif isinstance(kubeconfig, str) and "\n" in kubeconfig:  # its content in place of its path
+        given.append(kubeconfig)
+    return {form for secret in given for form in _forms(secret)}
+
+
+def _of_kubeconfig(node: t.Any, key: str = "", *, of_users: bool = False) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for name, value in node.items():
+            yield from _of_kubeconfig(value, str(name).lower(), of_users=of_users or name == "users")
+    elif isinstance(node, (list, tuple)):
+        for value in node:
+            yield from _of_kubeconfig(value, key, of_users=of_users)
+    elif isinstance(node, str):
+        if key in ADDRESSES:
+            yield from _logins(node)
+        elif key in SECRET_KEYS or (of_users and key not in SHOWN_KEYS and len(node) >= LONG):
+            yield node
+
+
+def _logins(address: str) -> list[str]:
+    """The password, and the user name with the password, of an address."""
+    login = address.rpartition("@")[0].rpartition("://")[2]
+    password = login.partition(":")[2]
+    return [text for text in (login, password, unquote(login), unquote(password)) if text]
+
+
+def _texts(value: t.Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif value is not None and not isinstance(value, bool):
+        yield str(value)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The secret as it is, its lines, and as Python and JSON write it."""
+    if secret.strip():
+        yield secret
+    for line in secret.splitlines():
+        if len(line.strip()) >= SHORTEST:
+            yield line.strip()
+    escaped = repr(secret)[1:-1]
+    if escaped != secret:
+        yield escaped
