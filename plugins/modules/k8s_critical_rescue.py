@@ -90,7 +90,9 @@ options:
     type: bool
     default: false
   settle_time:
-    description: Seconds that the scheduler gets to place a pod by itself, from when it has reported that it finds no node.
+    description:
+      - Seconds that the scheduler gets to place a pod by itself, from when it has reported that it finds no node.
+      - The time begins again when evictions have become possible, when a node opens to the pod, and when the scheduler nominates the pod.
     type: int
     default: 2
   hold:

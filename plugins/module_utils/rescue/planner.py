@@ -34,12 +34,11 @@ class Facts(t.NamedTuple):
     """What is known of a pod beside the snapshot.
 
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
-    whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``settled``: the scheduler has had
-    its time. ``aside``: what else the reason has to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that
-    other terminating pods free soon counts as free. It ends, so that nobody can delay a rescue by one terminating pod after the other.
+    whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``aside``: what else the reason has
+    to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that other terminating pods free soon counts as
+    free. It ends, so that nobody can delay a rescue by one terminating pod after the other.
     """
 
-    settled: bool = True
     scheduler: t.Optional[Reason] = None
     excluded: frozenset[str] = frozenset()
     banned: frozenset[str] = frozenset()
@@ -81,8 +80,6 @@ class RescuePlanner:
 
     def judge(self, pod: Pod, facts: Facts) -> Judgement:
         """What is to be done for the pod now, on whatever node."""
-        if not facts.settled:
-            return _waiting(pod, "settling", f"the scheduler has {self._options.settle_time} s to place it by itself")
         facts, promised = self._beside_a_preemption(pod, facts)
         if promised is not None:
             return promised

@@ -9,10 +9,11 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import follower, resources
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import follower, resources, watch_cache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, KubeError, UnreachableError
@@ -24,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.times
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import resource_version_of
 
 from lab.cluster import Cluster
+from tests.integration.wire import wire
 from tests.integration.workloads import IMAGE, budget, deployment, wait_rolled_out, wait_until
 
 _NUMBERS = itertools.count(1)
@@ -311,6 +313,42 @@ def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(cluster: Cluste
     cluster.apply(pod(namespace, "alive", nodeName="worker-6"))
     wait_for(cache, namespace, "alive")
     assert_as_read(cache, api)
+
+
+def test_watch_that_is_silent_for_longer_than_a_bookmark_takes_is_told(
+    cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection stands, nothing comes, and no error shows: a firewall that drops packets looks like that."""
+    monkeypatch.setattr(watch_cache, "SILENT_AFTER_S", 3.0)
+    with wire(cluster, tmp_path) as (line, kubeconfig):
+        cache = WatchCache(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig))), (resources.PODS,))
+        cache.start()
+        try:
+            cluster.apply(pod(namespace, "heard"))
+            wait_for(cache, namespace, "heard")
+            assert "pods" not in cache.silent
+            line.hold()
+            cluster.apply(pod(namespace, "unheard"))
+            wait_until(lambda: cache.silent.get("pods", 0.0) > 3.0, what="the silence")
+            assert cache.synced and find(cache, namespace, "unheard") is None
+            line.release()
+            wait_for(cache, namespace, "unheard")
+            assert "pods" not in cache.silent
+        finally:
+            cache.stop()
+
+
+def test_bookmarks_keep_quiet_watches_from_counting_as_silent(cluster: Cluster, api: KubeApi) -> None:
+    """Nothing happens to namespaces and storage for longer than two bookmarks take."""
+    cache = WatchCache(api)
+    cache.start()
+    try:
+        end_s = time.monotonic() + watch_cache.SILENT_AFTER_S + 10
+        while time.monotonic() < end_s:
+            assert cache.silent == {}
+            time.sleep(1)
+    finally:
+        cache.stop()
 
 
 def test_stopping_ends_every_thread_and_watch(api: KubeApi) -> None:

@@ -14,7 +14,7 @@ NODE_CPUS = (1000, 1000, 1500)
 NODE_MEMORY = 1000
 MOST_ON_NODE = 7
 PORTS = (9001, 9002)
-PRIORITIES = ("", "scene-low", "scene-middle", "scene-high")
+PRIORITIES = ("", "scene-low", "scene-middle", "scene-never", "scene-high")
 CRITICAL_PRIORITIES = ("system-cluster-critical", "system-node-critical")
 
 HOLD_KEY = "CriticalAddonsOnly"

@@ -27,10 +27,9 @@ _NUMBERS = itertools.count(1)
 
 def priority_classes() -> list[Json]:
     """Classes for ordinary pods."""
-    return [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-        for name, value in PRIORITIES.items()
-    ]
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    never = {**kind, "metadata": {"name": "scene-never"}, "value": 1000, "preemptionPolicy": "Never"}
+    return [never, *({**kind, "metadata": {"name": name}, "value": value} for name, value in PRIORITIES.items())]
 
 
 class Scene:

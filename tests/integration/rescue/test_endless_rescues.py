@@ -26,8 +26,6 @@ def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
     """With the scheduler as it comes."""
     made = fresh_module_cluster("single-worker")
     made.apply(priority_classes())
-    never = {"metadata": {"name": "scene-never"}, "value": 1000, "preemptionPolicy": "Never"}
-    made.apply([{"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", **never}])
     return made
 
 

@@ -8,90 +8,20 @@ A cache that has been stopped shows its last state: a watch that is behind for a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.attempts import RescueAttempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.lease import RescueLease, identity
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import rescue_options
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
 
-from tests.integration.rescue.rescues import QUICK, Rescues, victims
+from tests.integration.rescue.program import Program, program
+from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import SYSTEM, Scene
-from tests.integration.workloads import wait_until
 
 UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
 
-class LosingApi(KubeApi):
-    """The real API server; the answers to the first ``lost`` evictions do not arrive."""
-
-    lost = 0
-
-    def evict(self, namespace: str, name: str, **how: Any) -> None:
-        super().evict(namespace, name, **how)
-        if not how.get("dry_run") and self.lost:
-            self.lost -= 1
-            raise UnreachableError("the connection was closed before the answer came")
-
-    def in_haste(self, **_bounds: float) -> KubeApi:
-        return self
-
-
 class Killed(BaseException):
     """The program ends here, without any last words."""
-
-
-class Program:
-    """A rescuer in this process."""
-
-    def __init__(self, scene: Scene, name: str, **options: Any) -> None:
-        self.api = LosingApi(client.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
-        self.cache = WatchCache(self.api)
-        self.lease = RescueLease(self.api, identity())
-        self.rescuer = Rescuer(
-            self.api,
-            self.cache,
-            rescue_options({**QUICK, **options}),
-            lease=self.lease,
-            attempts=RescueAttempts(self.api),
-            writer="test",
-            selected=lambda pod: pod.metadata.name == name,
-        )
-        self.cache.start()
-        assert self.lease.acquire(30)
-
-    @property
-    def case(self) -> Case:
-        (case,) = self.rescuer.cases.values()
-        return case
-
-    def tick_until(self, condition: Callable[[], Any], timeout_s: float = 40) -> None:
-        def ticked() -> bool:
-            self.rescuer.tick()
-            return bool(condition())
-
-        wait_until(ticked, what="the state of the rescue", timeout_s=timeout_s)
-
-
-@contextmanager
-def program(scene: Scene, name: str, **options: Any) -> Iterator[Program]:
-    found = Program(scene, name, **options)
-    try:
-        yield found
-    finally:
-        try:
-            found.rescuer.give_back_all()
-        finally:
-            found.lease.release()
-            found.cache.stop()
 
 
 def annotate_victim(scene: Scene, _pod: str, _node: str) -> None:

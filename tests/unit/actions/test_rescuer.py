@@ -595,6 +595,7 @@ def hide(on: Scene, name: str, part: str, **values: t.Any) -> None:
         ("dns", "metadata", {"uid": "another"}),
         ("dns", "metadata", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
         ("dns", "status", {"conditions": [{"type": "PodScheduled", "status": "True"}]}),
+        ("dns", "status", {"nominatedNodeName": "m"}),
         ("v-n", "metadata", {"uid": "another"}),
         ("v-n", "metadata", {"deletionTimestamp": "2099-01-01T00:00:00Z"}),
         ("v-n", "metadata", {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}),
@@ -632,3 +633,71 @@ def test_silent_watch_is_not_the_basis_of_a_write() -> None:
     on.rescuer.tick()
     assert on.cluster.evicted == [] and on.cluster.held == []
     assert "pods" in on.notes.troubles[0] and "76 s" in on.notes.troubles[0]
+
+
+# --- the scheduler's own time -----------------------------------------------------------------------------------------
+
+
+def wait_over(case: Case) -> None:
+    """The settle time is over, and so is every other wait."""
+    case.settles_at_s = 0.0
+    later(case)
+
+
+def test_plan_is_carried_out_only_after_it_has_been_possible_for_the_settle_time() -> None:
+    """The pod has waited for a minute; the node may have opened just now."""
+    on = full("n", settle_time=30)
+    on.rescuer.tick()
+    assert reason_of(on) == "settling" and on.cluster.evicted == []
+    wait_over(the_case(on))
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"]
+
+
+def test_node_that_opens_gives_the_scheduler_its_time_again() -> None:
+    on = full("n", "m", settle_time=30)
+    on.cluster.nodes["m"]["spec"]["unschedulable"] = True
+    on.rescuer.tick()
+    wait_over(the_case(on))
+    on.cluster.nodes["m"]["spec"]["unschedulable"] = False
+    on.rescuer.tick()
+    assert reason_of(on) == "settling" and on.cluster.evicted == []
+
+
+def test_node_that_opens_during_a_rescue_stops_further_evictions_for_the_settle_time() -> None:
+    victims = [pod("v1", "450m", on="n"), pod("v2", "450m", on="n"), pod("w", "900m", on="m", priority=5)]
+    on = scene([node("n"), node("m")], [*victims, pod("dns", "900m")], settle_time=30)
+    on.cluster.nodes["m"]["spec"]["unschedulable"] = True
+    on.rescuer.tick()
+    wait_over(the_case(on))
+
+    def uncordon(_name: str, dry_run: bool) -> None:
+        if not dry_run:
+            on.cluster.nodes["m"]["spec"]["unschedulable"] = False
+
+    on.cluster.refuse_eviction = uncordon
+    on.rescuer.tick()
+    assert len(on.cluster.evicted) == 1
+    wait_over(the_case(on))
+    on.rescuer.tick()
+    assert len(on.cluster.evicted) == 2
+
+
+def test_nomination_by_the_scheduler_gives_it_its_time_again() -> None:
+    """The nomination may be seen before the scheduler's victims are."""
+    on = full("n", settle_time=30)
+    on.rescuer.tick()
+    wait_over(the_case(on))
+    on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
+    on.rescuer.tick()
+    assert reason_of(on) == "settling" and on.cluster.evicted == []
+
+
+def test_settle_time_begins_again_only_so_often() -> None:
+    """On a cluster where nodes open without end a rescue is delayed by ten settle times in ten minutes."""
+    case = Case(Pod(), since_s=0.0, settles_at_s=0.0)
+    for second in range(590):
+        case.settle_again(float(second), 2.0)
+    assert case.settles_at_s == 20.0
+    case.settle_again(601.0, 2.0)
+    assert case.settles_at_s == 603.0

@@ -90,7 +90,6 @@ def test_lack_of_room_is_cured() -> None:
 @pytest.mark.parametrize(
     ("the_pod", "pods", "facts", "status", "code"),
     [
-        (critical(), [pod("web", "800m", on="n")], Facts(settled=False), WAITING, "settling"),
         (critical(), [pod("web", "300m", on="n")], Facts(), WAITING, "fits"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=3)], Facts(), WAITING, "room_becoming_free"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=25)], Facts(), WAITING, "room_becoming_free"),

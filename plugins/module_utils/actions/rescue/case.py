@@ -27,6 +27,9 @@ NO_OTHER_NODE = "no_other_node"
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
+MOST_SETTLES = 10
+SETTLES_WITHIN_S = 600.0
+"""In so many seconds the settle time begins again for as long as it takes ten times at most, whatever happens in the cluster."""
 LEFT_ALONE_FOR_S = 60.0
 """How long a node is not tried again that could not be cleared, and on which nothing was evicted."""
 
@@ -39,6 +42,7 @@ class Case:
     ``there`` the uids of the pods that were on it when that began.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
     ``waits_since_s``: since when they are.
+    ``possible``: at the last judgement evictions would have given it a node.
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
@@ -61,6 +65,7 @@ class Case:
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
     ends_at_s: dict[str, float] = field(default_factory=dict)
+    possible: bool = False
     unclear: dict[str, Victim] = field(default_factory=dict)
     recalled: bool = False
     recorded: frozenset[str] = frozenset()
@@ -75,6 +80,7 @@ class Case:
     settled: bool = False
     gone: bool = False
     _pause_s: float = FIRST_PAUSE_S
+    _settles_again_from_s: float = -math.inf
 
     @property
     def uid(self) -> str:
@@ -107,7 +113,6 @@ class Case:
         self.excluded = {name: until_s for name, until_s in self.excluded.items() if until_s > now_at_s}
         self.banned = {uid: until_s for uid, until_s in self.banned.items() if until_s > now_at_s}
         return Facts(
-            settled=now_at_s >= self.settles_at_s,
             scheduler=scheduler,
             excluded=frozenset(self.excluded),
             banned=frozenset(self.banned),
@@ -124,6 +129,13 @@ class Case:
     def take(self, judgement: Judgement) -> None:
         """The judgement is what a result would say now."""
         self.judgement, self.status, self.reason = judgement, judgement.status, judgement.reason
+
+    def settle_again(self, now_at_s: float, settle_time_s: float) -> None:
+        """Capacity for the pod may have appeared: the scheduler gets its time once more."""
+        if now_at_s > self._settles_again_from_s + SETTLES_WITHIN_S:
+            self._settles_again_from_s = now_at_s
+        latest_s = self._settles_again_from_s + MOST_SETTLES * settle_time_s
+        self.settles_at_s = max(self.settles_at_s, min(now_at_s + settle_time_s, latest_s))
 
     def note_wait(self, now_at_s: float) -> None:
         """Terminating pods are waited for, if the judgement says so. The first wait counts: what ends later may be somebody's delay."""

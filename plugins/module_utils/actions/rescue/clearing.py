@@ -125,6 +125,8 @@ class Clearing:
         if not self._nominate(case, view):
             refused = Reason("not_kept", "the pod could not be nominated for it")
             return self._leave(case, refused, view) if view.now_at_s > case.give_up_at_s else False
+        if view.now_at_s < case.settles_at_s:
+            return False  # a node has opened: the scheduler may place the pod there
         victim = judgement.choice.victims[0]
         if not case.changed or victim.pod.metadata.uid not in case.recorded:
             self._count(case, victim, view)
@@ -211,7 +213,7 @@ class Clearing:
         """The API server says that the pod still waits, the victim may go, and the node is open and kept. Otherwise that is acted upon."""
         uid = victim.pod.metadata.uid
         waits, there, node = read_pod(self._api, case.pod), read_pod(self._api, victim.pod), read_node(self._api, case.node)
-        gone = no_longer_waits(waits)
+        gone = no_longer_waits(waits, case.pod, case.node)
         if gone is not None:
             self._witness.troubled(f"{case.name}: {gone}; the watch is behind")
             case.retry_at_s = view.now_at_s + LOOK_AGAIN_S

@@ -52,12 +52,15 @@ def may_have_been_done(error: KubeError) -> bool:
     return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, SeveralBudgetsError)
 
 
-def no_longer_waits(now: t.Optional[Pod]) -> t.Optional[str]:
-    """Why no pod may be evicted for this one any more; None where it still waits for a node."""
+def no_longer_waits(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[str]:
+    """Why no pod of the node may be evicted for this one; None where it still waits, and nothing else has been done for it meanwhile."""
     if now is None:
         return "it is gone"
     if now.spec.node_name:
         return f"it is bound to node {now.spec.node_name}"
+    nominated = now.status.nominated_node_name
+    if nominated not in ("", node_name, known.status.nominated_node_name):
+        return f"it is nominated for node {nominated}"
     return None if is_unschedulable(now) else "it no longer waits for a node"
 
 

@@ -21,8 +21,9 @@ from ...model.reasons import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.leaving import longest_wait_s
+from ...rescue.openings import changed_nodes, has_opened
 from ...rescue.options import RescueOptions
-from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
 from ...rescue.planner import NO_NODE, RescuePlanner
 from .attempts import RescueAttempts
 from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
@@ -210,8 +211,12 @@ class Rescuer:
     def _look(self) -> View:
         now_s, now_at_s = self._api.now_s(), time.monotonic()
         snapshot = self._cache.snapshot()
+        changes = changed_nodes(self._seen.nodes, snapshot.nodes) if self._seen is not None else []
         self._seen = snapshot
         self._see(snapshot.pods, now_s, now_at_s)
+        for case in self.cases.values() if changes else ():
+            if not case.has_ended and has_opened(case.pod, changes):
+                case.settle_again(now_at_s, self._options.settle_time)
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
         earlier = self._planner.placement if self._planner is not None else None
         held = {node.name: hold for node, hold in self.holds.on(snapshot)}
@@ -239,6 +244,9 @@ class Rescuer:
         for case in self.cases.values():
             pod_now = found.get(case.uid)
             case.gone = pod_now is None
+            nominated = pod_now.status.nominated_node_name if pod_now is not None else ""
+            if nominated not in ("", case.node, case.pod.status.nominated_node_name):
+                case.settle_again(now_at_s, self._options.settle_time)  # the scheduler preempts, and its victims may not show yet
             case.pod = pod_now or case.pod
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -307,6 +315,7 @@ class Rescuer:
         began_at_s = time.monotonic()
         judgement = view.planner.judge(case.pod, case.facts(view.now_at_s, scheduler))
         self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
+        judgement = self._unless_settling(case, judgement, view)
         case.take(judgement)
         case.note_wait(view.now_at_s)
         case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S.get(judgement.status, 0.0)
@@ -326,6 +335,17 @@ class Rescuer:
         if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
             self._say(case)
         return changed
+
+    def _unless_settling(self, case: Case, judgement: Judgement, view: View) -> Judgement:
+        """The judgement, or that the scheduler still has its time, which begins when a plan becomes possible."""
+        possible = judgement.status == PLANNED
+        if possible and not case.possible and not self._dry_run:
+            case.settle_again(view.now_at_s, self._options.settle_time)
+        case.possible = possible
+        if view.now_at_s >= case.settles_at_s or judgement.status == WAITING:
+            return judgement
+        text = f"the scheduler has {self._options.settle_time} s to place it by itself"
+        return Judgement(case.pod, WAITING, Reason("settling", text))
 
     def _say(self, case: Case) -> None:
         self._witness.judged(case)

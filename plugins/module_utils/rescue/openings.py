@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Nodes that have just opened to a pod: the scheduler may place the pod there, or preempt there, so that it has to get its time again."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ..model.objects import Node, Pod
+from ..scheduling.eligibility import static_checks
+from ..scheduling.profile import STOCK
+
+Change = tuple[t.Optional[Node], Node]
+"""A node as it was, None where it has joined, and as it is."""
+
+
+def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[Change]:
+    """The nodes that have joined or changed. A node that has not changed is the same object in both."""
+    if before is now:
+        return []
+    return [(before.get(name), node) for name, node in now.items() if before.get(name) is not node]
+
+
+def has_opened(pod: Pod, changes: Iterable[Change]) -> bool:
+    """One of the nodes is open to the pod, and was not, or has other labels or other allocatable resources.
+
+    A node is open if it is Ready and the rules that depend on the pod and the node alone let the pod run there. Pods that end are no such
+    change: where they make the pod fit it is not rescued, and where it no longer fits the plan is a new one.
+    """
+    checks = static_checks(pod, STOCK)
+
+    def is_open(node: Node) -> bool:
+        return node.ready and not any(check(node) for check in checks)
+
+    return any(is_open(node) and (was is None or _differ(was, node) or not is_open(was)) for was, node in changes)
+
+
+def _differ(was: Node, node: Node) -> bool:
+    return was.labels != node.labels or was.status.allocatable != node.status.allocatable

@@ -1,0 +1,98 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rescuer within the test's own process, on the real API server, which the test drives step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.attempts import RescueAttempts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.lease import RescueLease, identity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import rescue_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
+
+from tests.integration.rescue.rescues import QUICK
+from tests.integration.rescue.scene import Scene
+from tests.integration.workloads import wait_until
+
+SLICE_S = 0.2
+
+
+class LosingApi(KubeApi):
+    """The real API server; the answers to the first ``lost`` evictions do not arrive."""
+
+    lost = 0
+
+    def evict(self, namespace: str, name: str, **how: Any) -> None:
+        super().evict(namespace, name, **how)
+        if not how.get("dry_run") and self.lost:
+            self.lost -= 1
+            raise UnreachableError("the connection was closed before the answer came")
+
+    def in_haste(self, **_bounds: float) -> KubeApi:
+        return self
+
+
+class Program:
+    """A rescuer for the pod of this name. It holds the Lease."""
+
+    def __init__(self, scene: Scene, name: str, **options: Any) -> None:
+        self.api = LosingApi(client.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
+        self.cache = WatchCache(self.api)
+        self.lease = RescueLease(self.api, identity())
+        self.rescuer = Rescuer(
+            self.api,
+            self.cache,
+            rescue_options({**QUICK, **options}),
+            lease=self.lease,
+            attempts=RescueAttempts(self.api),
+            writer="test",
+            selected=lambda pod: pod.metadata.name == name,
+        )
+        self.cache.start()
+        assert self.lease.acquire(30)
+
+    @property
+    def case(self) -> Case:
+        (case,) = self.rescuer.cases.values()
+        return case
+
+    def tick_for(self, seconds: float) -> None:
+        """Do for so long what a daemon does."""
+        end_s = time.monotonic() + seconds
+        while (left_s := end_s - time.monotonic()) > 0:
+            self.turn(left_s)
+
+    def turn(self, at_most_s: float = SLICE_S) -> None:
+        """One tick, and a wait for the next change."""
+        version = self.cache.version
+        rest_s = self.rescuer.tick()
+        self.cache.wait_for_change(version, min(rest_s, at_most_s, SLICE_S))
+
+    def tick_until(self, condition: Callable[[], Any], timeout_s: float = 40) -> None:
+        def ticked() -> bool:
+            self.turn()
+            return bool(condition())
+
+        wait_until(ticked, what="the state of the rescue", timeout_s=timeout_s)
+
+
+@contextmanager
+def program(scene: Scene, name: str, **options: Any) -> Iterator[Program]:
+    found = Program(scene, name, **options)
+    try:
+        yield found
+    finally:
+        try:
+            found.rescuer.give_back_all()
+        finally:
+            found.lease.release()
+            found.cache.stop()

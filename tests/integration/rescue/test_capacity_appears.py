@@ -1,0 +1,102 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Capacity that appears beside a scheduler that preempts: one of both makes room, not both (kubernetes#65454)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lab.cluster import Cluster
+from lab.pytest_fixtures import ClusterFactory
+from tests.integration.rescue.program import program
+from tests.integration.rescue.scene import Scene, priority_classes
+
+PENDING_S = 12
+"""Longer than the scheduler's back-off: it tries the pod again as soon as something changes."""
+
+
+@pytest.fixture(scope="module")
+def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
+    """With the scheduler as it comes."""
+    made = fresh_module_cluster("single-worker")
+    made.apply(priority_classes())
+    return made
+
+
+def uncordon(scene: Scene, node: str) -> None:
+    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
+
+
+def remove_taint(scene: Scene, node: str) -> None:
+    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"taints": None}})
+
+
+def label(scene: Scene, node: str) -> None:
+    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"opened": "yes"}}})
+
+
+@pytest.mark.parametrize("way", ["uncordon", "taint", "label"])
+def test_nodes_that_open_cause_one_preemption_and_no_eviction(scene: Scene, way: str) -> None:
+    nodes = scene.nodes(2)
+    for node in nodes:
+        scene.occupant(f"web-{node}", node, cpu="800m", priority="scene-low")
+    before = {pod["metadata"]["uid"] for pod in scene.pods()}
+    selector = {"scene": scene.id, **({"opened": "yes"} if way == "label" else {})}
+    for node in nodes:
+        if way == "uncordon":
+            scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+        elif way == "taint":
+            scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"taints": [{"key": "down", "effect": "NoSchedule"}]}})
+    pod = scene.critical("dns", nodeSelector=selector)
+    opening: Callable[[Scene, str], None] = {"uncordon": uncordon, "taint": remove_taint, "label": label}[way]
+    with program(scene, pod, settle_time=2) as found:
+        found.tick_until(lambda: found.case.status == "impossible")
+        found.tick_for(PENDING_S)
+        for node in nodes:
+            opening(scene, node)
+        found.tick_until(lambda: scene.bound_to(pod))
+        found.tick_for(3)
+    assert scene.evictions() == []
+    assert len(before - {one["metadata"]["uid"] for one in scene.pods()}) == 1, "one victim is enough"
+    assert scene.held() == []
+
+
+def test_slow_scheduler_gets_its_time_after_nodes_have_opened(scene: Scene) -> None:
+    """The scheduler stands still when the nodes open. The rescue, which sees them first, leaves the preemption to it."""
+    nodes = scene.nodes(2)
+    for node in nodes:
+        scene.occupant(f"web-{node}", node, cpu="800m", priority="scene-low", grace=5)
+        scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    before = {pod["metadata"]["uid"] for pod in scene.pods()}
+    pod = scene.critical("dns")
+    with program(scene, pod, settle_time=20) as found:
+        found.tick_until(lambda: found.case.status == "impossible")
+        scene.cluster.pause("kube-scheduler")
+        try:
+            for node in nodes:
+                uncordon(scene, node)
+            found.tick_for(2)
+        finally:
+            scene.cluster.resume("kube-scheduler")
+        found.tick_until(lambda: scene.bound_to(pod))
+    assert scene.evictions() == []
+    assert len(before - {one["metadata"]["uid"] for one in scene.pods()}) == 1, "one victim is enough"
+
+
+def test_capacity_that_only_the_rescue_can_make_is_used_after_the_settle_time(scene: Scene) -> None:
+    """Pods of equal priority, which the scheduler does not preempt, on a node that opens late."""
+    (node,) = scene.nodes()
+    scene.occupant("other", node, cpu="800m", priority="system-cluster-critical")
+    scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    pod = scene.critical("dns")
+    with program(scene, pod, settle_time=2, allow_equal_priority=True) as found:
+        found.tick_until(lambda: found.case.status == "impossible")
+        uncordon(scene, node)
+        began_s = time.monotonic()
+        found.tick_until(lambda: scene.evictions())
+        assert time.monotonic() - began_s >= 2
+        found.tick_until(lambda: scene.bound_to(pod) == node)
+    assert len(scene.evictions()) == 1
