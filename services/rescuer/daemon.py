@@ -207,7 +207,7 @@ class Daemon:
         """Release the holds that this program has not finished; those of other programs stay for whoever leads next."""
         try:
             self._rescuer.let_go_of_nodes()
-            left = [case.node for case in self._rescuer.cases.values() if case.hold is not None]
+            left = sorted(self._rescuer.still_held)
         except (LeaseLostError, *TEMPORARY) as error:
             self._observer.troubled(f"what is held is left to the next rescuer: {error}")
             return

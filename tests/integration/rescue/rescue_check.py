@@ -81,9 +81,10 @@ class RescueCheck:
         if status == "failed" and self._was_taken(row, before, after):
             self.seen["lost rooms"] += 1
             print(f"seed {self.scene.case.seed} has lost a room with hold {self._options['hold']}: {row}")
-            takers = self._takers(row, before, after) if self._options["hold"] != NOTHING else []
+            takers = self._takers(row, before, after)
             print(f"taken by {[(pod.metadata.name, tolerates_any_hold(pod)) for pod in takers]}")
-            self.seen["lost to pods that do not tolerate the taint"] += not all(map(tolerates_any_hold, takers))
+            kept_off = self._options["hold"] != NOTHING and not all(map(tolerates_any_hold, takers))
+            self.seen["lost to pods that do not tolerate the taint"] += kept_off
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
         elif status == "rescued" and (not node or row["node"] != node):

@@ -49,7 +49,7 @@ for name in ("json_patch", "merge_patch", "create", "evict", "create_event"):
 sys.exit(main(sys.argv[3:], {}))
 """
 MOST_WRITES = 40
-STEPS = range(1, 18)
+STEPS = range(1, 21)
 
 
 def run_until_killed(cluster: Cluster, number: int, folder: Path, scene: Scene, pod: str) -> tuple[bool, str]:

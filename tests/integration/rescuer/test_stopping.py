@@ -63,17 +63,3 @@ def test_a_node_that_becomes_not_ready_is_given_back_and_another_one_is_cleared(
     scene.stop_kubelet(first)
     wait_until(lambda: scene.bound_to(pod) == second, timeout_s=40, what=f"the other node; {daemon.log.read_text()}")
     wait_until(lambda: scene.held() == [], what="free nodes")
-
-
-def test_a_node_that_becomes_not_ready_is_given_back_by_a_pod_that_tolerates_everything(scene: Scene, daemons: Start) -> None:
-    """The scheduler would place it there, but what was evicted never ends."""
-    daemon = daemons()
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
-    first, second = scene.nodes(2)
-    scene.occupant("low", first, cpu="800m", priority="scene-low", grace=4)
-    scene.occupant("high", second, cpu="800m", priority="scene-high")
-    pod = scene.critical("dns", tolerations=[{"operator": "Exists"}])
-    wait_until(lambda: scene.held() == [first] and len(scene.evictions()) == 1, what="the eviction")
-    scene.stop_kubelet(first)
-    wait_until(lambda: scene.bound_to(pod) == second, timeout_s=60, what=f"the other node; {daemon.log.read_text()}")
-    wait_until(lambda: scene.held() == [], what="free nodes")

@@ -143,7 +143,8 @@ class Clearing:
         for uid, victim in list(case.unclear.items()):
             now = read_pod(self._api, victim.pod)
             if is_evicted(now):
-                self._note(case, victim, view, deletion_timestamp=now.metadata.deletion_timestamp if now is not None else None)
+                deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
+                self._note(case, victim, view, deletion_timestamp=deletion_timestamp, own=uid in case.recorded)
             del case.unclear[uid]
         return found
 
@@ -342,10 +343,13 @@ class Clearing:
             case.accepted()
         return True
 
-    def _note(self, case: Case, victim: Victim, view: View, *, deletion_timestamp: t.Optional[str] = None) -> None:
+    def _note(self, case: Case, victim: Victim, view: View, *, deletion_timestamp: t.Optional[str] = None, own: bool = True) -> None:
+        """The pod has been evicted for the case; what another program has evicted is neither counted nor told again."""
         self._cache.assume_leaving(victim.pod.metadata.uid, deletion_timestamp or "")
         case.evicted.append(victim)
         case.ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
+        if not own:
+            return
         self._witness.evicted(case, victim)
         metadata = victim.pod.metadata
         self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {case.node} to make room for critical pod {case.name}")
