@@ -88,9 +88,9 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 bench: lab-binaries ## measure spread check and rescues on 5,000 nodes; writes docs/benchmarks.md (PART=spread|rescue: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
-soak: lab-binaries ## long random runs: 200,000 decisions and 300 rescues with the real scheduler, 80,000 choices of victims with brute force
+soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 80,000 choices of victims, 100,000 objects of every kind
 	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/test_against_brute_force.py \
-		tests/integration/rescue/test_random_clusters.py --timeout 0
+		tests/integration/rescue/test_random_clusters.py tests/integration/undecodable/test_every_object.py --timeout 0
 
 format: env ## rewrite Python files as `ruff` wants them
 	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .

@@ -234,6 +234,35 @@ released:
       description: Namespace and name of the pod that it was held for.
       type: str
   sample: [{node: worker-2, pod: kube-system/metrics-server-6d94bc8694-9qkrs}]
+skipped_objects:
+  description: >-
+    Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
+    no node with such a pod is cleared, no pod is evicted that such a PodDisruptionBudget may select, and such a node is no candidate.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace; empty for an object of the whole cluster, and where it cannot be read.
+      type: str
+    name:
+      description: Its name; empty where it cannot be read.
+      type: str
+    reason:
+      description: Always V(undecodable).
+      type: str
+    message:
+      description: What of it cannot be decoded.
+      type: str
+  sample:
+    - kind: PodDisruptionBudget
+      namespace: shop
+      name: web
+      reason: undecodable
+      message: "cannot read the answer as PodDisruptionBudget: Expected `int`, got `str` - at `$.status.desiredHealthy`"
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import (
@@ -290,8 +319,8 @@ def main():
         )
         outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)
     except (KubeError, RescueOptionError) as error:
-        fail(module, error, changed=False, pods=[], released=[])
-    result = result_of(outcome.cases, outcome.released, named=bool(name))
+        fail(module, error, changed=False, pods=[], released=[], skipped_objects=[])
+    result = result_of(outcome.cases, outcome.released, named=bool(name), undecodable=outcome.undecodable)
     for warning in outcome.warnings:
         module.warn(warning)
     if outcome.error is not None:

@@ -264,6 +264,35 @@ workloads:
         - {pod: queue-2, node: worker-1, replacement: queue-2, replacement_node: worker-3}
       verdict: improved
       duration: 6
+skipped_objects:
+  description: >-
+    Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
+    such a workload, and one that such a PodDisruptionBudget, ResourceQuota or LimitRange may be for, is refused.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace; empty for an object of the whole cluster, and where it cannot be read.
+      type: str
+    name:
+      description: Its name; empty where it cannot be read.
+      type: str
+    reason:
+      description: Always V(undecodable).
+      type: str
+    message:
+      description: What of it cannot be decoded.
+      type: str
+  sample:
+    - kind: PodDisruptionBudget
+      namespace: shop
+      name: web
+      reason: undecodable
+      message: "cannot read the answer as PodDisruptionBudget: Expected `int`, got `str` - at `$.status.desiredHealthy`"
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_request import (
@@ -279,6 +308,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansibl
     make_module,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import as_rows
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
 
 
@@ -322,12 +352,15 @@ def main():
         required_together=[("kind", "namespace", "name")],
     )
     targets = restart_targets(module.params)
+    undecodable = []
     try:
         options = restart_options(module.params, dry_run=module.check_mode)
-        results = restart_workloads(connect(module, name="k8s_rollout_restart"), targets, options) if targets else []
+        api = connect(module, name="k8s_rollout_restart")
+        results = restart_workloads(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
-        fail(module, error, changed=False, workloads=not_begun(targets, error))
+        fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=as_rows(undecodable))
     result = result_of(results, named=module.params["name"] is not None)
+    result["skipped_objects"] = as_rows(undecodable)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed"]:

@@ -260,6 +260,36 @@ skipped_namespaces:
   type: list
   elements: dict
   sample: [{namespace: vault, reason: "cannot list pods in namespace vault: ..."}]
+skipped_objects:
+  description: >-
+    Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
+    the free capacity of the node of such a pod, the pods that such a PodDisruptionBudget selects, the revision of a Deployment with such a
+    ReplicaSet. Such a node is no candidate, and the workloads of such a namespace are not judged.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace; empty for an object of the whole cluster, and where it cannot be read.
+      type: str
+    name:
+      description: Its name; empty where it cannot be read.
+      type: str
+    reason:
+      description: Always V(undecodable).
+      type: str
+    message:
+      description: What of it cannot be decoded.
+      type: str
+  sample:
+    - kind: PodDisruptionBudget
+      namespace: shop
+      name: web
+      reason: undecodable
+      message: "cannot read the answer as PodDisruptionBudget: Expected `int`, got `str` - at `$.status.desiredHealthy`"
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.spread_check import (

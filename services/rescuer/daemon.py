@@ -107,6 +107,7 @@ class Daemon:
         except TEMPORARY as error:
             self._observer.troubled(str(error))
             return BLIND_S
+        self._observer.undecodable(snapshot.undecodable)
         for entry in snapshot.skipped:
             if entry.resource not in self._skipped:
                 self._observer.troubled(f"{entry.resource} cannot be read: {entry.reason}")

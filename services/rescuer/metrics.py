@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, PlatformCollector, ProcessCollector
 
 from ...plugins.module_utils.actions.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
+from ...plugins.module_utils.kube.watch_cache import FOLLOWED
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 
 PREFIX = "kube_scheduling_rescue_"
@@ -45,11 +46,21 @@ class Metrics:
         self.planning = Histogram(
             f"{PREFIX}planning_seconds", "Look at the cluster and judge one pod.", buckets=PLANNING_BUCKETS_S, registry=registry
         )
+        self.undecodable = Gauge(
+            f"{PREFIX}undecodable_objects", "Objects that cannot be decoded at the moment, by kind.", ["kind"], registry=registry
+        )
         self.troubles = Counter(f"{PREFIX}troubles", "Requests that failed, and other things that went wrong.", registry=registry)
         # A label value that has never been seen would be missing instead of 0.
         for result in RESULTS:
             self.rescues.labels(result)
         self.show_pending(())
+        self.show_undecodable(())
+
+    def show_undecodable(self, kinds: Iterable[str]) -> None:
+        """Count the objects that cannot be decoded, given by their kinds."""
+        tally = Tally(kinds)
+        for resource in FOLLOWED:
+            self.undecodable.labels(resource.kind).set(tally[resource.kind])
 
     def show_pending(self, cases: Iterable[Case]) -> None:
         """Count the cases that have not ended."""

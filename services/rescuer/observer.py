@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import time
 import typing as t
+from collections.abc import Sequence
 
 from ...plugins.module_utils.actions.rescue.case import RESCUED, Case
 from ...plugins.module_utils.actions.rescue.rescuer import waited_s
 from ...plugins.module_utils.actions.rescue.witness import Witness
 from ...plugins.module_utils.model.reasons import Reason
+from ...plugins.module_utils.model.undecodable import Undecodable
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
 from .log import Log
 from .metrics import RESULTS, Metrics
@@ -29,6 +31,7 @@ class Observer(Witness):
         self._now_s, self._leading = now_s, leading
         self._pending_since: dict[str, float] = {}
         self._said: dict[str, float] = {}
+        self._undecodable: frozenset[tuple[str, str, str]] = frozenset()
 
     def planned(self, case: Case, seconds: float) -> None:
         """A look at the cluster and a judgement took so long."""
@@ -82,6 +85,15 @@ class Observer(Witness):
             evicted=evicted,
             seconds=round(seconds, 3),
         )
+
+    def undecodable(self, objects: Sequence[Undecodable]) -> None:
+        """Counted; each version of an object is said once."""
+        self._metrics.show_undecodable(one.kind for one in objects)
+        versions = {(one.name, one.metadata.uid, one.metadata.resource_version): one for one in objects}
+        for version, one in versions.items():
+            if version not in self._undecodable:
+                self._log.warning("object cannot be decoded", object=one.name, uid=one.metadata.uid, text=one.message)
+        self._undecodable = frozenset(versions)
 
     def troubled(self, what: str) -> None:
         """Counted each time; the same words are said at most once a minute."""

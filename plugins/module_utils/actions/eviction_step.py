@@ -72,7 +72,11 @@ class _Step:
         line = look.line(self.result.target)
         if line is not None:
             return self._finish(line, look)
-        self.result.vanish(FAILED_ACTION, Reason("vanished", f"{self.result.target} was deleted during its evictions"))
+        undecodable = look.undecodable(self.result.target)
+        if undecodable is not None:
+            self.result.end(FAILED_ACTION, undecodable)
+        else:
+            self.result.vanish(FAILED_ACTION, Reason("vanished", f"{self.result.target} was deleted during its evictions"))
         return False
 
     def _finish(self, line: WorkloadReport, look: Look) -> bool:

@@ -10,7 +10,7 @@ from ..kube.api import KubeApi
 from ..kube.errors import ConflictError
 from ..kube.resources import WORKLOADS
 from ..model.objects import Workload
-from ..model.wire import Raw, Struct, decode_json
+from ..model.wire import member
 
 CONFLICT_RETRIES = 5
 
@@ -22,19 +22,11 @@ class Live(t.NamedTuple):
     template: bytes
 
 
-class _TemplateSpec(Struct, frozen=True):
-    template: Raw
-
-
-class _WholeTemplate(Struct, frozen=True):
-    spec: _TemplateSpec
-
-
 def read_live(api: KubeApi, workload: Workload) -> Live:
     """The workload of this kind, namespace and name. Raises NotFoundError, ForbiddenError, ApiError, UnreachableError."""
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
     data = api.get_bytes(resource, metadata.namespace, metadata.name)
-    return Live(resource.decode(data), bytes(decode_json(_WholeTemplate, data).spec.template))
+    return Live(resource.decode(data), member(data, "spec", "template") or b"")
 
 
 Annotations = dict[str, t.Optional[str]]

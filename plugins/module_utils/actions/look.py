@@ -10,7 +10,8 @@ from functools import cached_property
 
 from ..kube.api import KubeApi
 from ..kube.reading import read_snapshot
-from ..kube.resources import WORKLOADS
+from ..kube.resources import NAMESPACES, WORKLOADS
+from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..rescue.budgets import Budgets
 from ..scheduling.placement import Placement
@@ -77,6 +78,14 @@ class Look:
         """How the target lies; None where it does not exist or could not be read."""
         workload = self._workloads.get(target)
         return None if workload is None else self._checker.check(workload)
+
+    def undecodable(self, target: Target) -> t.Optional[Reason]:
+        """Why the target cannot be judged although it exists: it, or its namespace, could not be decoded. None for any other target."""
+        for one in self.snapshot.undecodable:
+            is_it = one.kind == target.kind and one.may_be(target.namespace, target.name)
+            if is_it or (one.kind == NAMESPACES.kind and one.metadata.name == target.namespace):
+                return one.reason
+        return None
 
     def seen_as(self, before: t.Optional[WorkloadReport], line: WorkloadReport) -> Sequence[Distribution]:
         """The replicas of now over the nodes that were eligible before: a node that closed meanwhile makes nothing better."""

@@ -94,7 +94,7 @@ class _Pods:
         for event in self._api.watch_selected(PODS, self._namespace, label_selector=self._selector, timeout_s=timeout_s):
             if event.type not in ("ADDED", "MODIFIED", "DELETED"):
                 return False
-            pod: Pod = PODS.decode(bytes(event.object))
+            pod: Pod = PODS.read(bytes(event.object))
             known.pop(pod.metadata.uid, None)
             if event.type != "DELETED" and self._counts(pod):
                 known[pod.metadata.uid] = pod

@@ -143,6 +143,10 @@ class _Rollout:
         if progress.state != DONE:
             cause = why_unfinished(line.workload, look.snapshot) if line is not None else ""
             result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s, cause=cause)
+        undecodable = look.undecodable(result.target) if line is None else None
+        if undecodable is not None:
+            result.end(FAILED_ACTION, undecodable)
+            return False
         if line is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
             return False

@@ -20,13 +20,14 @@ from ..kube.api import KubeApi
 from ..kube.errors import KubeError, NotFoundError
 from ..kube.resources import NAMESPACES, WORKLOADS
 from ..model.reasons import Reason
+from ..model.undecodable import Undecodable
 from ..spread.eviction_plan import strategy_for
 from ..spread.options import check_labels_exist
 from ..spread.restart_plan import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from .budget_wait import BudgetWait
 from .eviction import EvictionWay
 from .look import Look
-from .restart_result import FAILED_ACTION, SKIPPED, RestartResult, Target
+from .restart_result import FAILED_ACTION, REFUSED, SKIPPED, RestartResult, Target
 from .restart_write import StaleJudgementError
 from .rollout import RolloutWay
 from .way import BudgetsAtStake, ClosedBudgetError, RoomTakenError, Run, SharedBudgetError, Way
@@ -38,14 +39,22 @@ LOOK_SERVES_S = 10.0
 """How long a run that does not wait begins targets on one look. Other runs and controllers change the cluster meanwhile."""
 
 
-def restart_workloads(api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> list[RestartResult]:
+def restart_workloads(
+    api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, undecodable: t.Optional[list[Undecodable]] = None
+) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
 
     Each batch is decided on a snapshot that is newer than the last action. Without waiting all targets are begun, each on a snapshot that
     is at most LOOK_SERVES_S old and counts with all that was begun before. Raises KubeError only where nothing can be read, and OptionError
-    for a topology key that no node has.
+    for a topology key that no node has. ``undecodable`` gets the objects that could not be
+    decoded.
     """
-    return _Batches(api, list(dict.fromkeys(targets)), options).run()
+    batches = _Batches(api, list(dict.fromkeys(targets)), options)
+    try:
+        return batches.run()
+    finally:
+        if undecodable is not None:
+            undecodable += batches.undecodable
 
 
 class _Batches:
@@ -66,6 +75,7 @@ class _Batches:
         self._unfinished: list[Run] = []
         self._now: Look
         self._looked_at_s = 0.0
+        self.undecodable: list[Undecodable] = []
 
     def run(self) -> list[RestartResult]:
         self._now = self._look()
@@ -180,6 +190,7 @@ class _Batches:
 
     def _look(self, *, last: bool = False) -> Look:
         look = Look.at(self._api, self._targets, self._options, last=last)
+        self.undecodable += look.snapshot.undecodable
         for run in self._unfinished:
             run.assume(look)
         self._looked_at_s = time.monotonic()
@@ -234,7 +245,11 @@ class _Batches:
         return None
 
     def _absent(self, target: Target, result: RestartResult) -> None:
-        """Not in the snapshot: either it is gone, or its namespace or kind may not be read."""
+        """Not in the snapshot: it is gone, it cannot be decoded, or its namespace or kind may not be read."""
+        undecodable = self._now.undecodable(target)
+        if undecodable is not None:
+            result.end(REFUSED, undecodable)
+            return
         wanted = (NAMESPACES.plural, WORKLOADS[target.kind].plural)
         for entry in self._now.snapshot.skipped:
             if entry.resource in wanted and entry.namespace in ("", target.namespace):

@@ -49,7 +49,7 @@ def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str
         if not label_selector:
             raise
         raise OptionError(f"label_selector: {error}") from error
-    unreadable = {entry.namespace for entry in snapshot.skipped}
+    unreadable = {entry.namespace for entry in snapshot.skipped} | {one.metadata.name for one in snapshot.undecodable_of("Namespace")}
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())
     with collector_paused():

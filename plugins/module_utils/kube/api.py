@@ -16,7 +16,8 @@ import typing as t
 from collections.abc import Iterator
 
 from ..model.records import Event
-from ..model.wire import Struct, WatchEvent, WireError, decode_json
+from ..model.undecodable import Undecodable, undecodable_of
+from ..model.wire import Struct, WatchEvent, WireError, decode_json, decode_object
 from .early_denials import EarlyDenials, Request
 from .errors import (
     ApiError,
@@ -25,6 +26,7 @@ from .errors import (
     ExpiredError,
     ForbiddenError,
     InvalidError,
+    KubeError,
     OverloadedError,
     PatchTestError,
     SeveralBudgetsError,
@@ -124,10 +126,12 @@ class KubeApi:
         label_selector: str = "",
         field_selector: str = "",
         each: t.Optional[t.Callable[[t.Any], t.Any]] = None,
+        undecodable: t.Optional[list[Undecodable]] = None,
     ) -> list[t.Any]:
         """All objects of a collection, as structs; an expired continue token starts the list again.
 
         ``each`` is applied to every object as soon as its page is there, so that what it drops is not kept for the whole list.
+        An object that cannot be decoded is left out and added to ``undecodable``; an ``UndecodablePod`` takes the place of a pod.
         Raises ForbiddenError, UnauthorizedError, NotFoundError, InvalidError (malformed selector), UnreachableError.
         """
         selectors = [("labelSelector", label_selector), ("fieldSelector", field_selector)]
@@ -135,9 +139,12 @@ class KubeApi:
 
         def read_page(data: bytes) -> list[t.Any]:
             items = resource.decode_items(data)
-            return [each(item) for item in items] if each is not None else items
+            return [item if isinstance(item, Undecodable) else each(item) for item in items] if each is not None else items
 
-        return self._list(resource, namespace, query, read_page).items
+        found = self._list(resource, namespace, query, read_page).items
+        if undecodable is not None:
+            undecodable += [item for item in map(undecodable_of, found) if item is not None]
+        return [item for item in found if not isinstance(item, Undecodable)]
 
     def list_to_follow(self, resource: Resource, *, read_page: t.Callable[[bytes], list[t.Any]]) -> Listed:
         """All objects of a collection of the whole cluster, as ``read_page`` makes them of each page, to be followed by ``watch_all``.
@@ -191,6 +198,14 @@ class KubeApi:
         """One object as a struct; raises NotFoundError with its name."""
         return resource.decode(self.get_bytes(resource, namespace, name))
 
+    def get_plain(self, resource: Resource, namespace: str, name: str) -> dict[str, t.Any]:
+        """One object as plain values."""
+        data = self.get_bytes(resource, namespace, name)
+        try:
+            return decode_object(dict[str, t.Any], data)
+        except WireError as error:
+            raise UnexpectedAnswerError(f"{_object(resource, namespace, name).text}: {error}") from error
+
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """One object as the server wrote it."""
         return self._read(resource.path(namespace, name), (), verb="get", subject=_object(resource, namespace, name)).unpack()
@@ -235,7 +250,7 @@ class KubeApi:
             content_type=content_type,
             timeout_s=self._answer_timeout_s,
         )
-        return resource.decode(answer.unpack())
+        return resource.decode_written(answer.unpack())
 
     def create(self, resource: Resource, namespace: str, body: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Create an object under the name in its metadata and return it as it is then.
@@ -255,7 +270,7 @@ class KubeApi:
                 timeout_s=self._answer_timeout_s,
             )
         )
-        return resource.decode(answer.unpack())
+        return resource.decode_written(answer.unpack())
 
     def events_on(self, namespace: str, uid: str, *, reason: str) -> list[Event]:
         """The core/v1 Events with this reason on one object of a namespace (``default`` for those of the whole cluster)."""
@@ -324,8 +339,7 @@ class KubeApi:
         events = self._watch(resource, "", query, subject=subject, timeout_s=timeout_s, silence_s=silence_s, on_open=on_open)
         for event in events:
             if event.type == ERROR_EVENT:
-                status = decode_json(_WatchStatus, bytes(event.object))
-                raise api_error(verb="watch", subject=subject, status=status.code, message=status.message, reason=status.reason)
+                raise _end_of_watch(subject, bytes(event.object))
             yield event
 
     def _watch(
@@ -428,6 +442,15 @@ class KubeApi:
                 unclear = unclear or not nothing_done
             self._sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+def _end_of_watch(subject: Subject, data: bytes) -> KubeError:
+    """Why the server has ended a watch."""
+    try:
+        status = decode_object(_WatchStatus, data)
+    except WireError as error:
+        return UnexpectedAnswerError(f"watch of {subject.text}: {error}")
+    return api_error(verb="watch", subject=subject, status=status.code, message=status.message, reason=status.reason)
 
 
 def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.Optional[float]:

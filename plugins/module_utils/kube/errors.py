@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ..model.undecodable import Undecodable
+
 
 class KubeError(Exception):
     """Base of all errors of this room; its text names the object, what was wrong and what to do."""
@@ -30,6 +32,14 @@ class ConfigurationError(KubeError):
 
 class UnexpectedAnswerError(KubeError):
     """The API server's answer does not have the shape that its type has."""
+
+
+class UndecodableError(UnexpectedAnswerError):
+    """One object cannot be decoded; the text names it."""
+
+    def __init__(self, undecodable: Undecodable) -> None:
+        super().__init__(undecodable.text)
+        self.undecodable = undecodable
 
 
 class Cause(t.NamedTuple):

@@ -11,9 +11,20 @@ import typing as t
 
 from ..model.objects import ObjectMeta
 from ..model.snapshot import Skipped
-from ..model.wire import resource_version_of
+from ..model.undecodable import undecodable_of
+from ..model.wire import WireError, resource_version_of
 from .api import KubeApi
-from .errors import ApiError, ConfigurationError, ExpiredError, ForbiddenError, KubeError, NotFoundError, UnauthorizedError, UntrustedError
+from .errors import (
+    ApiError,
+    ConfigurationError,
+    ExpiredError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    UnauthorizedError,
+    UnexpectedAnswerError,
+    UntrustedError,
+)
 from .object_store import BOOKMARK, ObjectStore
 
 WATCH_S = (240.0, 480.0)
@@ -125,6 +136,8 @@ class Follower:
                 return POLL_S
             return self._failed(error) if self._required else self._give_up(error)
         except KubeError as error:
+            if isinstance(error, UnexpectedAnswerError):
+                self._version = ""  # the next watch from there would say the same
             if not self._stopping.is_set():
                 return self._failed(error)
         return max(0.0, due_s - time.monotonic())
@@ -154,16 +167,19 @@ class Follower:
             for event in events:
                 data = bytes(event.object)
                 if event.type == BOOKMARK:
-                    self._version = resource_version_of(data)
+                    self._version = _version_of_bookmark(data)
                     self._publish(self._contact)
                 else:
                     self._take(event.type, self.store.prepare(data))
+                if not self._version:
+                    return  # which object it was cannot be read: a new list tells
         finally:
             self._end_watch = None
 
     def _take(self, change: str, item: t.Any) -> None:
         metadata: ObjectMeta = item.metadata
-        version = metadata.resource_version
+        undecodable = undecodable_of(item)
+        version = metadata.resource_version if undecodable is None or undecodable.identified else ""
         self._publish(lambda: self.store.apply(change, item) | self._contact())
         self._version = version
 
@@ -210,3 +226,11 @@ class Follower:
     def _die(self, error: Exception) -> bool:
         self.ended = error
         return True
+
+
+def _version_of_bookmark(data: bytes) -> str:
+    """The state of the cluster that a bookmark stands for; empty where that cannot be read."""
+    try:
+        return resource_version_of(data)
+    except WireError:
+        return ""

@@ -2,6 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The newest state of one resource, kept up to date by a watch.
 
+An object that cannot be decoded takes the place of its earlier version, until a later one can be.
+
 ``read_page`` and ``prepare`` only decode, so they run beside everything else. What changes a store (``replace``, ``apply``) or looks into
 it (``items``, ``view``) is called under the lock of the cache that it belongs to.
 """
@@ -12,6 +14,7 @@ import typing as t
 
 from ..model.objects import Node
 from ..model.sharing import Sharer
+from ..model.undecodable import Undecodable, undecodable_of
 from ..model.wire import force_setattr
 from .resources import Resource
 
@@ -24,48 +27,63 @@ T = t.TypeVar("T")
 
 
 class ObjectStore:
-    """Objects by uid. ``version`` grows with every change that the structs show; other writes, such as heartbeats, leave it as it is."""
+    """Objects by ``key_of``.
+
+    ``version`` grows with every change that the structs show; other writes, such as heartbeats, leave it as it is.
+    """
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.version = 0
         self._items: dict[str, t.Any] = {}
+        self._undecodable: dict[str, Undecodable] = {}
         self._views: dict[t.Callable[[t.Any], t.Any], tuple[int, t.Any]] = {}
 
     def read_page(self, data: bytes) -> list[t.Any]:
         """The objects of one page of a list; those that are known and the same are the known ones, so that no second copy is made."""
-        return [self._known(self._shared(item)) for item in self.resource.decode_items(data)]
+        return [self._known(self._prepared(item)) for item in self.resource.decode_items(data)]
 
     def prepare(self, data: bytes) -> t.Any:
         """The object of one watch event."""
-        return self._shared(self.resource.decode(data))
+        return self._prepared(self.resource.read(data))
 
     def note_list_begins(self) -> None:
         """A list is asked for next, so it shows whatever happened until now."""
 
     def replace(self, items: list[t.Any]) -> bool:
         """Take over a complete list; false where it shows nothing new."""
-        after = {item.metadata.uid: item for item in items}
-        changed = len(after) != len(self._items) or any(self._items.get(uid) is not item for uid, item in after.items())
+        undecodable = {key_of(item): found for item in items if (found := undecodable_of(item)) is not None}
+        after = {key_of(item): item for item in items if not isinstance(item, Undecodable)}
+        changed = len(after) != len(self._items) or any(self._items.get(key) is not item for key, item in after.items())
+        changed = changed or undecodable != self._undecodable
         if changed:
-            self._items = after
+            self._items, self._undecodable = after, undecodable
             self.version += 1
         return changed
 
     def apply(self, change: str, item: t.Any) -> bool:
-        """Take over one watch event; false where it shows nothing new."""
-        uid = item.metadata.uid
-        before = self._items.get(uid)
-        if change == DELETED:
-            if before is None:
-                return False
-            del self._items[uid]
-        elif before is not None and _unchanged(before, item):
-            return False
+        """Take over one watch event; false where it shows nothing new. After one without a readable uid the list has to be read again."""
+        key = key_of(item)
+        before, undecodable_before = self._items.get(key), self._undecodable.pop(key, None)
+        undecodable = undecodable_of(item) if change != DELETED else None
+        if undecodable is not None:
+            self._undecodable[key] = undecodable
+        if change == DELETED or isinstance(item, Undecodable):
+            self._items.pop(key, None)
+            changed = before is not None
         else:
-            self._items[uid] = item
+            changed = before is None or not _unchanged(before, item)
+            if changed:
+                self._items[key] = item
+        if not changed and undecodable == undecodable_before:
+            return False
         self.version += 1
         return True
+
+    @property
+    def undecodable(self) -> tuple[Undecodable, ...]:
+        """The objects that cannot be decoded."""
+        return tuple(self._undecodable.values())
 
     def view(self, make: t.Callable[[t.Any], T]) -> T:
         """What ``make`` makes of all objects; made again only after a change, so nobody may change it. ``make`` is kept: no lambda."""
@@ -79,12 +97,21 @@ class ObjectStore:
         """All objects."""
         return self.view(tuple)
 
+    def _prepared(self, item: t.Any) -> t.Any:
+        return self._shared(item) if undecodable_of(item) is None else item
+
     def _known(self, item: t.Any) -> t.Any:
-        before = self._items.get(item.metadata.uid)
+        before = self._items.get(key_of(item))
         return before if before is not None and _unchanged(before, item) else item
 
     def _shared(self, item: t.Any) -> t.Any:
         return item
+
+
+def key_of(item: t.Any) -> str:
+    """By what the object is known: its uid, or its namespace and name where the uid cannot be read."""
+    metadata = item.metadata
+    return metadata.uid or f"{metadata.namespace}/{metadata.name}"
 
 
 def _unchanged(before: t.Any, after: t.Any) -> bool:

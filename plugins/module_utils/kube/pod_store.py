@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from ..model.objects import ApiStruct, Pod
 from ..model.snapshot import controller_uid, node_of
-from ..model.wire import decode_items, decode_json, field, replace
-from .object_store import DELETED, SharingStore
+from ..model.wire import Misfit, WireError, decode_items, decode_object, field, replace
+from .object_store import DELETED, SharingStore, key_of
 from .resources import PODS
 
 ASSUMED_FOR_S = 30.0
@@ -40,6 +40,13 @@ class _TimedPod(ApiStruct, frozen=True):
             if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
                 return condition.last_transition_time or ""
         return ""
+
+
+def _timed(data: bytes) -> t.Optional[_TimedPod]:
+    try:
+        return decode_object(_TimedPod, data)
+    except WireError:
+        return None
 
 
 class PodGroups:
@@ -103,13 +110,13 @@ class PodStore(SharingStore):
         pods = super().read_page(data)
         if any(not pod.spec.node_name for pod in pods):
             for pod, timed in zip(pods, decode_items(_TimedPod, data)):
-                self._note_since(pod, timed)
+                self._note_since(pod, None if isinstance(timed, Misfit) else timed)
         return pods
 
     def prepare(self, data: bytes) -> t.Any:
         """As of every store."""
         pod: Pod = super().prepare(data)
-        self._note_since(pod, decode_json(_TimedPod, data) if not pod.spec.node_name else None)
+        self._note_since(pod, _timed(data) if not pod.spec.node_name else None)
         return pod
 
     def note_list_begins(self) -> None:
@@ -132,7 +139,7 @@ class PodStore(SharingStore):
 
     def apply(self, change: str, item: t.Any) -> bool:
         """As of every store."""
-        uid = item.metadata.uid
+        uid = key_of(item)
         if change == DELETED:
             self._leaving.pop(uid, None)
             self._since.pop(uid, None)
@@ -168,7 +175,7 @@ class PodStore(SharingStore):
         return bool(old)
 
     def _put(self, before: Pod, after: Pod) -> None:
-        self._items[after.metadata.uid] = after
+        self._items[key_of(after)] = after
         self.version += 1
         self._regroup(before, after)
 

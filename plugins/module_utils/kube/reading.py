@@ -12,10 +12,11 @@ from ..model.objects import Workload, extended_resources, mounts_claims, pod_of_
 from ..model.sharing import Sharer
 from ..model.snapshot import ClusterSnapshot, Skipped, controller_uid
 from ..model.storage import Storage
+from ..model.undecodable import Undecodable
 from . import resources
 from .api import KubeApi
 from .beside import beside
-from .errors import ForbiddenError, NotFoundError
+from .errors import ForbiddenError, NotFoundError, UndecodableError
 from .resources import Resource
 
 
@@ -56,10 +57,11 @@ class _Reader:
         self._wanted = None if namespaces is None else sorted(set(namespaces))
         self._readable: list[str] = []
         self._skipped: list[Skipped] = []
+        self._undecodable: list[Undecodable] = []
         self._sharer = Sharer()
 
     def snapshot(self, kinds: Sequence[str], *, pending_pods: bool) -> ClusterSnapshot:
-        nodes = self._api.list_all(resources.NODES, each=self._sharer.node)
+        nodes = self._list(resources.NODES, each=self._sharer.node)
         namespaces = self._namespaces()
         # The server takes longest for the pods; the other lists are read in the meantime.
         coming = beside(self._pods)
@@ -93,12 +95,16 @@ class _Reader:
             limit_ranges=limit_ranges,
             device_classes=self._device_classes() if any(map(extended_resources, asking)) else (),
             skipped=sorted(self._skipped, key=lambda entry: (entry.namespace, entry.resource)),
+            undecodable=sorted(self._undecodable, key=lambda one: (one.kind, one.metadata.namespace, one.metadata.name)),
             read_at_s=self._api.now_s(),
         )
 
+    def _list(self, resource: Resource, **how: t.Any) -> list[t.Any]:
+        return self._api.list_all(resource, undecodable=self._undecodable, **how)
+
     def _namespaces(self) -> list[t.Any]:
         try:
-            found = self._api.list_all(resources.NAMESPACES)
+            found = self._list(resources.NAMESPACES)
         except ForbiddenError:
             if self._wanted is None:
                 raise
@@ -114,6 +120,8 @@ class _Reader:
                 self._readable.append(name)
             except NotFoundError:
                 continue
+            except UndecodableError as error:
+                self._undecodable.append(error.undecodable)
             except ForbiddenError as error:
                 self._skip("namespaces", name, error)
         return found
@@ -121,7 +129,7 @@ class _Reader:
     def _pods(self) -> tuple[list[t.Any], bool]:
         if self._pods_everywhere:
             try:
-                return self._api.list_all(resources.PODS, each=self._sharer.pod), True
+                return self._list(resources.PODS, each=self._sharer.pod), True
             except ForbiddenError as error:
                 self._skip("pods", "", error)
         pods: list[t.Any] = []
@@ -151,11 +159,12 @@ class _Reader:
 
     def _device_classes(self) -> t.Optional[tuple[t.Any, ...]]:
         classes = self._cluster_wide(resources.DEVICE_CLASSES)
-        return None if any(entry.resource == resources.DEVICE_CLASSES.plural for entry in self._skipped) else classes
+        unread = any(entry.resource == resources.DEVICE_CLASSES.plural for entry in self._skipped)
+        return None if unread or any(one.kind == resources.DEVICE_CLASSES.kind for one in self._undecodable) else classes
 
     def _cluster_wide(self, resource: Resource) -> tuple[t.Any, ...]:
         try:
-            return tuple(self._api.list_all(resource))
+            return tuple(self._list(resource))
         except NotFoundError:
             return ()  # an API server that does not know the resource has none
         except ForbiddenError as error:
@@ -166,7 +175,7 @@ class _Reader:
         """The claims, and the namespaces of which they are all there are: None for any."""
         if self._wanted is None or everywhere:
             try:
-                return self._api.list_all(resources.CLAIMS), None
+                return self._list(resources.CLAIMS), None
             except ForbiddenError:
                 pass  # those of the wanted namespaces may do
         claims = self._in_namespaces(resources.CLAIMS)
@@ -177,7 +186,7 @@ class _Reader:
         """The collection in one list, or namespace by namespace where only some of them are wanted or allowed."""
         if self._wanted is None or len(self._wanted) > 3:
             try:
-                return self._api.list_all(resource, label_selector=label_selector)
+                return self._list(resource, label_selector=label_selector)
             except ForbiddenError:
                 pass  # perhaps some of the namespaces can be read one by one
         return [item for namespace in self._scope() for item in self._one_namespace(resource, namespace, label_selector)]
@@ -192,7 +201,7 @@ class _Reader:
 
     def _one_namespace(self, resource: Resource, namespace: str, label_selector: str = "") -> list[t.Any]:
         try:
-            return self._api.list_all(resource, namespace=namespace, label_selector=label_selector)
+            return self._list(resource, namespace=namespace, label_selector=label_selector)
         except ForbiddenError as error:
             self._skip(resource.plural, namespace, error)
             return []

@@ -8,8 +8,14 @@ import typing as t
 from urllib.parse import quote
 
 from ..model import objects, records, storage
-from ..model.wire import ListMeta, WireError, decode_items, decode_json, force_setattr, list_meta, list_start
-from .errors import UnexpectedAnswerError
+from ..model.amounts import check_amounts
+from ..model.quantity import QuantityError
+from ..model.undecodable import as_undecodable, read_undecodable, stand_in, undecodable_of
+from ..model.wire import ListMeta, Misfit, WireError, decode_items, decode_object, force_setattr, list_meta, list_start
+from .errors import UndecodableError, UnexpectedAnswerError
+
+CHECKED_WHEN_SHARED = (objects.Pod, objects.Node)
+"""There are many of them: ``model/sharing.py`` checks the quantities of each different part once."""
 
 
 class Resource(t.NamedTuple):
@@ -31,18 +37,36 @@ class Resource(t.NamedTuple):
         return f"{self.plural}/{self.part}" if self.part else self.plural
 
     def decode(self, data: bytes) -> t.Any:
-        """One object of this resource as its struct; raises UnexpectedAnswerError."""
+        """One object of this resource as its struct; raises UndecodableError, which names the object."""
+        found = self.read(data)
+        undecodable = undecodable_of(found)
+        if undecodable is not None:
+            raise UndecodableError(undecodable)
+        return found
+
+    def read(self, data: bytes) -> t.Any:
+        """One object of this resource as its struct; an ``Undecodable`` (a pod: ``UndecodablePod``) where it cannot be decoded."""
         try:
-            return self.named(decode_json(self.type, data))
+            return self._known(decode_object(self.type, data), data)
         except WireError as error:
-            raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
+            return self._undecodable(data, error)
+
+    def decode_written(self, data: bytes) -> t.Any:
+        """The answer to a write: the object as its struct, with nothing but its metadata where the rest cannot be decoded.
+
+        The server has done what it was asked for. An error would say that it has not.
+        """
+        found = self.read(data)
+        undecodable = undecodable_of(found)
+        return found if undecodable is None else self._named(self.type(metadata=undecodable.metadata))
 
     def decode_items(self, data: bytes) -> list[t.Any]:
-        """The objects of one page of a list; raises UnexpectedAnswerError."""
+        """The objects of one page of a list, as ``read`` returns each; raises UnexpectedAnswerError where it is no list."""
         try:
-            return [self.named(item) for item in decode_items(self.type, data)]
+            found = decode_items(self.type, data)
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
+        return [self._undecodable(*item) if isinstance(item, Misfit) else self._known(item, b"{}") for item in found]
 
     def list_meta(self, data: bytes) -> ListMeta:
         """How the list goes on after this page, and its resource version; raises UnexpectedAnswerError."""
@@ -58,11 +82,26 @@ class Resource(t.NamedTuple):
         except WireError as error:
             raise UnexpectedAnswerError(f"{self.plural}: {error}") from error
 
-    def named(self, item: t.Any) -> t.Any:
+    def _known(self, item: t.Any, data: bytes) -> t.Any:
+        """The object; what has neither uid nor name is no object that anything could refer to, and each quantity has to be one."""
+        if not (item.metadata.uid or item.metadata.name):
+            return self._undecodable(data, "it has neither uid nor name")
+        if self.type not in CHECKED_WHEN_SHARED:
+            try:
+                check_amounts(item)
+            except QuantityError as error:
+                return as_undecodable(self.kind, item, str(error))
+        return self._named(item)
+
+    def _named(self, item: t.Any) -> t.Any:
         """The object with its kind, which the items of a list do not carry."""
         if self.type is objects.Workload:
             force_setattr(item, "kind", self.kind)
         return item
+
+    def _undecodable(self, data: bytes, error: t.Union[WireError, str]) -> t.Any:
+        found = read_undecodable(self.kind, data, str(error))
+        return stand_in(found) if self.type is objects.Pod else found
 
     def path(self, namespace: str = "", name: str = "") -> str:
         """The path of the collection, of the collection in one namespace, or of an object."""

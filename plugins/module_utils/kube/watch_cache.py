@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from ..model.objects import Node, PersistentVolumeClaim
 from ..model.snapshot import ClusterSnapshot, Indexes, Skipped
 from ..model.storage import Storage
-from ..model.timestamps import format_time, parse_time
+from ..model.timestamps import format_time, read_time
+from ..model.undecodable import Undecodable
 from . import resources
 from .api import KubeApi
 from .errors import KubeError, UnreachableError
@@ -141,11 +142,17 @@ class WatchCache:
             waits = {plural: now_s - follower.contact_at_s for plural, follower in self._followers.items()}
         return {plural: wait_s for plural, wait_s in waits.items() if wait_s > SILENT_AFTER_S}
 
+    @property
+    def undecodable(self) -> tuple[Undecodable, ...]:
+        """The objects that cannot be decoded at the moment."""
+        with self._changed:
+            return tuple(one for follower in self._followers.values() for one in follower.store.undecodable)
+
     def unschedulable_since(self, uid: str) -> t.Optional[float]:
         """Seconds since the epoch, by the API server's clock, when the scheduler said that the pod is Unschedulable; None if it did not."""
         with self._changed:
             text = self._pods.unschedulable_since(uid)
-        return parse_time(text) if text else None
+        return read_time(text)
 
     def last_bound_s_ago(self, scheduler_name: str) -> t.Optional[float]:
         """Seconds since the watch showed that the scheduler bound a pod; None if it has not shown that yet."""
@@ -175,6 +182,7 @@ class WatchCache:
                 storage=self._known_storage(),
                 device_classes=None if self._is_skipped(resources.DEVICE_CLASSES) else self._items(resources.DEVICE_CLASSES),
                 skipped=self._skipped(),
+                undecodable=self.undecodable,
                 indexes=self._indexes(),
                 read_at_s=self._api.now_s(),
             )
@@ -217,6 +225,10 @@ class WatchCache:
         return tuple(follower.skipped for follower in self._followers.values() if follower.skipped is not None)
 
     def _is_skipped(self, resource: Resource) -> bool:
+        """The resource may not be read, or some of it cannot be decoded."""
+        follower = self._followers.get(resource.plural)
+        if resource == resources.DEVICE_CLASSES and follower is not None and follower.store.undecodable:
+            return True
         return any(entry.resource == resource.plural for entry in self._skipped())
 
     def _new_store(self, resource: Resource) -> ObjectStore:

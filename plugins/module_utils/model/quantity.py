@@ -37,6 +37,10 @@ _LARGEST = (2**63 - 1) * NANO
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|(n|u|m|k|[MGTPE]i?|Ki|))")
 
 
+LONGEST = 1000
+"""Characters. The API server writes at most two dozen, and Python refuses to read numbers of thousands of digits."""
+
+
 class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
@@ -47,9 +51,9 @@ def parse_quantity(text: str) -> int:
 
     Raises QuantityError for anything that the API server would refuse.
     """
-    match = _QUANTITY.fullmatch(text)
+    match = _QUANTITY.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
-        raise QuantityError(f"{text!r} is not a Kubernetes quantity: write a number with at most one suffix, such as 250m or 1.5Gi")
+        raise QuantityError(f"{text[:50]!r} is not a Kubernetes quantity: write a number with at most one suffix, such as 250m or 1.5Gi")
     number, exponent, suffix = match.groups()
     # Fractions are exact at any length, which decimals of the default context are not.
     exact = Fraction(number + (exponent or "")) * _SUFFIXES[suffix or ""] * NANO

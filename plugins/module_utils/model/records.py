@@ -58,4 +58,4 @@ class Event(ApiStruct, frozen=True):
     def last_seen(self) -> str:
         """When it was last seen, RFC 3339; empty where nobody wrote that down."""
         again = self.series.last_observed_time if self.series is not None else None
-        return again or self.last_timestamp or self.event_time or self.first_timestamp or self.metadata.creation_timestamp
+        return again or self.last_timestamp or self.event_time or self.first_timestamp or self.metadata.creation_timestamp or ""

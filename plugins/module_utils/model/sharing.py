@@ -10,7 +10,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
+from .amounts import check_field
 from .objects import RESIZE, Node, Pod, Volume
+from .quantity import QuantityError
+from .undecodable import Undecodable, as_undecodable, stand_in
 from .wire import Struct, encode_json, force_setattr, replace
 
 T = t.TypeVar("T")
@@ -62,27 +65,39 @@ class Sharer:
             share(item)
 
     def pod(self, pod: Pod) -> Pod:
-        """The pod, its common parts replaced by the shared ones (in place: it must not be in use yet)."""
+        """The pod, its common parts replaced by the shared ones (in place: it must not be in use yet).
+
+        An ``UndecodablePod`` takes the place of a pod with a quantity that cannot be read: each different part is checked once.
+        """
+        try:
+            self._share_pod(pod)
+        except QuantityError as error:
+            return stand_in(as_undecodable("Pod", pod, str(error)))
+        return pod
+
+    def _share_pod(self, pod: Pod) -> None:
         if pod.spec.volumes:
             _drop_placeless_volumes(pod)
         if pod.metadata.managed_fields:
             _drop_other_writers(pod)
         owners = pod.metadata.owner_references
         sibling = self._siblings.get(owners[0].uid) if owners else None
-        if owners:
-            self._siblings[owners[0].uid] = pod
         if sibling is None:
             self._share(pod.metadata, _SHARED_METADATA)
             self._share(pod.spec, _SHARED_SPEC)
             self._share(pod.status, _SHARED_STATUS)
         else:
             self._share_with(sibling, pod)
-        return pod
+        if owners:
+            self._siblings[owners[0].uid] = pod
 
-    def node(self, node: Node) -> Node:
-        """The node, its allocatable amounts, conditions and taints shared with equal nodes."""
-        self._share(node.spec, ("taints",))
-        self._share(node.status, ("allocatable", "capacity", "conditions", "declared_features"))
+    def node(self, node: Node) -> t.Union[Node, Undecodable]:
+        """The node, its allocatable amounts, conditions and taints shared with equal nodes; checked as a pod is."""
+        try:
+            self._share(node.spec, ("taints",))
+            self._share(node.status, ("allocatable", "capacity", "conditions", "declared_features"))
+        except QuantityError as error:
+            return as_undecodable("Node", node, str(error))
         return node
 
     def _share_with(self, sibling: Pod, pod: Pod) -> None:
@@ -109,8 +124,11 @@ class Sharer:
             if not part:
                 continue
             key = part if isinstance(part, str) else (name, encode_json(part))
-            shared = parts.setdefault(key, part)
-            if shared is not part:
+            shared = parts.get(key)
+            if shared is None:
+                check_field(name, part)
+                parts[key] = part
+            elif shared is not part:
                 force_setattr(struct, name, shared)
 
 

@@ -11,6 +11,7 @@ import typing as t
 from collections.abc import Iterable
 
 from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
+from .numbers import whole_number
 from .objects import (
     DeviceClass,
     HorizontalPodAutoscaler,
@@ -25,6 +26,7 @@ from .objects import (
     Workload,
 )
 from .storage import Storage
+from .undecodable import Undecodable
 
 T = t.TypeVar("T")
 
@@ -66,9 +68,11 @@ class Indexes(t.NamedTuple):
 class ClusterSnapshot:
     """Nodes, pods, workloads and what bounds them. Read only.
 
-    ``complete_pods`` is false where pods of some namespaces could not be read, so that the room on nodes is not known;
+    ``complete_pods`` is false where some pods could not be read, so that the room on nodes is not known; ``undecodable_pods`` has by node
+    a pod that could not be decoded, which leaves the free capacity of that node unknown.
     ``skipped`` says what is missing. ``storage`` is None where it was not read, because nothing mounts a claim.
     ``device_classes`` are None where they could not be read. ``jobs`` are by uid.
+    ``undecodable``: the objects that could not be decoded; ``UndecodablePod``s stand for those of them that are pods.
     ``indexes``: of just these nodes, pods and claims, where the caller has them.
     ``read_at_s``: seconds since the epoch by the API server's clock.
     """
@@ -91,6 +95,7 @@ class ClusterSnapshot:
         limit_ranges: Iterable[LimitRange] = (),
         device_classes: Iterable[DeviceClass] | None = (),
         skipped: Iterable[Skipped] = (),
+        undecodable: Iterable[Undecodable] = (),
         complete_pods: bool = True,
         indexes: Indexes | None = None,
         read_at_s: float = 0.0,
@@ -100,7 +105,14 @@ class ClusterSnapshot:
         self.deployments: tuple[Workload, ...] = tuple(deployments)
         self.stateful_sets: tuple[Workload, ...] = tuple(stateful_sets)
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
-        self.complete_pods = complete_pods
+        self.undecodable: tuple[Undecodable, ...] = tuple(undecodable)
+        self._undecodable_by_kind = _group(self.undecodable, lambda one: one.kind)
+        self.undecodable_pods: dict[str, Undecodable] = {
+            one.node_name: one for one in self.undecodable_of("Pod") if one.node_name and not one.finished
+        }
+        # A pod that cannot be read where it is may be on any node.
+        placed_somewhere = any(one.node_name is None and not one.finished for one in self.undecodable_of("Pod"))
+        self.complete_pods = complete_pods and not placed_somewhere
         self.storage = storage
         self.jobs: dict[str, Job] = {job.metadata.uid: job for job in jobs}
         self.device_classes = None if device_classes is None else tuple(device_classes)
@@ -136,6 +148,19 @@ class ClusterSnapshot:
         wanted = set(kinds)
         found = [workload for workload in (*self.deployments, *self.stateful_sets) if workload.kind in wanted]
         return sorted(found, key=lambda workload: (workload.kind, workload.metadata.namespace, workload.metadata.name))
+
+    def undecodable_of(self, kind: str) -> t.Sequence[Undecodable]:
+        """The objects of the kind that could not be decoded."""
+        return self._undecodable_by_kind.get(kind, ())
+
+    def undecodable_in(self, namespace: str, *kinds: str) -> Undecodable | None:
+        """An object of one of the kinds that could not be decoded, and is or may be in the namespace."""
+        return next((one for kind in kinds for one in self.undecodable_of(kind) if one.may_be_in(namespace)), None)
+
+    def undecodable_budget(self, pod: Pod) -> Undecodable | None:
+        """A PodDisruptionBudget that could not be decoded and may select the pod."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        return next((one for one in self.undecodable_of("PodDisruptionBudget") if one.may_select(namespace, labels)), None)
 
     def replica_sets(self, deployment: Workload) -> list[Workload]:
         """The ReplicaSets that the Deployment controls, of all revisions."""
@@ -244,8 +269,8 @@ def controller_uid(item: Pod | Workload) -> str | None:
 
 def ordinal(pod: Pod) -> int:
     """A StatefulSet pod's ordinal, from its name; -1 where the name has none."""
-    text = pod.metadata.name.rpartition("-")[2]
-    return int(text) if text.isdigit() else -1
+    number = whole_number(pod.metadata.name.rpartition("-")[2])
+    return -1 if number is None or number < 0 else number
 
 
 def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
@@ -257,6 +282,4 @@ def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
 
 
 def _revision_number(replica_set: Workload) -> int:
-    text = (replica_set.metadata.annotations or {}).get(REVISION_ANNOTATION, "0")
-    # Anybody may have written it: no other digits than those of ASCII, and no more of them than a 64-bit integer has.
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+    return whole_number((replica_set.metadata.annotations or {}).get(REVISION_ANNOTATION, "")) or 0

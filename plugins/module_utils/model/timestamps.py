@@ -4,22 +4,49 @@
 
 from __future__ import annotations
 
+import re
+import typing as t
 from datetime import datetime, timezone
+
+EARLIEST_S, LATEST_S = -62135596800.0, 253402300799.0
+"""The first and the last second that Python's calendar has: the years 1 and 9999."""
+
+# A Go program shifts times into UTC, and writes years before 1 and after 9999 as they come.
+_YEAR = re.compile(r"(-?[0-9]+)-")
 
 
 def format_time(epoch_s: float) -> str:
     """``2026-01-31T08:15:00Z`` for seconds since the epoch."""
-    return datetime.fromtimestamp(int(epoch_s), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text(int(epoch_s), "seconds")
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch; raises ValueError where the text is no RFC 3339 time with a zone."""
+    """Seconds since the epoch; raises ValueError where the text is no RFC 3339 time with a zone.
+
+    A year that Python's calendar does not have counts as its first or its last second.
+    """
+    year = _YEAR.match(text)
+    if year is not None and (len(year[1]) > 4 or year[1].startswith("-") or year[1] == "0000"):
+        return EARLIEST_S if year[1].startswith("-") or not year[1].strip("0") else LATEST_S
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
     return moment.timestamp()
 
 
+def read_time(text: t.Optional[str]) -> t.Optional[float]:
+    """``parse_time`` of a field that may be absent; None where it is, or is no time."""
+    try:
+        return parse_time(text) if text else None
+    except ValueError:
+        return None
+
+
 def format_micro_time(epoch_s: float) -> str:
     """``2026-01-31T08:15:00.250000Z``, as Leases have it (apimachinery ``MicroTime``)."""
-    return datetime.fromtimestamp(epoch_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return _text(epoch_s, "microseconds")
+
+
+def _text(epoch_s: float, precision: str) -> str:
+    moment = datetime.fromtimestamp(max(EARLIEST_S, min(LATEST_S, epoch_s)), timezone.utc)
+    return moment.isoformat(timespec=precision).replace("+00:00", "Z")

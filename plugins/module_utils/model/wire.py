@@ -8,9 +8,13 @@ stand-ins keep the structs importable, and a module reports ``MSGSPEC_IMPORT_ERR
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 import typing as t
+from functools import cache
+
+from .json_parts import elements, members, without_deep_parts
 
 if t.TYPE_CHECKING:
     from msgspec import DecodeError as MsgspecDecodeError
@@ -60,16 +64,21 @@ else:
 __all__ = [
     "MSGSPEC_IMPORT_ERROR",
     "ListMeta",
+    "Misfit",
     "Raw",
     "Struct",
     "WatchEvent",
     "WireError",
     "decode_items",
     "decode_json",
+    "decode_object",
+    "decode_parts",
     "encode_json",
     "field",
+    "fields_of",
     "force_setattr",
     "list_meta",
+    "member",
     "replace",
 ]
 
@@ -106,20 +115,146 @@ class WireError(ValueError):
     """The bytes are not what the type says; the text names the type and the place in the message."""
 
 
+class Misfit(t.NamedTuple):
+    """An item of a list that cannot be decoded: its bytes, and the reason."""
+
+    data: bytes
+    error: WireError
+
+
 def decode_json(kind: type[T], data: bytes | str) -> T:
     """Decode one JSON message into ``kind``; raises WireError that says what did not fit and where."""
     decoder = _decoders.get(kind) or _made_decoder(kind)
     try:
         return t.cast(T, decoder.decode(data))
-    except (ValidationError, MsgspecDecodeError, UnicodeDecodeError) as error:
-        name = getattr(kind, "__name__", str(kind))
-        raise WireError(f"cannot read the answer as {name}: {error}") from error
+    except _FAILURES as error:
+        raise _wire_error(kind, error) from error
 
 
-def decode_items(item: type[T], data: bytes) -> list[T]:
-    """The items of one page of a JSON list."""
-    page: t.Any = decode_json(_list_types.get(item) or _made_list_type(item), data)
-    return page.items or []
+def decode_object(kind: type[T], data: bytes) -> T:
+    """Decode one object of the API into ``kind``. In every field, at every depth, ``null`` counts as absent. Raises WireError.
+
+    Only an object that does not fit as it is takes the slow way over plain values. What is nested deeper than any field of the API is left
+    out: ``managedFields`` can hold it, and interpreters bound how deep they read.
+    """
+    try:
+        return decode_json(kind, data)
+    except WireError as error:
+        if isinstance(error.__cause__, RecursionError):
+            data = without_deep_parts(data)
+    try:
+        return t.cast(T, _convert(_without_nulls(_decode_plain(data)), kind))
+    except _FAILURES as error:
+        raise _wire_error(kind, error) from error
+
+
+def decode_items(item: type[T], data: bytes) -> list[T | Misfit]:
+    """The items of one page of a JSON list, as ``decode_object`` reads them, in their order. Raises WireError only where it is no list."""
+    try:
+        page: t.Any = decode_json(_list_types.get(item) or _made_list_type(item), data)
+        return page.items or []
+    except WireError:
+        return [_decode_item(item, part) for part in _split(data)]
+
+
+def decode_parts(kind: type[T], data: bytes) -> T:
+    """A struct of those fields that can be decoded by themselves; the others have their defaults. A map of texts keeps what fits.
+
+    Never raises WireError: it is for objects that cannot be decoded as a whole.
+    """
+    parts = _members(data)
+    found: dict[str, t.Any] = {}
+    for entry in fields_of(t.cast(t.Any, kind)):
+        part = parts.get(entry.encode_name)
+        if part is None:
+            continue
+        try:
+            value = decode_object(entry.type, part)
+        except WireError:
+            value = _readable_texts(part) if entry.type == t.Optional[dict[str, str]] else None
+        if value is not None:
+            found[entry.name] = value
+    return kind(**found)
+
+
+@cache
+def fields_of(kind: t.Any) -> tuple[t.Any, ...]:
+    """The fields of a struct: ``name``, ``encode_name`` and ``type`` of each."""
+    import msgspec
+
+    return msgspec.structs.fields(kind)
+
+
+def member(data: bytes, *path: str) -> bytes | None:
+    """The bytes of one part of an object; None where it is absent or null. Raises WireError where an object on the path is none."""
+    for name in path:
+        found = members(data)
+        if found is None:
+            raise WireError(f"{name} is not in an object")
+        data = found.get(name, b"null")
+        if data == b"null":
+            return None
+    return data
+
+
+def _members(data: bytes) -> dict[str, bytes]:
+    return members(data) or {}
+
+
+def _readable_texts(data: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, part in _members(data).items():
+        with contextlib.suppress(WireError):
+            found[key] = decode_json(str, part)
+    return found
+
+
+def _decode_item(kind: type[T], data: bytes) -> T | Misfit:
+    try:
+        return decode_object(kind, data)
+    except WireError as error:
+        return Misfit(data, error)
+
+
+def _split(data: bytes) -> list[bytes]:
+    """The items of a page as bytes. Raises WireError where it is no list."""
+    try:
+        page: t.Any = decode_json(_list_types.get(Raw) or _made_list_type(Raw), data)
+        return [bytes(item) for item in page.items or ()]
+    except WireError as error:
+        # A part that is no JSON, or is nested too deep: the brackets may still tell the items apart.
+        part = _members(data).get("items")
+        found = elements(part) if part is not None else None
+        if found is None:
+            raise error
+        return found
+
+
+def _without_nulls(value: t.Any) -> t.Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(entry) for key, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [_without_nulls(entry) for entry in value if entry is not None]
+    return value
+
+
+def _decode_plain(data: bytes) -> t.Any:
+    import msgspec
+
+    return msgspec.json.decode(data)
+
+
+def _convert(value: t.Any, kind: type[t.Any]) -> t.Any:
+    import msgspec
+
+    return msgspec.convert(value, kind)
+
+
+_FAILURES = (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _wire_error(kind: type[t.Any], error: BaseException) -> WireError:
+    return WireError(f"cannot read the answer as {getattr(kind, '__name__', str(kind))}: {error}")
 
 
 def _made_decoder(kind: type[t.Any]) -> t.Any:
@@ -152,17 +287,24 @@ _LIST_START = re.compile(rb'\{"kind":"\w+","apiVersion":"[\w./]+","metadata":(\{
 def list_start(data: bytes) -> t.Optional[ListMeta]:
     """``list_meta`` of a page of which only the first bytes are there; None where these do not tell."""
     start = _LIST_START.match(data)
-    return decode_json(ListMeta, start[1]) if start is not None else None
+    return decode_object(ListMeta, start[1]) if start is not None else None
 
 
 def list_meta(data: bytes) -> ListMeta:
     """What a page of a list says of the list: the token for the page after this one, and the resource version."""
-    return list_start(data) or decode_json(ListHead, data).metadata
+    return list_start(data) or _list_head(data).metadata
 
 
 def resource_version_of(data: bytes) -> str:
     """The state of the cluster that a bookmark stands for. Nothing else of it can be read: a pod's has null where the containers belong."""
-    return decode_json(ListHead, data).metadata.resource_version
+    return _list_head(data).metadata.resource_version
+
+
+def _list_head(data: bytes) -> ListHead:
+    try:
+        return decode_json(ListHead, data)
+    except WireError:
+        return decode_object(ListHead, data)  # a page with a deep part
 
 
 def encode_json(value: t.Any) -> bytes:

@@ -52,6 +52,7 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         "sums": _sums(grid, before, after if report.seen_twice else None),
         "busiest": [] if grid.unit == DOMAINS or grid.shows_every_node else _busiest(report),
         "skipped_namespaces": [{"name": ", ".join(names), "reason": reason} for reason, names in report.skipped_by_reason],
+        "skipped_objects": [{"name": name, "reason": reason} for name, reason in sorted(report.skipped_objects.items())],
     }
 
 

@@ -8,6 +8,8 @@ import textwrap
 import typing as t
 from collections.abc import Mapping
 
+from .rows import skipped_objects
+
 Json = Mapping[str, t.Any]
 
 # What needs somebody's attention comes first.
@@ -34,6 +36,9 @@ def render_rescue(result: Json, *, cluster: str = "", width: int = 120) -> str:
     lines += [""] if released else []
     # Check mode lists the nodes that a run would release.
     lines += [f"node {entry['node']}: release of the hold for {entry['pod']}" for entry in released]
+    objects = skipped_objects(result)
+    lines += ["", "Objects that cannot be decoded:"] if objects else []
+    lines += [f"{INDENT}{name}: {reason}" for name, reason in sorted(objects.items())]
     return "\n".join(part for line in lines for part in _wrapped(line, width))
 
 

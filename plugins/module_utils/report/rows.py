@@ -122,6 +122,7 @@ class Report:
     reason: str = ""
     error: str = ""
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
+    skipped_objects: dict[str, str] = field(default_factory=dict)
     lost_nodes: tuple[str, ...] = ()
     """Nodes that were ready at the first look and are not, or do not exist, at the second."""
 
@@ -178,6 +179,7 @@ def build_report(
         reason=str(first.get("reason") or ""),
         error=error,
         skipped_namespaces={entry["namespace"]: entry["reason"] for entry in first.get("skipped_namespaces") or ()},
+        skipped_objects={name: text for result in (first, second, done) for name, text in skipped_objects(result).items()},
         lost_nodes=_lost_nodes(first, second),
     )
 
@@ -188,6 +190,15 @@ def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     for text, name in pairs:
         found.setdefault(missing_role(text) or text, (text, []))[1].append(name)
     return list(found.values())
+
+
+def skipped_objects(result: Mapping[str, t.Any]) -> dict[str, str]:
+    """What a module could not decode, by kind, namespace and name."""
+    found = {}
+    for entry in result.get("skipped_objects") or ():
+        path = "/".join(part for part in (entry["namespace"], entry["name"]) if part)
+        found[f"{entry['kind']} {path}".strip()] = f"{entry['reason']}: {entry['message']}"
+    return found
 
 
 def natural(name: str) -> tuple[tuple[bool, int, str], ...]:

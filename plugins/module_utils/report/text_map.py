@@ -240,6 +240,9 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     skipped = [f"{_named(names)}: {reason}" for reason, names in report.skipped_by_reason]
     if skipped:
         yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]
+    objects = [f"{name}: {reason}" for name, reason in sorted(report.skipped_objects.items())]
+    if objects:
+        yield ["Objects that cannot be decoded:", *(line for text in objects for line in _indented(text, width))]
 
 
 def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: t.Optional[int] = None) -> list[str]:

@@ -16,6 +16,7 @@ from ..model.budget_index import BudgetIndex
 from ..model.objects import Pod, PodDisruptionBudget
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import UNDECODABLE
 
 ALWAYS_ALLOW = "AlwaysAllow"
 
@@ -41,6 +42,7 @@ class Budgets:
     """What is left of the budgets of a snapshot; ``take`` counts evictions that are planned, so that several plans share one ledger."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._by_key = {_key(budget): budget for budgets in snapshot.budgets_by_namespace.values() for budget in budgets}
         self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
         self._index = snapshot.once(BudgetIndex)
@@ -68,6 +70,9 @@ class Budgets:
             return _FREE
         if not self._unread.isdisjoint(("", pod.metadata.namespace)):
             return Standing(Reason(BUDGETS_NOT_READABLE, "PodDisruptionBudgets could not be read"), None)
+        undecodable = self._snapshot.undecodable_budget(pod)
+        if undecodable is not None:
+            return Standing(Reason(UNDECODABLE, f"{undecodable.text}; it protects every pod that it may select"), None)
         found = self._of(pod)
         if len(found) > 1:
             names = " and ".join(sorted(budget.metadata.name for budget in found))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ..model.objects import Pod
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import parse_time
+from ..model.timestamps import read_time
 
 MARGIN_S = 15
 """Seconds that a pod may need beyond its grace period: kubelets take a moment, and clocks of API servers differ."""
@@ -44,7 +44,9 @@ def leaving_pods(
         if pod.metadata.deletion_timestamp is not None and pod.spec.node_name and not pod.terminal:
             left_s = (evicted or {}).get(pod.metadata.uid)
             if left_s is None:
-                left_s = _time_of(pod.metadata.deletion_timestamp) - now_s
+                # A time that cannot be read is no promise to end.
+                ends_at_s = read_time(pod.metadata.deletion_timestamp)
+                left_s = math.inf if ends_at_s is None else ends_at_s - now_s
             group = found.soon if -MARGIN_S <= left_s <= grace_period_s + MARGIN_S else found.staying
             group.setdefault(pod.spec.node_name, []).append(pod)
     return found
@@ -61,11 +63,3 @@ def is_preempted(pod: Pod) -> bool:
 def longest_wait_s(grace_period_s: int) -> int:
     """The seconds after which every pod that was terminating ``soon`` has ended, or no longer counts."""
     return grace_period_s + 2 * MARGIN_S
-
-
-def _time_of(deletion_timestamp: str) -> float:
-    """Seconds since the epoch. The API server admits grace periods that end in a year that no date library can read."""
-    try:
-        return parse_time(deletion_timestamp)
-    except (ValueError, OverflowError):
-        return math.inf

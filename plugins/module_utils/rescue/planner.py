@@ -8,13 +8,15 @@ Source of the order of the questions: why a pod is pending decides whether evict
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ..memory.hold import Hold
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import undecodable_of
+from ..scheduling.doubts import undecodable_pod
 from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
@@ -80,6 +82,9 @@ class RescuePlanner:
 
     def judge(self, pod: Pod, facts: Facts) -> Judgement:
         """What is to be done for the pod now, on whatever node."""
+        undecodable = undecodable_of(pod)
+        if undecodable is not None:
+            return Judgement(pod, IMPOSSIBLE, undecodable.reason)
         facts, promised = self._beside_a_preemption(pod, facts)
         if promised is not None:
             return promised
@@ -89,6 +94,9 @@ class RescuePlanner:
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
+        undecodable = undecodable_of(pod)
+        if undecodable is not None:
+            return Judgement(pod, IMPOSSIBLE, undecodable.reason)
         if not (facts.nominated and pod.status.nominated_node_name == node_name):
             promised = self._beside_a_preemption(pod, facts)[1]
             if promised is not None:
@@ -236,17 +244,22 @@ class RescuePlanner:
         return [
             name
             for name in (self._snapshot.nodes if names is None else names)
-            if name in self._snapshot.nodes and name not in facts.excluded and self._in_use.get(name, uid) == uid
+            if name in self._snapshot.nodes
+            and name not in facts.excluded
+            and name not in self._snapshot.undecodable_pods
+            and self._in_use.get(name, uid) == uid
         ]
 
-    def _closed(self, pod: Pod, facts: Facts) -> Iterable[Blocker]:
+    def _closed(self, pod: Pod, facts: Facts) -> Iterator[Blocker]:
         """What keeps nodes from being looked at."""
         uid = pod.metadata.uid
         owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
         taken = len(owners) - owners.count(uid)
         tried = Reason("tried_in_vain", "node(s) were tried in vain")
         counts = ((HELD, taken), (tried, len(facts.excluded)))
-        return (Blocker(reason, nodes) for reason, nodes in counts if nodes)
+        yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
+        undecodable = (one for name, one in self._snapshot.undecodable_pods.items() if name in self._snapshot.nodes)
+        yield from (Blocker(undecodable_pod(one), 1) for one in undecodable)
 
     def _judge(self, pod: Pod, facts: Facts) -> Judge:
         return Judge(pod, self._placement_for(facts), profiles_for(pod))

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from ..model.objects import Pod, mounts_claims
 from ..model.reasons import Reason
+from ..model.timestamps import read_time
+from ..model.undecodable import UNDECODABLE, UndecodablePod
 from ..scheduling.node_info import NodeInfo, PodLoad
 from ..scheduling.resources import CPU
 from .budgets import alike
@@ -31,6 +33,7 @@ GANG_ANNOTATIONS = (
     "pod-group-name",
 )
 
+NOT_DECODABLE = Reason(UNDECODABLE, "it cannot be decoded")
 TERMINATING = Reason("terminating", "it is on its way out already")
 NOT_BOUND = Reason("not_bound", "it has yet to come to the node")
 STATIC = Reason("static", "the kubelet runs it from a file")
@@ -77,7 +80,7 @@ class Resident(t.NamedTuple):
             _by_options(pod, options),
             controller.uid if controller is not None else "",
             pod.ready and not pod.terminating and not pod.terminal,
-            -_moment(metadata.creation_timestamp),
+            -int(read_time(metadata.creation_timestamp) or 0),
             (metadata.namespace, metadata.name),
             _in_gang(pod),
             controller is not None and controller.kind == "Job",
@@ -147,6 +150,7 @@ def _is_static(pod: Pod) -> bool:
 
 
 _NEVER: tuple[tuple[Reason, Callable[[Pod], bool]], ...] = (
+    (NOT_DECODABLE, lambda pod: isinstance(pod, UndecodablePod)),
     (NOT_BOUND, lambda pod: not pod.spec.node_name),
     (TERMINATING, lambda pod: pod.terminating),
     (STATIC, _is_static),
@@ -160,9 +164,3 @@ def _in_gang(pod: Pod) -> bool:
         return True
     by_label = labels is not None and any(key in labels for key in GANG_LABELS)
     return by_label or (annotations is not None and any(key in annotations for key in GANG_ANNOTATIONS))
-
-
-def _moment(timestamp: str) -> int:
-    """The time as a number that grows with it; 0 where there is none. The API server writes all times in one form and zone."""
-    digits = "".join(filter(str.isdigit, timestamp))
-    return int(digits) if digits else 0

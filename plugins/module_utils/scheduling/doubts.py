@@ -11,9 +11,11 @@ import typing as t
 
 from ..model.objects import DEVICE_CLASS_PREFIX, Pod
 from ..model.reasons import Reason
+from ..model.undecodable import UNDECODABLE, Undecodable
+from .node_info import NodeInfo
 from .placement import Placement
 from .profile import Profiles
-from .reasons import Reasons
+from .reasons import PASSED, Reasons
 
 NOMINATED: Reasons = (Reason("nominated_pod", "the node is promised to a pending pod, which may go before this one"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")
@@ -25,12 +27,26 @@ def pod_doubts(pod: Pod, placement: Placement, profiles: Profiles) -> Reasons:
     found = [reason for applies, reason in _OF_POD if applies(pod)]
     if pod.spec.scheduler_name not in profiles:
         found.append(_FOREIGN_SCHEDULER)
+    limits = placement.snapshot.undecodable_in(pod.metadata.namespace, "LimitRange") if not pod.metadata.uid else None
+    if limits is not None:
+        found.append(limits.reason)
     if not placement.snapshot.complete_pods:
         found.append(_PODS_NOT_READABLE)
     volumes = placement.volumes_of(pod)
     if volumes is not None:
         found.extend(volumes.doubts)
     return tuple(found)
+
+
+def undecodable_pods(placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+    """What cannot be judged on a node because a pod of it could not be decoded; None where there is no such node."""
+    pods = placement.snapshot.undecodable_pods
+    return (lambda info: (undecodable_pod(pods[info.node.name]),) if info.node.name in pods else PASSED) if pods else None
+
+
+def undecodable_pod(undecodable: Undecodable) -> Reason:
+    """What is said of a node with a pod that could not be decoded."""
+    return Reason(UNDECODABLE, f"the free capacity of the node is not known, because {undecodable.text}")
 
 
 # --- the pod ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ..model.wire import replace
 from . import device_doubts, volume_doubts
 from .across_nodes import AcrossNodes
 from .alone import AlikePods, Alone, AsRead, alike
-from .doubts import NOMINATED, pod_doubts
+from .doubts import NOMINATED, pod_doubts, undecodable_pods
 from .eligibility import static_checks
 from .many_rules import bounded
 from .node_info import NodeInfo, PodLoad
@@ -109,7 +109,11 @@ class Judge:
         across = (pod_topology_spread.prepare(pod, placement), inter_pod_affinity.prepare(pod, placement))
         self._across: list[AcrossNodes] = [rule for rule in across if rule is not None]
         self._features = node_declared_features.prepare(pod)
-        doubts = (device_doubts.prepare(pod, placement, profile, devices), volume_doubts.prepare(pod, placement))
+        doubts = (
+            device_doubts.prepare(pod, placement, profile, devices),
+            volume_doubts.prepare(pod, placement),
+            undecodable_pods(placement),
+        )
         self._doubts = [doubt for doubt in doubts if doubt is not None]
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.

@@ -109,11 +109,14 @@ class _Resolver:
         self._doubts[reason] = None
 
     def _doubt_unreadable(self, claims: list[_Found]) -> None:
-        unbound = any(not found.claim.spec.volume_name for found in claims)
-        needed = ["persistentvolumes", "csinodes", "volumeattachments"] if claims else []
-        needed += ["storageclasses", "csidrivers", "csistoragecapacities"] if unbound else []
-        for resource in needed:
-            if resource in self._index.storage.unreadable:
+        needed = [("csinodes", ""), ("volumeattachments", "")] if claims else []
+        for found in claims:
+            spec = found.claim.spec
+            needed.append(("persistentvolumes", spec.volume_name))
+            if not spec.volume_name:
+                needed += [("storageclasses", class_of_claim(found.claim) or ""), ("csidrivers", ""), ("csistoragecapacities", "")]
+        for resource, name in needed:
+            if self._index.unreadable(resource, name):
                 self._doubt(unreadable(resource))
 
     def _inline(self, volumes: list[Volume]) -> None:
@@ -139,22 +142,26 @@ class _Resolver:
             return _Found(claim, exists=True, ephemeral=source is None)
         if template is None:
             return None
-        if source is not None and not self._index.claims_known(self._namespace):
+        if source is not None and not self._index.claims_known(self._namespace, name):
             return None
         made = self._index.made_claim(self._namespace, name, template)
         if made.spec != template.spec and len(self._index.default_classes()) > 1:
             self._doubt(DEFAULT_CLASS)
         return _Found(made, exists=False, ephemeral=source is None)
 
+    def _claim_name(self, volume: Volume) -> str:
+        source = volume.persistent_volume_claim
+        return source.claim_name if source is not None else f"{self._pod.metadata.name}-{volume.name}"
+
     def _checked(self, found: list[tuple[Volume, _Found | None]]) -> list[_Found]:
         """The claims that there are. All that the pod names must exist before any claim is looked at."""
-        known = self._index.claims_known(self._namespace)
-        if not known and any(claim is None for _volume, claim in found):
+        known = {volume.name: self._index.claims_known(self._namespace, self._claim_name(volume)) for volume, _claim in found}
+        if any(claim is None and not known[volume.name] for volume, claim in found):
             self._doubt(unreadable("persistentvolumeclaims"))
         for volume, claim in found:
             if volume.persistent_volume_claim is None:
                 continue
-            if claim is None and known:
+            if claim is None and known[volume.name]:
                 name = volume.persistent_volume_claim.claim_name
                 raise _Rejected("claim_not_found", f'persistentvolumeclaim "{name}" not found')
             if claim is not None and "ReadWriteOncePod" in (claim.claim.spec.access_modes or ()):
@@ -164,8 +171,8 @@ class _Resolver:
             if claim is not None:
                 self._check(claim)
                 claims.append(claim)
-            elif known:
-                name = f"{self._pod.metadata.name}-{volume.name}"
+            elif known[volume.name]:
+                name = self._claim_name(volume)
                 text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
                 raise _Rejected("ephemeral_claim_not_found", text)
         return claims
@@ -193,7 +200,8 @@ class _Resolver:
         return not self._is_delayed(claim) and not self._class_unreadable(claim)
 
     def _class_unreadable(self, claim: PersistentVolumeClaim) -> bool:
-        return not claim.spec.volume_name and bool(class_of_claim(claim)) and "storageclasses" in self._index.storage.unreadable
+        name = class_of_claim(claim)
+        return not claim.spec.volume_name and bool(name) and self._index.unreadable("storageclasses", name or "")
 
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
         storage_class = self._index.classes.get(class_of_claim(claim) or "")
@@ -208,14 +216,14 @@ class _Resolver:
         if _fully_bound(claim):
             self._take_bound(found)
         elif self._is_delayed(claim):
-            if "persistentvolumes" not in self._index.storage.unreadable:
+            if not self._index.unreadable("persistentvolumes"):
                 result.delayed.append(claim)
         elif not found.exists and not self._class_unreadable(claim):
             self._doubt(TO_BE_BOUND)
 
     def _take_bound(self, found: _Found) -> None:
         volume = self._index.volumes.get(found.claim.spec.volume_name)
-        if volume is None and "persistentvolumes" in self._index.storage.unreadable:
+        if volume is None and self._index.unreadable("persistentvolumes", found.claim.spec.volume_name):
             return
         if volume is None and not found.ephemeral:
             raise _Rejected("volume_not_found", f'persistentvolume "{found.claim.spec.volume_name}" not found')

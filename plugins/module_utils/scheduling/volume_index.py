@@ -41,6 +41,14 @@ _PLUGIN_OF_SOURCE = {
     "gce_persistent_disk": "kubernetes.io/gce-pd",
     "portworx_volume": "kubernetes.io/portworx-volume",
 }
+_KINDS = {
+    "persistentvolumes": "PersistentVolume",
+    "storageclasses": "StorageClass",
+    "csinodes": "CSINode",
+    "csidrivers": "CSIDriver",
+    "csistoragecapacities": "CSIStorageCapacity",
+    "volumeattachments": "VolumeAttachment",
+}
 # No driver has such a handle.
 _NOT_YET = "\0"
 
@@ -68,7 +76,8 @@ class VolumeIndex:
         self.volumes = {volume.name: volume for volume in storage.volumes}
         self.classes = {storage_class.metadata.name: storage_class for storage_class in storage.classes}
         # Without what they publish, drivers are not asked: that is a doubt (``pod_volumes``).
-        readable = "csistoragecapacities" not in storage.unreadable
+        self._snapshot = snapshot
+        readable = not self.unreadable("csistoragecapacities")
         self.capacity_drivers = frozenset(driver.metadata.name for driver in storage.drivers if readable and driver.spec.storage_capacity)
         self.limits = dict(_limits(storage))
         self.limited_drivers = frozenset(name for limits in self.limits.values() for name in limits)
@@ -80,14 +89,22 @@ class VolumeIndex:
         self._lingering: dict[str, frozenset[tuple[str, str]]] | None = None
         self._migrated: dict[str, frozenset[str]] | None = None
         self._users: dict[tuple[str, str], frozenset[str]] | None = None
-        self._snapshot = snapshot
 
     # --- claims and classes -------------------------------------------------------------------------------------------
 
-    def claims_known(self, namespace: str) -> bool:
-        """Whether a claim that is not in the snapshot does not exist."""
+    def claims_known(self, namespace: str, name: str) -> bool:
+        """Whether a claim of this name that is not in the snapshot does not exist."""
         known = self.storage.claim_namespaces
+        if any(one.may_be(namespace, name) for one in self._snapshot.undecodable_of("PersistentVolumeClaim")):
+            return False
         return known is None or namespace in known
+
+    def unreadable(self, resource: str, name: str = "") -> bool:
+        """Some objects of the resource could not be read, or, if ``name`` is given, that one may be one of them."""
+        if resource in self.storage.unreadable:
+            return True
+        kind = _KINDS.get(resource, "")
+        return any(not name or one.metadata.name in ("", name) for one in self._snapshot.undecodable_of(kind))
 
     def default_classes(self) -> list[StorageClass]:
         """The classes that claims without one get; usually one."""
@@ -225,7 +242,7 @@ class VolumeIndex:
             if claim is None and template is not None:
                 claim = self.made_claim(namespace, name, template)
             if claim is None:
-                unsure.update(() if self.claims_known(namespace) else ("",))
+                unsure.update(() if self.claims_known(namespace, name) else ("",))
                 continue
             attachment = self.attachment(claim)
             if attachment is None:

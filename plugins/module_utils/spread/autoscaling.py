@@ -12,7 +12,10 @@ from ..model.snapshot import ClusterSnapshot
 
 
 def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why an autoscaler is about to change the number of replicas; None where none is."""
+    """Why an autoscaler is about to change the number of replicas, or may be; None where none is."""
+    undecodable = snapshot.undecodable_in(workload.metadata.namespace, "HorizontalPodAutoscaler")
+    if undecodable is not None:
+        return undecodable.reason
     for autoscaler in snapshot.autoscalers_by_namespace.get(workload.metadata.namespace, ()):
         target = autoscaler.spec.scale_target_ref
         if (target.kind, target.name) != (workload.kind, workload.metadata.name):

@@ -7,9 +7,10 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ..model.numbers import whole_number
 from ..model.objects import IntOrString, Workload
 
-_PERCENT = re.compile(r"[0-9]{1,19}%")
+_PERCENT = re.compile(r"[0-9]+%")
 
 
 class RolloutBounds(t.NamedTuple):
@@ -44,8 +45,7 @@ def invalid_bound(workload: Workload) -> str:
 
 def _percent(text: str) -> t.Optional[int]:
     """The number of a percentage; None where it is none, or no 64-bit integer."""
-    number = int(text[:-1]) if _PERCENT.fullmatch(text) else 2**63
-    return number if number < 2**63 else None
+    return whole_number(text[:-1]) if _PERCENT.fullmatch(text) else None
 
 
 def rollout_bounds(workload: Workload) -> RolloutBounds:

@@ -13,11 +13,12 @@ from ..model.labels import HOSTNAME
 from ..model.objects import Namespace, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import Undecodable
 from ..scheduling.placement import Placement
 from .advice import advise
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
-from .guard import refusal
+from .guard import refusal, unknown_revision
 from .next_pod import next_pod
 from .pinned import pinned_by_volumes
 from .prediction import Prediction, RestartPredictor
@@ -87,6 +88,7 @@ class SpreadReport:
     reason: t.Optional[Reason] = None
     workloads: tuple[WorkloadReport, ...] = ()
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
+    undecodable: tuple[Undecodable, ...] = ()
 
     def count(self, verdict: str) -> int:
         """How many workloads got this verdict."""
@@ -106,6 +108,7 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
         nodes_eligible=len(eligible),
         namespaces=len(chosen),
         skipped_namespaces=skipped,
+        undecodable=snapshot.undecodable,
     )
     if len(eligible) < options.min_ready_nodes:
         text = f"nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
@@ -119,6 +122,7 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
 def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, str]]:
     """The namespaces to look at, and why others that were asked for by name are left out."""
     unreadable = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
+    unreadable.update({one.metadata.name: str(one.reason) for one in snapshot.undecodable_of("Namespace")})
     wanted = sorted(snapshot.namespaces) if options.namespaces is None else list(dict.fromkeys(options.namespaces))
     chosen: list[Namespace] = []
     skipped: dict[str, str] = {}
@@ -193,6 +197,9 @@ class WorkloadChecker:
         skipped = self._skip_reason(workload)
         if skipped is not None:
             return Verdict(SKIPPED, skipped)
+        unknown = unknown_revision(workload, self._snapshot)
+        if unknown is not None:
+            return Verdict(UNKNOWN, unknown.reason)
         in_progress = rolling(workload, self._snapshot)
         if in_progress is not None:
             return Verdict(ROLLING, in_progress)

@@ -16,13 +16,14 @@ from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.timestamps import parse_time
+from ..model.undecodable import undecodable_of
 from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, update_strategy_type
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, Topology
-from .guard import ending, shared_volume, unreadable
+from .guard import ending, shared_volume, undecodable_budget, unreadable
 from .local_data import local_data
 from .next_pod import next_pod
 from .preference import outweighed_preference
@@ -199,6 +200,13 @@ def all_available(workload: Workload) -> Progress:
 
 def _harm(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Why no pod of the workload may be evicted now; None where one may."""
+    for pod in pods_of(workload, snapshot):
+        undecodable = undecodable_of(pod)
+        if undecodable is not None:
+            return undecodable.reason
+    budget = undecodable_budget(workload, snapshot)
+    if budget is not None:
+        return budget
     if _revision_pends(workload, snapshot):
         text = f"{workload} has a new revision that its update strategy holds back: an evicted pod would come back at another one"
         return Reason("pending_revision", text)

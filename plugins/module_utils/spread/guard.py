@@ -10,9 +10,10 @@ from __future__ import annotations
 import typing as t
 
 from ..model.budget_index import BudgetIndex
-from ..model.objects import PodDisruptionBudget, Workload
+from ..model.objects import PodDisruptionBudget, Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import UNDECODABLE, Undecodable
 from .admission import not_admitted
 from .bounds import invalid_bound, partition, rollout_bounds, update_strategy_type
 from .local_data import local_data
@@ -79,7 +80,36 @@ def unreadable(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) 
     for entry in snapshot.skipped:
         if entry.namespace == workload.metadata.namespace and entry.resource in needed:
             return Reason("unreadable", entry.reason)
-    return None
+    return _undecodable(workload, snapshot) or (undecodable_budget(workload, snapshot) if budgets else None)
+
+
+def _undecodable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """An object that could not be decoded and may forbid the restart."""
+    namespace = workload.metadata.namespace
+    found = snapshot.undecodable_in(namespace, "ResourceQuota", "LimitRange") or unknown_revision(workload, snapshot)
+    found = found or next((one for one in snapshot.undecodable_of("Namespace") if one.metadata.name in ("", namespace)), None)
+    for volume in workload.spec.template.spec.volumes or ():
+        claim = volume.persistent_volume_claim
+        claims = snapshot.undecodable_of("PersistentVolumeClaim") if claim is not None and found is None else ()
+        found = found or next((one for one in claims if claim is not None and one.may_be(namespace, claim.claim_name)), None)
+    return found.reason if found is not None else None
+
+
+def unknown_revision(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Undecodable]:
+    """A ReplicaSet that could not be decoded and may be the one of the Deployment's current revision."""
+    if workload.kind != "Deployment":
+        return None
+    namespace, uid = workload.metadata.namespace, workload.metadata.uid
+    return next((one for one in snapshot.undecodable_of("ReplicaSet") if one.may_belong_to(namespace, uid)), None)
+
+
+def undecodable_budget(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why a PodDisruptionBudget that could not be decoded protects the workload; None where none may select its pods."""
+    pods = (pod_of_workload(workload), *snapshot.owned_pods(workload)) if snapshot.undecodable_of("PodDisruptionBudget") else ()
+    found = next((one for one in map(snapshot.undecodable_budget, pods) if one is not None), None)
+    if found is None:
+        return None
+    return Reason(UNDECODABLE, f"{found.text}; it protects every pod that it may select, such as those of {workload}")
 
 
 def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:

@@ -16,6 +16,7 @@ from ..model.labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from ..model.objects import NEXT_REVISION, Pod, PodTemplate, Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import undecodable_of
 from ..model.wire import replace
 from ..scheduling.many_rules import bounded
 from ..scheduling.reasons import PASSED, Reasons
@@ -85,6 +86,9 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
     pods = _live_pods(workload, snapshot)
     if not pods:
         return _of_template(workload, snapshot, PASSED)
+    undecodable = next((one for one in map(undecodable_of, pods) if one is not None), None)
+    if undecodable is not None:
+        return _of_template(workload, snapshot, (undecodable.reason,))
     sample = Sample.of(pods)
     field = differing_field(sample, pods, workload) or sample.unsure_field(workload.spec.template)
     labels, unsure = labels_of_new_pod(pods, workload, snapshot)
@@ -145,6 +149,7 @@ def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[Defaults, 
     known = snapshot.noted.get(key)
     if known is None:
         readable = all(entry.resource != "limitranges" or entry.namespace not in ("", namespace) for entry in snapshot.skipped)
+        readable = readable and snapshot.undecodable_in(namespace, "LimitRange") is None
         known = snapshot.noted[key] = (Defaults.of(snapshot.limit_ranges_by_namespace.get(namespace, ())), readable)
     found: tuple[Defaults, bool] = known
     return found

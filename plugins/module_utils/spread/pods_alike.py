@@ -39,7 +39,6 @@ _FIELDS = {
 """What decides where a pod may run; volumes and scheduling gates are compared by rules of their own."""
 
 _values = attrgetter(*_FIELDS)
-_age = attrgetter("metadata.creation_timestamp", "metadata.name")
 _RESIZABLE = ("cpu", "memory")
 
 # The API server gives tolerations of these to every pod that does not have its own (``plugin/pkg/admission/defaulttolerationseconds``).
@@ -179,3 +178,7 @@ def _as_before(now: t.Optional[ResourceRequirements], own: t.Optional[ResourceRe
 def _amounts_before(now: t.Optional[ResourceList], own: t.Optional[ResourceList]) -> t.Optional[ResourceList]:
     kept = {name: amount for name, amount in (now or {}).items() if name not in _RESIZABLE}
     return {**kept, **{name: amount for name, amount in (own or {}).items() if name in _RESIZABLE}} or None
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp or "", pod.metadata.name

@@ -59,6 +59,10 @@ class RestartPredictor:
 
     def predict(self, workload: Workload, eligible: tuple[str, ...], *, preference: t.Optional[Reason] = None) -> Prediction:
         """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``preference.outweighed_preference``."""
+        kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
+        undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
+        if undecodable is not None:
+            return Prediction(HELPS_UNKNOWN, blockers=[Blocker(undecodable.reason)])
         obstacle = self._obstacle(workload)
         if obstacle is not None:
             return Prediction(False, blockers=[Blocker(obstacle)])

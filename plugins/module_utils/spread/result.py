@@ -9,6 +9,7 @@ import typing as t
 from ..model.labels import HOSTNAME, ZONE
 from ..model.reasons import in_words
 from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import as_rows
 from .check import SpreadReport, WorkloadReport
 from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, ROLLING, SKEWED, SKIPPED, UNKNOWN, listed_by_key
 from .prediction import HELPS_UNKNOWN, Blocker
@@ -37,6 +38,7 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
         "interrupted": [identity(line) for line in report.workloads if line.interrupted],
         "uneven": [identity(line) for line in report.workloads if line.verdict.verdict in (COLLAPSED, SKEWED)],
         "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
+        "skipped_objects": as_rows(report.undecodable),
     }
 
 

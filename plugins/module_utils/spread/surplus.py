@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from ..model.names import number_of
+from ..model.numbers import whole_number
 from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
-from ..model.timestamps import parse_time
+from ..model.timestamps import read_time
 from ..model.wire import replace
 from ..scheduling.feasibility import Feasibility, Judge
 from ..scheduling.placement import Placement
@@ -201,8 +202,7 @@ class SurplusPlanner:
         """Pods with lower ranks go first."""
         if self._workload.kind == "StatefulSet":
             return (pod.ready, -ordinal(pod))
-        created = pod.metadata.creation_timestamp
-        return (pod.ready, _deletion_cost(pod), -parse_time(created) if created else 0.0, pod.metadata.name)
+        return (pod.ready, _deletion_cost(pod), -(read_time(pod.metadata.creation_timestamp) or 0.0), pod.metadata.name)
 
     def _feasibility(self, aim: _Aim) -> Feasibility:
         """Where the replacement could go once the pod has left."""
@@ -247,11 +247,7 @@ def _gain(source: Place, target: Place, counts: Sequence[Counter[t.Optional[str]
 
 def _deletion_cost(pod: Pod) -> int:
     """What the pod's owner says it costs to lose it (kubernetes ``controller/controller_utils.go``: what is no number counts as 0)."""
-    text = (pod.metadata.annotations or {}).get(DELETION_COST, "0")
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    return whole_number((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
 
 
 def _no_room(feasibility: Feasibility) -> Reason:

@@ -49,7 +49,7 @@ class Rescues:
         )
         outcome = run_rescue(api, request)
         self.warnings[:] = outcome.warnings
-        return result_of(outcome.cases, outcome.released, named=bool(name))
+        return result_of(outcome.cases, outcome.released, named=bool(name), undecodable=outcome.undecodable)
 
     def one(self, name: str, **options: Any) -> Json:
         """What came of one pod."""

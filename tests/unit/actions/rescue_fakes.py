@@ -126,8 +126,9 @@ class Cluster:
         if not dry_run:
             self.evicted.append(name)
 
-    def get_bytes(self, _resource: t.Any, _namespace: str, name: str) -> bytes:
-        return json.dumps(self.nodes[name]).encode()
+    def get_plain(self, _resource: t.Any, _namespace: str, name: str) -> Json:
+        found: Json = json.loads(json.dumps(self.nodes[name]))
+        return found
 
     def json_patch(self, resource: t.Any, _namespace: str, name: str, operations: list[Json], *, dry_run: bool = False) -> None:
         self.patches += 1

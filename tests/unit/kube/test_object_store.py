@@ -11,6 +11,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import object_store, pod_store
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.object_store import ADDED, DELETED, MODIFIED
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.pod_store import PodStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import JOBS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import UndecodablePod
 
 Json = dict[str, t.Any]
 
@@ -197,3 +199,59 @@ def test_parts_of_pods_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPat
     store.see(ADDED, pod("twin", "n1", app="kept"))
     kept, twin = store.items()
     assert kept.metadata.labels is twin.metadata.labels, "what is in use is still shared"
+
+
+# --- objects that cannot be decoded ---
+
+
+def odd(value: Json, version: str = "2") -> Json:
+    """The pod with containers that cannot be decoded."""
+    return {**value, "metadata": {**value["metadata"], "resourceVersion": version}, "spec": {**value["spec"], "containers": 5}}
+
+
+def test_undecodable_version_of_a_pod_replaces_the_good_one_until_the_next_good_one() -> None:
+    store = Filled()
+    store.list(pod("a", "n1"), pod("b", "n1"))
+    assert store.see(MODIFIED, odd(pod("a", "n1")))
+    first = next(item for item in store.items() if item.metadata.name == "a")
+    assert isinstance(first, UndecodablePod) and [one.name for one in store.undecodable] == ["Pod app/a"]
+    assert len(store.by_node.lists["n1"]) == 2
+    store.check()
+    assert store.see(MODIFIED, pod("a", "n2", version="3"))
+    assert store.undecodable == () and not any(isinstance(item, UndecodablePod) for item in store.items())
+    store.check()
+
+
+@pytest.mark.parametrize("last", [odd(pod("a", "n1"), "3"), pod("a", "n1", version="3")], ids=["undecodable", "decodable"])
+def test_deleted_pod_is_gone_whether_or_not_its_last_version_can_be_decoded(last: Json) -> None:
+    store = Filled()
+    store.list(odd(pod("a", "n1")), pod("b", "n1"))
+    assert len(store.undecodable) == 1
+    assert store.see(DELETED, last)
+    assert store.undecodable == () and [item.metadata.name for item in store.items()] == ["b"]
+    store.check()
+
+
+def test_list_with_an_undecodable_pod_shows_it_and_the_same_list_shows_nothing_new() -> None:
+    store = Filled()
+    assert store.list(odd(pod("a", "n1")), pod("b", "n1"))
+    version = store.version
+    assert not store.list(odd(pod("a", "n1")), pod("b", "n1")) and store.version == version
+    assert store.list(pod("a", "n1"), pod("b", "n1")) and store.undecodable == ()
+
+
+def test_undecodable_object_that_is_no_pod_leaves_its_store_until_it_can_be_decoded() -> None:
+    store = object_store.ObjectStore(JOBS)
+    good, bad = ({"metadata": {"name": "j", "uid": "j", "resourceVersion": v}, "spec": spec} for v, spec in (("1", {}), ("2", 5)))
+    for value, shown in ((good, 1), (bad, 0), (good, 1), (bad, 0)):
+        assert store.apply(MODIFIED, store.prepare(json.dumps(value).encode()))
+        assert (len(store.items()), len(store.undecodable)) == (shown, 1 - shown)
+    assert store.apply(DELETED, store.prepare(json.dumps(good).encode())) and store.undecodable == ()
+
+
+def test_condition_times_of_one_pod_that_cannot_be_read_leave_those_of_the_others() -> None:
+    store = Filled()
+    broken = unschedulable("broken", "2026-01-31T08:15:00Z")
+    broken["status"]["conditions"][0]["lastTransitionTime"] = 5
+    store.list(broken, unschedulable("b", "2026-01-31T08:15:00Z"))
+    assert (store.unschedulable_since("uid-broken"), store.unschedulable_since("uid-b")) == ("", "2026-01-31T08:15:00Z")

@@ -32,7 +32,7 @@ class Api:
     def now_s(self) -> float:
         return 0.0
 
-    def list_all(self, resource: Resource, *, namespace: str = "", label_selector: str = "", each: t.Any = None) -> list[t.Any]:
+    def list_all(self, resource: Resource, *, namespace: str = "", label_selector: str = "", **_how: t.Any) -> list[t.Any]:
         self.listed.append((resource.plural, namespace))
         if (resource.plural, namespace) in self._closed:
             raise ForbiddenError(f"no list on {resource.plural}", status=403)

@@ -134,6 +134,7 @@ HOSTILE = "<img src=x onerror=alert(1)>&\"'"
                 ],
                 [{"name": HOSTILE, "hostname": HOSTILE, "zone": HOSTILE, "ready": True, "schedulable": False}],
                 skipped_namespaces=[{"namespace": HOSTILE, "reason": HOSTILE}],
+                skipped_objects=[{"kind": HOSTILE, "namespace": HOSTILE, "name": HOSTILE, "reason": HOSTILE, "message": HOSTILE}],
             ),
             error=HOSTILE,
         ),

@@ -8,6 +8,7 @@ import re
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import render_text
 
@@ -181,6 +182,26 @@ def test_namespaces_that_were_left_out_are_told() -> None:
     skipped = [{"namespace": "vault", "reason": "cannot list pods in namespace vault"}]
     shown = text(check([], nodes(2), skipped_namespaces=skipped))
     assert shown.endswith("Namespaces left out:\n  vault: cannot list pods in namespace vault")
+
+
+def odd(name: str, message: str, *, namespace: str = "shop") -> dict[str, str]:
+    return {"kind": "PodDisruptionBudget", "namespace": namespace, "name": name, "reason": "undecodable", "message": message}
+
+
+def test_objects_that_cannot_be_decoded_are_told_once_whichever_module_met_them() -> None:
+    first = check([], nodes(2), skipped_objects=[odd("web", "no number")])
+    done = {**restart(), "skipped_objects": [odd("web", "no number"), odd("", "no name", namespace="")]}
+    shown = text(first, restart=done)
+    assert shown.splitlines()[-3:] == [
+        "Objects that cannot be decoded:",
+        "  PodDisruptionBudget: undecodable: no name",
+        "  PodDisruptionBudget shop/web: undecodable: no number",
+    ]
+
+
+def test_plan_of_rescues_tells_which_objects_cannot_be_decoded() -> None:
+    shown = render_rescue({"pods": [], "released": [], "skipped_objects": [odd("web", "no number")]})
+    assert shown.endswith("Objects that cannot be decoded:\n    PodDisruptionBudget shop/web: undecodable: no number")
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:

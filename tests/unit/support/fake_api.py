@@ -42,9 +42,7 @@ class FakeApi(KubeApi):
     def now_s(self) -> float:
         return self._now
 
-    def list_all(
-        self, resource: Resource, *, namespace: str = "", label_selector: str = "", each: t.Callable[[t.Any], t.Any] | None = None
-    ) -> list[t.Any]:
+    def list_all(self, resource: Resource, *, namespace: str = "", label_selector: str = "", **_how: t.Any) -> list[t.Any]:
         self.listed.append(resource.plural)
         collections: dict[str, list[t.Any]] = {
             "nodes": self._cluster.nodes,

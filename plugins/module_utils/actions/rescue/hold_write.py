@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 
 from ...kube.api import KubeApi
@@ -50,7 +49,7 @@ def release_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = Fa
 
 def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Operations], *, dry_run: bool) -> bool:
     for _try in range(MOST_TRIES):
-        operations = operations_for(json.loads(api.get_bytes(NODES, "", node_name)))
+        operations = operations_for(api.get_plain(NODES, "", node_name))
         if not operations:
             return False
         try:

@@ -44,7 +44,7 @@ def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
 
 def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str:
     """What to say of namespaces that do not exist; an empty text if all do, or if they may not be read."""
-    known = snapshot.namespaces
+    known = {*snapshot.namespaces, *(one.metadata.name for one in snapshot.undecodable_of("Namespace"))}
     missing = [name for name in options.namespaces if name not in known]
     if not missing or any(entry.resource == NAMESPACES.plural for entry in snapshot.skipped):
         return ""

@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.reasons import in_words
+from ...model.undecodable import Undecodable, as_rows
 from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
 from .case import FAILED, NO_OTHER_NODE, POD_GONE, Case
 from .run import Released
@@ -15,7 +16,7 @@ from .run import Released
 Json = dict[str, t.Any]
 
 
-def result_of(cases: Iterable[Case], released: Iterable[Released], *, named: bool) -> Json:
+def result_of(cases: Iterable[Case], released: Iterable[Released], *, named: bool, undecodable: Iterable[Undecodable] = ()) -> Json:
     """The module's result. ``failed``: some pod could not be rescued, or one that was asked for by name cannot be."""
     listed = sorted(cases, key=lambda case: case.name)
     given_back = [{"node": entry.node, "pod": entry.pod} for entry in released]
@@ -25,6 +26,7 @@ def result_of(cases: Iterable[Case], released: Iterable[Released], *, named: boo
         "changed": bool(given_back) or any(case.changed or _is_plan(case) for case in listed),
         "pods": [row_of(case) for case in listed],
         "released": given_back,
+        "skipped_objects": as_rows(undecodable),
         "failed": bool(failed),
     }
     if failed:

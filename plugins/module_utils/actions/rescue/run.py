@@ -16,6 +16,7 @@ from ...kube.watch_cache import WatchCache
 from ...memory.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
+from ...model.undecodable import Undecodable, undecodable_of
 from ...rescue.critical import effective_priority, is_critical
 from ...rescue.options import RELEASED, RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
@@ -43,12 +44,16 @@ class Released(t.NamedTuple):
 
 
 class Outcome(t.NamedTuple):
-    """What came of a run: its cases, the nodes that were given back, what went wrong without stopping it, and what stopped it."""
+    """What came of a run: its cases, the nodes that were given back, what went wrong without stopping it, and what stopped it.
+
+    ``undecodable``: the objects that could not be decoded.
+    """
 
     cases: list[Case]
     released: list[Released]
     warnings: tuple[str, ...] = ()
     error: t.Optional[KubeError] = None
+    undecodable: tuple[Undecodable, ...] = ()
 
 
 class _Notes(Witness):
@@ -76,6 +81,11 @@ class RescueError(KubeError):
 def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     """Rescue the pods that need it, or give all nodes back. Raises RescueOptionError, RescueError and KubeError."""
     cache = WatchCache(api)
+    outcome = _run(api, request, cache)
+    return outcome._replace(undecodable=cache.undecodable)
+
+
+def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
     writer = identity()
     lease = RescueLease(api, writer)
     quick = in_time(api)
@@ -316,10 +326,13 @@ def _others(rescuer: Rescuer, cache: WatchCache, request: RescueRequest) -> list
 
 def _answer(pod: Pod, options: RescueOptions) -> Case:
     case = Case(pod, since_s=0.0, settles_at_s=0.0)
+    undecodable = undecodable_of(pod)
     if pod.spec.node_name:
         case.end(RESCUED, Reason("bound", f"it is on node {pod.spec.node_name}"))
     elif pod.terminating or pod.terminal:
         case.end(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
+    elif undecodable is not None:
+        case.take(Judgement(pod, IMPOSSIBLE, undecodable.reason))
     elif not is_critical(pod, options):
         text = f"its priority {effective_priority(pod, options)} is below priority_threshold {options.priority_threshold}"
         case.take(Judgement(pod, IMPOSSIBLE, Reason("not_critical", f"{text}, and it has no annotation that makes it critical")))

@@ -14,7 +14,7 @@ from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...model.records import LeaseSpec
 from ...model.snapshot import ClusterSnapshot
-from ...model.timestamps import parse_time
+from ...model.timestamps import read_time
 
 DEFAULT_SCHEDULER = "default-scheduler"
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-scheduler"
@@ -60,7 +60,7 @@ class SchedulerLife:
         lease = self._lease() if name == DEFAULT_SCHEDULER else None
         if lease is None:
             return None if self._has_been_seen(pod, since_s, snapshot, now_s) else _silent(name)
-        ended_s = parse_time(lease.renew_time or "") + (lease.lease_duration_seconds or 0)
+        ended_s = (read_time(lease.renew_time) or 0.0) + (lease.lease_duration_seconds or 0)
         if now_s - ended_s <= STALE_AFTER_S:
             return None
         earliest_s = min(now_s - FRESH_FOR_S, max(ended_s + UNUSED_AFTER_S, now_s - SILENT_AFTER_S))
@@ -70,10 +70,9 @@ class SchedulerLife:
         """The scheduler's Lease; None where it has none, or where it cannot be read."""
         try:
             spec: LeaseSpec = self._api.get(LEASES, LEASE_NAMESPACE, LEASE_NAME).spec
-            parse_time(spec.renew_time or "")
-        except (NotFoundError, ForbiddenError, ValueError):
+        except (NotFoundError, ForbiddenError):
             return None
-        return spec if spec.holder_identity else None
+        return spec if spec.holder_identity and read_time(spec.renew_time) is not None else None
 
     def _proves_life(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float, earliest_s: float) -> bool:
         """The scheduler has bound or reported a pod since then. A pod that somebody has created with a node proves nothing."""
@@ -93,7 +92,7 @@ class SchedulerLife:
             return True
         name = pod.spec.scheduler_name
         bound = (other for other in snapshot.pods if other.spec.node_name and other.spec.scheduler_name == name and not _is_static(other))
-        if any(parse_time(other.metadata.creation_timestamp) > earliest_s for other in bound if other.metadata.creation_timestamp):
+        if any((read_time(other.metadata.creation_timestamp) or 0.0) > earliest_s for other in bound):
             return True
         return self._has_reported(pod, earliest_s)
 
@@ -103,7 +102,7 @@ class SchedulerLife:
             events = self._api.events_on(pod.metadata.namespace, pod.metadata.uid, reason="FailedScheduling")
         except ForbiddenError:
             return False
-        return any(parse_time(event.last_seen) > earliest_s for event in events if event.last_seen)
+        return any((read_time(event.last_seen) or 0.0) > earliest_s for event in events)
 
 
 def _is_static(pod: Pod) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ...model.numbers import whole_number
 from ...model.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
 from ...model.reasons import Reason
 from ..reasons import PASSED, Reasons
@@ -17,8 +18,6 @@ ENFORCED: Reasons = (Reason("scheduler_node_affinity", "node(s) didn't match sch
 CONFLICT: Reasons = (Reason("node_affinity_conflict", "pod affinity terms conflict"),)
 NAME_FIELD = "metadata.name"
 
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_INT64 = range(-(2**63), 2**63)
 _LABEL_VALUE = re.compile(r"(?=.{0,63}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
 
 
@@ -133,7 +132,7 @@ def _label_test(requirement: NodeSelectorRequirement) -> _Test | None:
     if operator in ("In", "NotIn") and values:
         return (lambda value: value in values) if operator == "In" else (lambda value: value not in values)
     if operator in ("Gt", "Lt") and len(requirement.values or ()) == 1:
-        return _number_test(operator, _number(next(iter(values))))
+        return _number_test(operator, whole_number(next(iter(values))))
     return None
 
 
@@ -142,7 +141,7 @@ def _number_test(operator: str, bound: int | None) -> _Test | None:
         return None
 
     def test(value: str | None) -> bool:
-        number = _number(value) if value is not None else None
+        number = whole_number(value) if value is not None else None
         if number is None:
             return False
         return number > bound if operator == "Gt" else number < bound
@@ -155,8 +154,3 @@ def _field_test(requirement: NodeSelectorRequirement) -> _Test | None:
         return None
     wanted, same = (requirement.values or ("",))[0], requirement.operator == "In"
     return lambda value: (value == wanted) is same
-
-
-def _number(text: str) -> int | None:
-    """A 64-bit integer as Go's ParseInt takes it."""
-    return int(text) if _INTEGER.fullmatch(text) and int(text) in _INT64 else None

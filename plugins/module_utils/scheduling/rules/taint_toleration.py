@@ -8,6 +8,7 @@ import re
 import typing as t
 from collections.abc import Sequence
 
+from ...model.numbers import whole_number
 from ...model.objects import Node, Pod, Taint, Toleration
 from ...model.reasons import Reason
 from ..reasons import PASSED, Reasons
@@ -16,7 +17,6 @@ UNTOLERATED: Reasons = (Reason("untolerated_taint", "node(s) had untolerated tai
 CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 
 _DECIMAL = re.compile(r"-?[1-9][0-9]*|0")
-_INT64 = range(-(2**63), 2**63)
 
 
 def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
@@ -61,4 +61,4 @@ def _is_for(toleration: Toleration, taint: Taint) -> bool:
 
 def _number(text: str) -> int | None:
     """A 64-bit integer in canonical form: no plus sign, no leading zeros."""
-    return int(text) if _DECIMAL.fullmatch(text) and int(text) in _INT64 else None
+    return whole_number(text) if _DECIMAL.fullmatch(text) else None

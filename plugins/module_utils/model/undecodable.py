@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Objects that cannot be decoded: what of them can be read by itself.
+
+An undecodable object affects only itself. What it could have meant is unknown, and each rule that would ask for it has to say so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+
+from .objects import ApiStruct, Labels, LabelSelector, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
+from .reasons import Reason
+from .selectors import matches
+from .wire import WireError, decode_json, decode_object, decode_parts, field, member, replace
+
+UNDECODABLE = "undecodable"
+"""The code of every reason that an undecodable object gives."""
+
+
+_MADE_UP = "unreadable:"
+"""Begins the uid of an object of which neither uid nor name can be read."""
+
+
+class Undecodable(ApiStruct, frozen=True):
+    """An object that cannot be decoded. ``metadata`` holds what of it can be read; ``message`` says what is wrong.
+
+    ``owner_uid``: the uid of its controller. ``node_name``: the node of a pod. Both are empty where there is none, and None where that
+    cannot be read. ``phase``: of a pod.
+    ``selector``: of a PodDisruptionBudget; one that cannot be read is empty, so that it selects every pod.
+    """
+
+    kind: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    message: str = ""
+    owner_uid: t.Optional[str] = ""
+    node_name: t.Optional[str] = ""
+    phase: str = ""
+    selector: t.Optional[LabelSelector] = None
+
+    @property
+    def identified(self) -> bool:
+        """Its uid can be read, so that its other versions can be recognized."""
+        return bool(self.metadata.uid) and not self.metadata.uid.startswith(_MADE_UP)
+
+    @property
+    def name(self) -> str:
+        """Kind, namespace and name, as far as they can be read."""
+        metadata = self.metadata
+        return f"{self.kind} {'/'.join(filter(None, (metadata.namespace, metadata.name))) or '(without a readable name)'}"
+
+    @property
+    def text(self) -> str:
+        """One sentence about it."""
+        return f"{self.name} cannot be decoded: {self.message}"
+
+    @property
+    def reason(self) -> Reason:
+        """Why something that depends on it cannot be judged."""
+        return Reason(UNDECODABLE, self.text)
+
+    @property
+    def finished(self) -> bool:
+        """A pod that no longer uses its node's resources."""
+        return self.phase in ("Succeeded", "Failed")
+
+    def may_be_in(self, namespace: str) -> bool:
+        """It is in the namespace, or it cannot be read where it is."""
+        return self.metadata.namespace in ("", namespace)
+
+    def may_be(self, namespace: str, name: str) -> bool:
+        """It is the object of this namespace and name, or these cannot be read."""
+        return self.may_be_in(namespace) and self.metadata.name in ("", name)
+
+    def may_select(self, namespace: str, labels: t.Optional[Labels]) -> bool:
+        """A budget that may be one for a pod with these labels."""
+        return self.may_be_in(namespace) and matches(self.selector, labels)
+
+    def may_belong_to(self, namespace: str, uid: str) -> bool:
+        """Its controller is the object of this uid, or may be."""
+        return self.may_be_in(namespace) and self.owner_uid in (None, uid)
+
+
+class UndecodablePod(Pod, frozen=True):
+    """Takes the place of a pod that cannot be decoded: it is there, on its node and with its owner, and nothing else of it is known."""
+
+    undecodable: Undecodable = field(default_factory=Undecodable)
+
+
+def read_undecodable(kind: str, data: bytes, message: str) -> Undecodable:
+    """All that can be read of an object of that kind."""
+    return Undecodable(
+        kind=kind,
+        metadata=_metadata(data),
+        message=message,
+        owner_uid=_owner_uid(data),
+        node_name=_node_name(data),
+        phase=_text(data, "status", "phase"),
+        selector=_selector(data),
+    )
+
+
+def as_undecodable(kind: str, item: t.Any, message: str) -> Undecodable:
+    """An object that was decoded, and whose values cannot be read."""
+    controller = item.metadata.controller
+    selector = getattr(getattr(item, "spec", None), "selector", None)
+    return Undecodable(
+        kind=kind,
+        metadata=item.metadata,
+        message=message,
+        owner_uid=controller.uid if controller is not None else "",
+        node_name=item.spec.node_name if isinstance(item, Pod) else "",
+        phase=item.status.phase if isinstance(item, Pod) else "",
+        selector=selector if isinstance(selector, LabelSelector) else None,
+    )
+
+
+def stand_in(undecodable: Undecodable) -> UndecodablePod:
+    """The pod that takes the place of one that cannot be decoded."""
+    return UndecodablePod(
+        metadata=undecodable.metadata,
+        spec=PodSpec(node_name=undecodable.node_name or ""),
+        status=PodStatus(phase=undecodable.phase),
+        undecodable=undecodable,
+    )
+
+
+def undecodable_of(item: t.Any) -> t.Optional[Undecodable]:
+    """What is known of the object if it could not be decoded; None for any other."""
+    if isinstance(item, Undecodable):
+        return item
+    return item.undecodable if isinstance(item, UndecodablePod) else None
+
+
+def as_rows(objects: t.Iterable[Undecodable]) -> list[dict[str, str]]:
+    """The objects as results list them, sorted and each once."""
+    rows = {
+        (one.kind, one.metadata.namespace, one.metadata.name): {
+            "kind": one.kind,
+            "namespace": one.metadata.namespace,
+            "name": one.metadata.name,
+            "reason": UNDECODABLE,
+            "message": one.message,
+        }
+        for one in objects
+    }
+    return [rows[key] for key in sorted(rows)]
+
+
+def _metadata(data: bytes) -> ObjectMeta:
+    try:
+        metadata = decode_parts(ObjectMeta, member(data, "metadata") or b"{}")
+    except WireError:
+        metadata = ObjectMeta()
+    if metadata.uid or metadata.name:
+        return metadata
+    return replace(metadata, uid=f"{_MADE_UP}{hashlib.sha256(data).hexdigest()[:16]}")
+
+
+def _owner_uid(data: bytes) -> t.Optional[str]:
+    try:
+        part = member(data, "metadata", "ownerReferences")
+        owners = decode_object(tuple[OwnerReference, ...], part) if part is not None else ()
+    except WireError:
+        return None
+    return next((owner.uid for owner in owners if owner.controller), "")
+
+
+def _node_name(data: bytes) -> t.Optional[str]:
+    try:
+        part = member(data, "spec", "nodeName")
+        return decode_json(str, part) if part is not None else ""
+    except WireError:
+        return None
+
+
+def _text(data: bytes, *path: str) -> str:
+    try:
+        part = member(data, *path)
+        return decode_json(str, part) if part is not None else ""
+    except WireError:
+        return ""
+
+
+def _selector(data: bytes) -> t.Optional[LabelSelector]:
+    try:
+        part = member(data, "spec", "selector")
+        return decode_object(LabelSelector, part) if part is not None else None
+    except WireError:
+        return LabelSelector()

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""No rescue is planned on what an undecodable object leaves unknown, and none of what it may protect is evicted."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import resources
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, Judgement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+
+from tests.unit.support.cluster_builder import NOW, struct
+
+Json = dict[str, t.Any]
+
+
+def node(name: str) -> Node:
+    status = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    found: Node = struct(Node, {"metadata": {"name": name}, "status": status})
+    return found
+
+
+def pod_json(name: str, cpu: str, *, on: str = "", priority: int = 0, namespace: str = "app") -> Json:
+    owner = {"kind": "ReplicaSet", "name": name, "uid": f"rs-{name}", "controller": True}
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "ownerReferences": [owner], "labels": {"app": name}}
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    tolerations = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
+    spec = {"nodeName": on, "priority": priority, "containers": containers, "terminationGracePeriodSeconds": 1, "tolerations": tolerations}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running" if on else "Pending"}}
+
+
+def pod(name: str, cpu: str, **more: t.Any) -> Pod:
+    found: Pod = struct(Pod, pod_json(name, cpu, **more))
+    return found
+
+
+def odd_pod(name: str, on: str) -> Pod:
+    value = pod_json(name, "100m", on=on)
+    value["spec"]["containers"] = 5
+    found: Pod = resources.PODS.read(json.dumps(value).encode())
+    return found
+
+
+def odd(resource: resources.Resource, name: str, *, namespace: str = "app", spec: t.Any = 5) -> Undecodable:
+    found = undecodable_of(
+        resource.read(json.dumps({"metadata": {"name": name, "namespace": namespace}, "spec": spec, "status": 5}).encode())
+    )
+    assert found is not None
+    return found
+
+
+CRITICAL = pod("dns", "500m", priority=2_000_000_000, namespace="kube-system")
+
+
+def judge(pods: t.Sequence[Pod], *undecodable: Undecodable, nodes: t.Sequence[str] = ("a",), critical: Pod = CRITICAL) -> Judgement:
+    found = [one for one in map(undecodable_of, pods) if one is not None]
+    snapshot = ClusterSnapshot(nodes=map(node, nodes), pods=[*pods, critical], undecodable=[*undecodable, *found])
+    return RescuePlanner(snapshot, RescueOptions(), now_s=NOW).judge(critical, Facts())
+
+
+def victims(judgement: Judgement) -> list[str]:
+    return [victim.pod.metadata.name for victim in judgement.choice.victims] if judgement.choice is not None else []
+
+
+def test_pod_is_planned_where_everything_can_be_decoded() -> None:
+    """Otherwise the other tests of this file would prove nothing."""
+    assert judge([pod("web", "900m", on="a")]).status == PLANNED
+
+
+def test_no_rescue_is_planned_on_a_node_with_an_undecodable_pod() -> None:
+    judgement = judge([pod("web", "900m", on="a"), odd_pod("odd", on="a")])
+    assert judgement.status == IMPOSSIBLE and "Pod app/odd cannot be decoded" in judgement.reason.text
+    assert [blocker.reason.code for blocker in judgement.blockers] == ["undecodable"]
+
+
+def test_rescue_goes_to_the_node_without_an_undecodable_pod() -> None:
+    pods = [pod("web", "900m", on="a"), odd_pod("odd", on="a"), pod("db", "900m", on="b", priority=100)]
+    judgement = judge(pods, nodes=("a", "b"))
+    assert judgement.choice is not None and (judgement.choice.node, victims(judgement)) == ("b", ["db"])
+
+
+def test_room_beside_an_undecodable_pod_is_not_taken_for_free() -> None:
+    judgement = judge([odd_pod("odd", on="a")])
+    assert judgement.status == IMPOSSIBLE
+
+
+def test_undecodable_pod_without_a_node_hinders_no_rescue() -> None:
+    assert victims(judge([pod("web", "900m", on="a"), odd_pod("odd", on="")])) == ["web"]
+
+
+def test_critical_pod_that_cannot_be_decoded_is_impossible_to_judge() -> None:
+    judgement = judge([pod("web", "900m", on="a")], critical=odd_pod("dns", on=""))
+    assert (judgement.status, judgement.reason.code) == (IMPOSSIBLE, "undecodable")
+
+
+@pytest.mark.parametrize(
+    ("budget", "protects"),
+    [
+        (odd(resources.BUDGETS, "b"), True),
+        (odd(resources.BUDGETS, "b", spec={"selector": {"matchLabels": {"app": "web"}}}), True),
+        (odd(resources.BUDGETS, "b", spec={"selector": {"matchLabels": {"app": "db"}}}), False),
+        (odd(resources.BUDGETS, "b", namespace="other"), False),
+    ],
+    ids=["unreadable selector", "selects", "selects others", "other namespace"],
+)
+def test_undecodable_budget_protects_every_pod_that_it_may_select(budget: Undecodable, protects: bool) -> None:
+    judgement = judge([pod("web", "900m", on="a")], budget)
+    assert (judgement.status == IMPOSSIBLE) == protects
+    if protects:
+        assert "undecodable" in {blocker.reason.code for blocker in judgement.blockers}
+
+
+def test_undecodable_node_is_no_candidate() -> None:
+    judgement = judge([pod("web", "900m", on="a")], odd(resources.NODES, "a", namespace=""), nodes=())
+    assert judgement.status == IMPOSSIBLE
