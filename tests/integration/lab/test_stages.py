@@ -73,6 +73,19 @@ def test_ready_false_holds_readiness_and_can_be_changed(pods: Pods) -> None:
     assert pods.phase("held") == "Running"
 
 
+def test_waiting_gives_the_containers_that_reason_until_it_is_taken_away(pods: Pods) -> None:
+    def reasons() -> list[str]:
+        statuses = (pods.get("waits") or {})["status"]["containerStatuses"]
+        return [status["state"].get("waiting", {}).get("reason", "") for status in statuses]
+
+    pods.running("waits", annotations={"lab.onprem/waiting": "ImagePullBackOff"})
+    wait_for(lambda: reasons() == ["ImagePullBackOff"])
+    assert not pods.ready("waits")
+    pods.patch_metadata("waits", {"annotations": {"lab.onprem/waiting": None}})
+    wait_for(lambda: pods.ready("waits"))
+    assert reasons() == [""]
+
+
 def test_ready_delay_counts_from_the_start(pods: Pods) -> None:
     started = time.monotonic()
     pods.running("late", annotations={"lab.onprem/ready-delay": "2"})

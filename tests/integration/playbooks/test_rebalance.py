@@ -364,8 +364,8 @@ def test_a_node_that_becomes_not_ready_during_the_run_is_marked_and_named(
 ) -> None:
     namespace = piled_up()
     web = deployment(namespace, "web", REPLICAS)
-    cluster.kubectl("patch", "deployment/web", "-n", namespace, "--type=merge", "-p", SLOW)
     with only_node(cluster, "worker-1"):
+        cluster.kubectl("patch", "deployment/web", "-n", namespace, "--type=merge", "-p", SLOW)
         wait_rolled_out(cluster, web)
         wait_until(lambda: set(_nodes(cluster, namespace).values()) == {"worker-1"}, what="all replicas on worker-1")
     inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace]}})
