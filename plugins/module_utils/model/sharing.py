@@ -142,9 +142,11 @@ def _drop_placeless_volumes(pod: Pod) -> None:
 
 
 def _drop_other_writers(pod: Pod) -> None:
-    # Of its writers only those that resized it count, and there are none in most pods.
-    kept = tuple(entry for entry in pod.metadata.managed_fields or () if entry.subresource == RESIZE)
-    force_setattr(pod.metadata, "managed_fields", kept[:1] or None)
+    # Of its writers only one that resized it counts. A spec of generation 1 is as it was created; servers before 1.33 write 0.
+    metadata = pod.metadata
+    entries = () if metadata.generation == 1 else metadata.managed_fields or ()
+    kept = [entry for entry in entries if entry.subresource == RESIZE]
+    force_setattr(metadata, "managed_fields", tuple(kept[:1]) or None)
 
 
 def binds_to_nodes(volume: Volume) -> bool:

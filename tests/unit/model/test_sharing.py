@@ -78,3 +78,14 @@ def test_what_is_equal_in_the_pods_of_two_owners_is_kept_once() -> None:
     pods = [sharer.pod(decode_json(Pod, encode_json(sibling(1, metadata={"ownerReferences": owner})))) for owner in owners]
     assert pods[0].spec.containers is pods[1].spec.containers
     assert pods[0].spec.node_name is pods[1].spec.node_name
+
+
+@pytest.mark.parametrize(("generation", "kept"), [(2, True), (0, True), (1, False)])
+def test_of_the_writers_of_a_pod_only_one_that_resized_it_is_kept(generation: int, kept: bool) -> None:
+    entries = [{"manager": "kubelet", "subresource": "status"}, {"manager": "kubectl", "subresource": "resize"}, {"manager": "scaler"}]
+    metadata = {"generation": generation, "managedFields": entries}
+    sharer = Sharer()
+    pods = [sharer.pod(decode_json(Pod, encode_json(sibling(number, metadata=metadata)))) for number in (1, 2)]
+    plain = sharer.pod(decode_json(Pod, encode_json(sibling(3, metadata={"generation": generation, "managedFields": entries[:1]}))))
+    assert [pod.resized for pod in pods] == [kept, kept] and not plain.resized
+    assert all(len(pod.metadata.managed_fields or ()) == int(kept) for pod in pods) and plain.metadata.managed_fields is None
