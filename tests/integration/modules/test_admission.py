@@ -50,6 +50,7 @@ def policy(cluster: Cluster, namespace: str) -> Iterator[Policy]:
     """Make a MutatingAdmissionPolicy for pods of the namespace; ends when it has taken effect."""
     group = "/apis/admissionregistration.k8s.io/v1"
     made: list[str] = []
+    first: list[dict[str, Any]] = []
 
     def make(patch: str) -> None:
         name = f"{namespace}-{next(_NUMBERS)}"
@@ -65,6 +66,7 @@ def policy(cluster: Cluster, namespace: str) -> Iterator[Policy]:
             "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": f"[{patch}]"}}],
         }
         before = _admitted(cluster, namespace)
+        first.append(before)
         made.append(name)
         cluster.api.post(f"{group}/mutatingadmissionpolicies", {**kind, "kind": "MutatingAdmissionPolicy", "spec": spec})
         binding = {**kind, "kind": "MutatingAdmissionPolicyBinding", "spec": {"policyName": name}}
@@ -76,7 +78,7 @@ def policy(cluster: Cluster, namespace: str) -> Iterator[Policy]:
         cluster.api.delete(f"{group}/mutatingadmissionpolicybindings/{name}")
         cluster.api.delete(f"{group}/mutatingadmissionpolicies/{name}")
     if made:
-        wait_until(lambda: "nodeSelector" not in (spec := _admitted(cluster, namespace)) and len(spec["containers"]) == 1, what="its end")
+        wait_until(lambda: _admitted(cluster, namespace) == first[0], what="the end of the policies")
 
 
 @pytest.fixture
@@ -221,6 +223,56 @@ def test_pods_of_one_revision_that_differ_are_unknown_by_the_name_of_the_field(
     assert (line["verdict"], line["restart_helps"]) == ("collapsed", "unknown"), line
     assert len(line["blockers"]) == 1 and "spec.nodeSelector" in line["blockers"][0]["text"], line
     assert "spec.nodeSelector" in nobody_is_evicted(cluster, modules, web)["reason"]
+
+
+# --- tolerations and spread constraints -------------------------------------------------------------------------------
+
+SPECIAL = "lab.onprem/special"
+TOLERATION = (
+    'JSONPatch{op: "add", path: "/spec/tolerations/-", value: '
+    f'Object.spec.tolerations{{key: "{SPECIAL}", operator: "Exists", effect: "NoSchedule"}}}}'
+)
+CONSTRAINT = (
+    'JSONPatch{op: "add", path: "/spec/topologySpreadConstraints", value: []}, '
+    'JSONPatch{op: "add", path: "/spec/topologySpreadConstraints/-", value: Object.spec.topologySpreadConstraints{'
+    'maxSkew: 1, topologyKey: "kubernetes.io/hostname", whenUnsatisfiable: "DoNotSchedule", nodeTaintsPolicy: "Honor", '
+    'labelSelector: Object.spec.topologySpreadConstraints.labelSelector{matchLabels: {"app": "web"}}, '
+    'matchLabelKeys: ["pod-template-hash"]}}'
+)
+
+
+def test_a_toleration_that_admission_adds_opens_a_tainted_node(cluster: Cluster, modules: Modules, namespace: str, policy: Policy) -> None:
+    home, special, *others = workers(cluster)
+    cluster.apply([filler(namespace, node) for node in others])
+    policy(TOLERATION)
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web, node=home)
+    cluster.kubectl("taint", "node", special, f"{SPECIAL}=yes:NoSchedule")
+    try:
+        line = judged(modules, namespace)
+        assert (line["restart_helps"], line["blockers"]) == (True, []), line
+        restarts_well(cluster, modules, web)
+        assert set(homes(cluster, web)) == {home, special}
+    finally:
+        cluster.kubectl("taint", "node", special, f"{SPECIAL}-")
+
+
+def test_a_spread_constraint_that_admission_adds_counts_the_pods_of_the_next_revision(
+    cluster: Cluster, modules: Modules, namespace: str, policy: Policy
+) -> None:
+    policy(CONSTRAINT)
+    web = deployment(namespace, "web", 3)
+    pile_up(cluster, web)
+    wait_until(lambda: not _taints(cluster), what="the end of the cordons' taints")
+    line = judged(modules, namespace)
+    assert (line["restart_helps"], line["blockers"]) == (True, []), line
+    assert "no_spreading_rule" not in [advice["reason"].partition(":")[0] for advice in line["advice"]], line
+    restarts_well(cluster, modules, web)
+
+
+def _taints(cluster: Cluster) -> list[str]:
+    nodes = cluster.get("/api/v1/nodes")["items"]
+    return [taint["key"] for node in nodes for taint in node["spec"].get("taints", ()) if taint["key"].endswith("unschedulable")]
 
 
 # --- a sidecar --------------------------------------------------------------------------------------------------------
