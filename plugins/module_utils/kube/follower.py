@@ -159,7 +159,7 @@ class Follower:
         events = self._api.watch_all(
             self.store.resource,
             resource_version=self._version,
-            timeout_s=random.uniform(*WATCH_S),
+            timeout_s=POLL_S if self._has_nameless else random.uniform(*WATCH_S),
             silence_s=SILENCE_S,
             on_open=self._opened,
         )
@@ -173,8 +173,15 @@ class Follower:
                     self._take(event.type, self.store.prepare(data))
                 if not self._version:
                     return  # which object it was cannot be read: a new list tells
+            if self._has_nameless:
+                self._version = ""
         finally:
             self._end_watch = None
+
+    @property
+    def _has_nameless(self) -> bool:
+        """The store has an object whose uid cannot be read. No event can tell what becomes of it: lists do, every ``POLL_S`` seconds."""
+        return any(not one.identified for one in self.store.undecodable)
 
     def _take(self, change: str, item: t.Any) -> None:
         metadata: ObjectMeta = item.metadata
