@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab import binaries
 from lab.cluster import Cluster
-from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check
+from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check, uneven
 from tests.bench.measure import COLLECTIONS, python, run_in_turn, run_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--part", choices=page.PARTS, help="measure this part only")
     parser.add_argument("--pods", type=int, choices=[size.pods for size in SIZES], help="spread: measure this size only, and write no page")
-    parser.add_argument("--runs", type=int, help="spread: repetitions at every size")
+    parser.add_argument("--runs", type=int, help="spread and uneven: repetitions at every size")
     options = parser.parse_args()
     for part in page.PARTS:
         if options.part not in (None, part):
@@ -48,6 +48,10 @@ def main() -> None:
         if part == "rescue":
             # A process of its own, so that what it imports does not count as memory of the processes that the spread part starts.
             subprocess.run([sys.executable, "-m", "tests.bench.rescue"], check=True, cwd=REPOSITORY, env=_environment())
+        elif part == "uneven":
+            section = uneven.measure(options.runs or uneven.RUNS)
+            print(section)
+            page.write("uneven", section)
         else:
             _measure_spread(options.pods, options.runs)
         print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)

@@ -37,7 +37,7 @@ def start(folder: Path, *, pods: int) -> Cluster:
     print(f"storing {pods} pods", flush=True)
     cluster.bulk_load(_objects(pods // REPLICAS))
     cluster.start("kube-apiserver", timeout_s=START_TIMEOUT_S)
-    _wait_until_listed(cluster, pods)
+    wait_until_listed(cluster, pods)
     return cluster
 
 
@@ -51,7 +51,7 @@ def stir(cluster: Cluster) -> None:
         cluster.api.merge_patch(f"/api/v1/{place}{resource}/{metadata['name']}", patch)
 
 
-def _wait_until_listed(cluster: Cluster, pods: int) -> None:
+def wait_until_listed(cluster: Cluster, pods: int) -> None:
     """The API server needs a while to take so many objects into its cache; until then its lists time out."""
     deadline = time.monotonic() + START_TIMEOUT_S
     api = cluster.api
@@ -88,14 +88,20 @@ def _deployment(index: int) -> Iterator[dict[str, Any]]:
     if flavour is CLAIM:
         yield from flavours.claim_objects(namespace, name)
     neighbour = f"app-{index - NAMESPACES if index >= NAMESPACES else index + NAMESPACES}"
-    pod_spec = _pod_spec(name)
+    pod_spec = pod_spec_of(name)
     rules = flavour.rules(name, neighbour)
     pod_spec |= {**rules, "volumes": [*pod_spec["volumes"], *rules.get("volumes", ())]}
+    yield from deployment_objects(namespace, name, pod_hash, pod_spec, _homes(index, flavour))
+
+
+def deployment_objects(namespace: str, name: str, pod_hash: str, pod_spec: dict[str, Any], homes: list[str]) -> Iterator[dict[str, Any]]:
+    """A Deployment with its ReplicaSet, and a ready pod on each of ``homes``."""
+    replicas = len(homes)
     uids = {kind: str(uuid.uuid4()) for kind in ("Deployment", "ReplicaSet")}
     labels = {"app": name, "app.kubernetes.io/managed-by": "helm", "tier": "backend"}
-    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), REPLICAS)
+    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), replicas)
     spec = {
-        "replicas": REPLICAS,
+        "replicas": replicas,
         "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": labels}, "spec": pod_spec},
     }
@@ -115,7 +121,7 @@ def _deployment(index: int) -> Iterator[dict[str, Any]]:
             "ownerReferences": [_owner("Deployment", name, uids["Deployment"])],
         },
         "spec": spec,
-        "status": {"observedGeneration": 1, "replicas": REPLICAS},
+        "status": {"observedGeneration": 1, "replicas": replicas},
     }
     template = {
         "metadata": {
@@ -126,8 +132,8 @@ def _deployment(index: int) -> Iterator[dict[str, Any]]:
         },
         "spec": pod_spec,
     }
-    names = (f"{name}-{pod_hash}-{replica}" for replica in range(REPLICAS))
-    yield from bulk.pods_running(template, zip(names, _homes(index, flavour), strict=True))
+    names = (f"{name}-{pod_hash}-{replica}" for replica in range(replicas))
+    yield from bulk.pods_running(template, zip(names, homes, strict=True))
 
 
 def _homes(index: int, flavour: Flavour) -> list[str]:
@@ -145,7 +151,7 @@ def _owner(kind: str, name: str, uid: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}
 
 
-def _pod_spec(name: str) -> dict[str, Any]:
+def pod_spec_of(name: str) -> dict[str, Any]:
     """About as much as a pod of a usual chart has: environment, probes, mounts, tolerations."""
     probe = {
         "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-PARTS = ("spread", "rescue")
+PARTS = ("spread", "uneven", "rescue")
 HEADER = """<!--
 SPDX-License-Identifier: GPL-3.0-or-later
 Copyright: onprem.kube_scheduling contributors
@@ -20,7 +20,7 @@ Copyright: onprem.kube_scheduling contributors
 
 `make bench` measures whole processes on simulated clusters (a real API server and etcd) and writes this page. Only ratios of one run
 can be compared: cluster and client share the machine's cores. `python -m tests.bench --part rescue` measures one part, and leaves the
-other as it is.
+others as they are.
 """
 _MARK = re.compile(r"^<!-- part: (\w+) -->\n", re.MULTILINE)
 

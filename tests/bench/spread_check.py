@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from lab.cluster import Cluster
 from tests.bench.measure import Command, python
@@ -14,9 +15,9 @@ from tests.bench.measure import Command, python
 MODULE = "ansible_collections.onprem.kube_scheduling.plugins.modules.k8s_spread_check"
 
 
-def module(cluster: Cluster, output: Path, *, predict: bool = True) -> Command:
-    """The check over everything; its result is in ``output``."""
-    arguments = {"ANSIBLE_MODULE_ARGS": {"kubeconfig": str(cluster.kubeconfig), "predict": predict}}
+def module(cluster: Cluster, output: Path, *, predict: bool = True, **options: Any) -> Command:
+    """The check over everything, with further options of the module; its result is in ``output``."""
+    arguments = {"ANSIBLE_MODULE_ARGS": {"kubeconfig": str(cluster.kubeconfig), "predict": predict, **options}}
     return python(MODULE, input=json.dumps(arguments), output=output)
 
 

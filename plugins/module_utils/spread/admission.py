@@ -8,6 +8,7 @@ Sources: kubernetes ``pkg/quota/v1/evaluator/core/pods.go`` (Constraints), ``plu
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Hashable
 
 from ..model.objects import Container, LimitRangeItem, Pod, ResourceList, Workload
 from ..model.quantity import NANO, parse_quantity
@@ -15,7 +16,7 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.resources import quota_amount
 from .next_pod import next_pod
-from .quota import counts
+from .quota import counts, quota_kind
 
 _COMPUTE = ("cpu", "memory")
 _NAMED = {name: ("requests", name) for name in _COMPUTE}
@@ -24,22 +25,37 @@ _NAMED.update({f"{part}.{name}": (part, name) for part in ("requests", "limits")
 
 def not_admitted(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """The quota or limit range that no new pod of the workload would pass; None where it would pass all."""
-    namespace, pod = workload.metadata.namespace, next_pod(workload, snapshot).pod
-    ranges = snapshot.limit_ranges_by_namespace.get(namespace, ())
-    items = [(limit_range.metadata.name, item) for limit_range in ranges for item in limit_range.spec.limits or ()]
-    for quota in snapshot.quotas_by_namespace.get(namespace, ()):
-        if pod.spec.resources is not None or not counts(quota, pod):
+    pod = next_pod(workload, snapshot).pod
+    key = workload.metadata.namespace, quota_kind(pod)
+    known = snapshot.once(_answers)
+    if key not in known:
+        known[key] = _turned_down(pod, workload.metadata.namespace, snapshot)
+    found = known[key]
+    return Reason(found.code, f"{found.text}: no pod of {workload} would be admitted") if found is not None else None
+
+
+def _answers(_snapshot: ClusterSnapshot) -> dict[Hashable, t.Optional[Reason]]:
+    """The answers for pods that quotas and limit ranges cannot tell apart, by namespace and kind; filled when they are asked for."""
+    return {}
+
+
+def _turned_down(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    for quota in snapshot.quotas_by_namespace.get(namespace, ()) if pod.spec.resources is None else ():
+        if not counts(quota, pod):
             continue
         for hard in quota.status.hard or quota.spec.hard or ():
             part, resource = _NAMED.get(hard, ("", ""))
             lacking = next((c for c in pod.spec.all_containers if part and resource not in _given(c, part)), None)
             if lacking is not None:
                 said = f"wants {hard} of every container, and container {lacking.name} has none"
-                return Reason("quota", f"ResourceQuota {quota.metadata.name} {said}: no pod of {workload} would be admitted")
-    for name, item in items:
-        beyond = _beyond_of_pod(pod, item) if item.type == "Pod" else _beyond_of_containers(pod, item) if item.type == "Container" else ""
-        if beyond:
-            return Reason("limit_range", f"LimitRange {name} {beyond}: no pod of {workload} would be admitted")
+                return Reason("quota", f"ResourceQuota {quota.metadata.name} {said}")
+    for limit_range in snapshot.limit_ranges_by_namespace.get(namespace, ()):
+        for item in limit_range.spec.limits or ():
+            beyond = (
+                _beyond_of_pod(pod, item) if item.type == "Pod" else _beyond_of_containers(pod, item) if item.type == "Container" else ""
+            )
+            if beyond:
+                return Reason("limit_range", f"LimitRange {limit_range.metadata.name} {beyond}")
     return None
 
 

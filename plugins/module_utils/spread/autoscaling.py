@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Workload
+from ..model.objects import HorizontalPodAutoscaler, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 
@@ -16,10 +16,8 @@ def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Rea
     undecodable = snapshot.undecodable_in(workload.metadata.namespace, "HorizontalPodAutoscaler")
     if undecodable is not None:
         return undecodable.reason
-    for autoscaler in snapshot.autoscalers_by_namespace.get(workload.metadata.namespace, ()):
-        target = autoscaler.spec.scale_target_ref
-        if (target.kind, target.name) != (workload.kind, workload.metadata.name):
-            continue
+    target = workload.metadata.namespace, workload.kind, workload.metadata.name
+    for autoscaler in snapshot.once(_by_target).get(target, ()):
         replicas, name = workload.spec.replicas, autoscaler.metadata.name
         low, high = autoscaler.spec.min_replicas or 1, autoscaler.spec.max_replicas
         if not low <= replicas <= high:
@@ -28,3 +26,13 @@ def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Rea
         if wanted and wanted != replicas:
             return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {wanted} replicas")
     return None
+
+
+def _by_target(snapshot: ClusterSnapshot) -> dict[tuple[str, str, str], list[HorizontalPodAutoscaler]]:
+    """The autoscalers by namespace, and kind and name of the workload that they scale."""
+    found: dict[tuple[str, str, str], list[HorizontalPodAutoscaler]] = {}
+    for namespace, autoscalers in snapshot.autoscalers_by_namespace.items():
+        for autoscaler in autoscalers:
+            target = autoscaler.spec.scale_target_ref
+            found.setdefault((namespace, target.kind, target.name), []).append(autoscaler)
+    return found

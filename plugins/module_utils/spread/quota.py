@@ -5,14 +5,19 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Hashable
 
 from ..model.objects import Pod, ResourceQuota, Workload
 from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.wire import encode_json
 from ..scheduling.resources import quota_amount
 from .bounds import rollout_bounds
 from .next_pod import next_pod
+
+UNBOUNDED = 2**31
+"""The pods that quotas admit which bound nothing of them."""
 
 
 class SurgeRoom(t.NamedTuple):
@@ -24,18 +29,11 @@ class SurgeRoom(t.NamedTuple):
 
 def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     """How many pods above the wanted replicas a rollout may make, by the strategy and by the namespace's quotas."""
-    room = rollout_bounds(workload).max_surge
-    if room == 0:
+    surge = rollout_bounds(workload).max_surge
+    if surge == 0:
         return SurgeRoom(0, "")
-    pod = next_pod(workload, snapshot).pod
-    bounded_by = ""
-    for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
-        if not counts(quota, pod):
-            continue
-        left = _pods_left(quota, pod)
-        if left < room:
-            room, bounded_by = left, quota.metadata.name
-    return SurgeRoom(max(0, room), bounded_by)
+    least = snapshot.once(_Quotas).least(next_pod(workload, snapshot).pod, workload.metadata.namespace)
+    return SurgeRoom(max(0, least.pods), least.bounded_by) if least.pods < surge else SurgeRoom(max(0, surge), "")
 
 
 def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -43,28 +41,91 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
 
     Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place.
     """
-    pod = next_pod(workload, snapshot).pod
-    for quota in snapshot.quotas_by_namespace.get(workload.metadata.namespace, ()):
-        used = quota.status.used or {}
-        for name, hard in (quota.status.hard or quota.spec.hard or {}).items():
-            if counts(quota, pod) and _usage(name, pod) > 0 and parse_quantity(used.get(name, "0")) > parse_quantity(hard):
-                text = f"ResourceQuota {quota.metadata.name} is overdrawn ({name}): no pod would come in place of one that goes"
-                return Reason("quota", text)
-    return None
+    return snapshot.once(_Quotas).overdrawn(next_pod(workload, snapshot).pod, workload.metadata.namespace)
 
 
-def _pods_left(quota: ResourceQuota, pod: Pod) -> int:
-    """Further pods like this one that the quota admits."""
-    used = quota.status.used or {}
-    left: t.Optional[int] = None
-    for name, hard in (quota.status.hard or quota.spec.hard or {}).items():
-        need = _usage(name, pod)
-        if need <= 0:
-            continue
-        room = max(0, parse_quantity(hard) - parse_quantity(used.get(name, "0"))) // need
-        left = room if left is None else min(left, room)
-    # A quota that bounds nothing of this pod leaves any number.
-    return 2**31 if left is None else left
+class _Quotas:
+    """The quotas of a snapshot: each is parsed once, and asked once about all pods that quotas cannot tell apart."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._by_namespace = {name: [_Quota(quota) for quota in quotas] for name, quotas in snapshot.quotas_by_namespace.items()}
+        self._least: dict[Hashable, SurgeRoom] = {}
+        self._overdrawn: dict[Hashable, t.Optional[Reason]] = {}
+
+    def least(self, pod: Pod, namespace: str) -> SurgeRoom:
+        """How many further pods like this one all quotas admit, and the first quota that admits no more."""
+        key = namespace, quota_kind(pod)
+        if key not in self._least:
+            found = SurgeRoom(UNBOUNDED, "")
+            usage = _Usage(pod)
+            for quota in self._counting(pod, namespace):
+                left = quota.pods_left(usage)
+                if left < found.pods:
+                    found = SurgeRoom(left, quota.name)
+            self._least[key] = found
+        return self._least[key]
+
+    def overdrawn(self, pod: Pod, namespace: str) -> t.Optional[Reason]:
+        """Why no further pod like this one is admitted although none is added; None where one is."""
+        key = namespace, quota_kind(pod)
+        if key not in self._overdrawn:
+            usage = _Usage(pod)
+            reasons = (quota.overdrawn(usage) for quota in self._counting(pod, namespace))
+            self._overdrawn[key] = next((reason for reason in reasons if reason is not None), None)
+        return self._overdrawn[key]
+
+    def _counting(self, pod: Pod, namespace: str) -> t.Iterator[_Quota]:
+        return (quota for quota in self._by_namespace.get(namespace, ()) if counts(quota.quota, pod))
+
+
+class _Quota:
+    """A quota; ``left`` of each resource is negative where the quota is overdrawn."""
+
+    def __init__(self, quota: ResourceQuota) -> None:
+        self.quota = quota
+        self.name = quota.metadata.name
+        self._hard = quota.status.hard or quota.spec.hard or {}
+        self._left: dict[str, int] = {}
+
+    def pods_left(self, usage: _Usage) -> int:
+        """Further pods that the quota admits; UNBOUNDED where it bounds nothing of them."""
+        needs = ((name, usage.of(name)) for name in self._hard)
+        return min((max(0, self._left_of(name)) // need for name, need in needs if need > 0), default=UNBOUNDED)
+
+    def overdrawn(self, usage: _Usage) -> t.Optional[Reason]:
+        """Why no pod comes in the place of one that goes; None where one does."""
+        for name in self._hard:
+            if usage.of(name) > 0 and self._left_of(name) < 0:
+                return Reason("quota", f"ResourceQuota {self.name} is overdrawn ({name}): no pod would come in place of one that goes")
+        return None
+
+    def _left_of(self, name: str) -> int:
+        left = self._left.get(name)
+        if left is None:
+            used = (self.quota.status.used or {}).get(name, "0")
+            left = self._left[name] = parse_quantity(self._hard[name]) - parse_quantity(used)
+        return left
+
+
+class _Usage:
+    """What one pod takes of the resources of quotas, in nano-units."""
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._known: dict[str, int] = {}
+
+    def of(self, name: str) -> int:
+        """What it takes of one resource."""
+        usage = self._known.get(name)
+        if usage is None:
+            usage = self._known[name] = _usage(name, self._pod)
+        return usage
+
+
+def quota_kind(pod: Pod) -> Hashable:
+    """Equal for pods that quotas and limit ranges cannot tell apart."""
+    spec = pod.spec
+    return encode_json((spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.priority_class_name))
 
 
 def _usage(name: str, pod: Pod) -> int:

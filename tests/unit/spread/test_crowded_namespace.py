@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A tenant with many quotas, limit ranges and autoscalers costs in proportion to them, and gets the same answers as from each one alone."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.quantity import NANO, parse_quantity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.resources import pod_requests
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import admission, quota
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import rollout_bounds
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod import next_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import overdrawn, surge_room
+
+from tests.unit.support.cluster_builder import ClusterBuilder, workers
+
+
+def crowd(size: int) -> ClusterBuilder:
+    """So many uneven Deployments, quotas, limit ranges and autoscalers in one namespace; nothing forbids a restart."""
+    cluster = workers(3)
+    for number in range(size):
+        cluster.deployment(f"app-{number}", ["worker-1"] * 2)
+        cluster.quota(f"quota-{number}", {"pods": "1000", "requests.cpu": "1000"}, {"pods": str(size), "requests.cpu": "1"})
+        cluster.limit_range(max={"cpu": "4"})
+        cluster.autoscaler(f"app-{number}", 1, 9, 2)
+    return cluster
+
+
+class Watched(list[t.Any]):
+    """A list that counts what is read of it."""
+
+    read = 0
+
+    def __iter__(self) -> t.Iterator[t.Any]:
+        for item in super().__iter__():
+            Watched.read += 1
+            yield item
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(quota, "counts"), (admission, "counts"), (admission, "_beyond_of_containers"), (quota, "parse_quantity")],
+    ids=lambda value: value if isinstance(value, str) else value.__name__.rpartition(".")[2],
+)
+def test_quotas_and_limit_ranges_are_compared_in_proportion_to_their_number(
+    module: t.Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, counts = getattr(module, name), []
+    for size in (20, 40):
+        compared = 0
+
+        def counted(*arguments: t.Any) -> t.Any:
+            nonlocal compared
+            compared += 1
+            return function(*arguments)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(module, name, counted)
+            report = check_spread(crowd(size).snapshot(), CheckOptions())
+        assert report.count("collapsed") == size and all(line.restartable for line in report.workloads)
+        counts.append(compared)
+    assert 0 < counts[1] <= 2.2 * counts[0]
+
+
+def test_autoscalers_are_looked_through_once() -> None:
+    snapshot = crowd(20).snapshot()
+    snapshot.autoscalers_by_namespace["app"] = Watched(snapshot.autoscalers_by_namespace["app"])
+    Watched.read = 0
+    report = check_spread(snapshot, CheckOptions())
+    assert all(line.restartable for line in report.workloads) and Watched.read == 20
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_first_quota_that_admits_fewest_pods_bounds_the_surge(seed: int) -> None:
+    chance = random.Random(seed)
+    cluster = workers(2)
+    for number in range(chance.randint(0, 5)):
+        hard = {name: str(chance.randint(0, 6)) for name in chance.sample(["pods", "requests.cpu", "cpu", "limits.cpu", "count/pods"], 2)}
+        used = {name: str(chance.randint(0, 4)) for name in hard}
+        scopes = chance.choice([{}, {}, {"scopes": ["BestEffort"]}, {"scopes": ["NotBestEffort"]}])
+        cluster.quota(f"quota-{number}", hard, used, **scopes)
+    for name, cpu in (("one", "500m"), ("two", "2"), ("three", "500m")):
+        spec = {"containers": [{"name": "m", "resources": {"requests": {"cpu": cpu}}}]}
+        cluster.deployment(
+            name, ["worker-1"] * 4, template={"spec": spec}, strategy={"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 1}}
+        )
+    snapshot = cluster.snapshot()
+    for workload in snapshot.workloads():
+        pod = next_pod(workload, snapshot).pod
+        cpu = pod_requests(pod, from_status=False)["cpu"] * NANO // 1000
+        needs = {"pods": NANO, "count/pods": NANO, "cpu": cpu, "requests.cpu": cpu}
+        room, bounded_by, beyond = rollout_bounds(workload).max_surge, "", []
+        for one in snapshot.quotas_by_namespace.get("app", ()):
+            if "BestEffort" in (one.spec.scopes or ()):
+                continue
+            hard, used = one.status.hard or {}, one.status.used or {}
+            left = {name: parse_quantity(hard[name]) - parse_quantity(used[name]) for name in hard if name in needs}
+            fits = min((max(0, amount) // needs[name] for name, amount in left.items()), default=room)
+            if fits < room:
+                room, bounded_by = fits, one.metadata.name
+            beyond += [one.metadata.name for amount in left.values() if amount < 0]
+        assert surge_room(workload, snapshot) == (room, bounded_by)
+        reason = overdrawn(workload, snapshot)
+        assert (reason is None) == (not beyond)
+        assert reason is None or f"ResourceQuota {beyond[0]} is overdrawn" in reason.text
+
+
+def test_each_workload_is_named_in_its_own_refusal_although_the_answer_is_shared() -> None:
+    cluster = workers(2)
+    for name in ("one", "two"):
+        cluster.deployment(name, ["worker-1"] * 2)
+    cluster.limit_range(max={"cpu": "50m"})
+    lines = check_spread(cluster.snapshot(), CheckOptions()).workloads
+    assert [str(line.workload) in str(line.refusal) for line in lines] == [True, True]
