@@ -17,6 +17,9 @@ from tests.integration.rescue.scene import Scene, priority_classes
 PENDING_S = 12
 """Longer than the scheduler's back-off: it tries the pod again as soon as something changes."""
 
+STANDS_STILL_S = 6
+"""Longer than the time after which an impossible pod is judged again, and shorter than the scheduler's Lease."""
+
 
 @pytest.fixture(scope="module")
 def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
@@ -78,7 +81,7 @@ def test_slow_scheduler_gets_its_time_after_nodes_have_opened(scene: Scene) -> N
         try:
             for node in nodes:
                 uncordon(scene, node)
-            found.tick_for(2)
+            found.tick_for(STANDS_STILL_S)
         finally:
             scene.cluster.resume("kube-scheduler")
         found.tick_until(lambda: scene.bound_to(pod))
