@@ -41,10 +41,10 @@ class Daemon:
     def __init__(self, settings: Settings, api: KubeApi, *, log: Log, metrics: Metrics, watchdog: Watchdog, orders: Orders) -> None:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._watchdog, self._orders = watchdog, orders
-        hasty = in_time(api)
         self._cache = WatchCache(api)
         writer = identity()
         self._lease = RescueLease(api, writer)
+        hasty = in_time(api, self._lease)
         self._observer = Observer(log, metrics, watchdog, now_s=api.now_s, leading=lambda: self._leading)
         self._rescuer = Rescuer(
             hasty,

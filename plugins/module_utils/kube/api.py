@@ -10,6 +10,7 @@ the server surely did nothing or the caller's guard (a resource version) makes a
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 import typing as t
@@ -27,6 +28,7 @@ from .errors import (
     ForbiddenError,
     InvalidError,
     KubeError,
+    NotSentError,
     OverloadedError,
     PatchTestError,
     SeveralBudgetsError,
@@ -41,6 +43,7 @@ from .resources import EVENTS, PODS, Resource
 from .transport import READ_TIMEOUT_S, Body, OnOpen, OnStart, Query, Transport
 
 T = t.TypeVar("T")
+Until = t.Callable[[], t.Optional[float]]
 
 PAGE_SIZE = 1000
 LIST_RESTARTS = 3
@@ -56,6 +59,14 @@ BEFORE_AUTHORIZATION = (401, 429)
 NO_SERVER = (502, 503, 504)
 """Statuses of a load balancer without a server, and of a server that is ending or starting."""
 LONGEST_EARLY_PAUSE_S = 1.0
+LEAST_WRITE_S = 2.0
+"""A write that has less time is not sent."""
+EVENT_WITHIN_S = 2.5
+"""An Event that takes longer is not worth the time of a program whose writes are bounded."""
+CONNECT_WITHIN_S = 1.0
+"""The part of the time of a bounded write in which a new connection has to be made."""
+ANSWER_WITHIN_S = 0.2
+"""The part of the time of a bounded write for the answer of a server that has given up."""
 
 
 class Listed(t.NamedTuple):
@@ -76,7 +87,8 @@ class _WatchStatus(Struct, frozen=True):
 class KubeApi:
     """What this collection asks of an API server.
 
-    ``retry_for_s`` bounds the time spent on repetitions of one call, ``answer_timeout_s`` each silence of the server; ``sleep`` and
+    ``retry_for_s`` bounds the time spent on repetitions of one call, ``answer_timeout_s`` each silence of the server. ``until`` returns the
+    time, by the monotonic clock, at which every write must have ended, also in the server, or None where nothing bounds it. ``sleep`` and
     ``clock`` are for tests.
     """
 
@@ -90,8 +102,10 @@ class KubeApi:
         sleep: t.Callable[[float], None] = time.sleep,
         clock: t.Callable[[], float] = time.monotonic,
         denials: t.Optional[EarlyDenials] = None,
+        until: t.Optional[Until] = None,
     ) -> None:
         self._transport = transport
+        self._until = until
         self._denials = denials or EarlyDenials(clock)
         self._retry_for_s = retry_for_s
         self._answer_timeout_s = answer_timeout_s
@@ -99,8 +113,11 @@ class KubeApi:
         self._sleep = sleep
         self._clock = clock
 
-    def in_haste(self, *, retry_for_s: float, answer_timeout_s: float) -> KubeApi:
-        """The same API with other bounds, for what is late after a few seconds, or is tried again by its caller anyway."""
+    def in_haste(self, *, retry_for_s: float, answer_timeout_s: float, until: t.Optional[Until] = None) -> KubeApi:
+        """The same API with other bounds, for what is late after a few seconds, or is tried again by its caller anyway.
+
+        Without ``until`` the bound on writes stays as it is.
+        """
         return KubeApi(
             self._transport,
             retry_for_s=retry_for_s,
@@ -109,6 +126,7 @@ class KubeApi:
             sleep=self._sleep,
             clock=self._clock,
             denials=self._denials,
+            until=until or self._until,
         )
 
     def now_s(self) -> float:
@@ -240,7 +258,7 @@ class KubeApi:
         return self._repeat(patch, harmless=guarded)
 
     def _patch(self, resource: Resource, namespace: str, name: str, body: t.Any, content_type: str, *, dry_run: bool) -> t.Any:
-        answer = self._request(
+        answer = self._write(
             "patch",
             resource.path(namespace, name),
             verb="patch",
@@ -248,7 +266,6 @@ class KubeApi:
             query=_dry(dry_run),
             body=body,
             content_type=content_type,
-            timeout_s=self._answer_timeout_s,
         )
         return resource.decode_written(answer.unpack())
 
@@ -260,14 +277,13 @@ class KubeApi:
         """
         name = body["metadata"]["name"]
         answer = self._repeat(
-            lambda: self._request(
+            lambda: self._write(
                 "post",
                 resource.path(namespace),
                 verb="create",
                 subject=_object(resource, namespace, name),
                 query=_dry(dry_run),
                 body=body,
-                timeout_s=self._answer_timeout_s,
             )
         )
         return resource.decode_written(answer.unpack())
@@ -278,7 +294,7 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
-        self._request("post", EVENTS.path(namespace), verb="create", subject=_events(namespace), body=event)
+        self._write("post", EVENTS.path(namespace), verb="create", subject=_events(namespace), body=event, at_most_s=EVENT_WITHIN_S)
 
     def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: t.Optional[int] = None, dry_run: bool = False) -> None:
         """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
@@ -301,7 +317,7 @@ class KubeApi:
         path = f"{PODS.path(namespace, name)}/eviction"
         subject = Subject(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
         try:
-            self._past_early_denials(lambda: self._request("post", path, verb="create", subject=subject, query=_dry(dry_run), body=body))
+            self._past_early_denials(lambda: self._write("post", path, verb="create", subject=subject, query=_dry(dry_run), body=body))
         except ApiError as error:
             # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
             if error.status == 500 and error.reason == "":
@@ -374,6 +390,26 @@ class KubeApi:
     def _request(self, method: str, path: str, *, verb: str, subject: Subject, **how: t.Any) -> Body:
         with self._noting((verb, subject.scope)):
             return self._transport.request(method, path, verb=verb, subject=subject, **how)
+
+    def _write(
+        self, method: str, path: str, *, verb: str, subject: Subject, query: Query = (), at_most_s: float = math.inf, **how: t.Any
+    ) -> Body:
+        """Send a write that ends in time, also in the server: an API server goes on with a request whose client has given up.
+
+        The query parameter ``timeout`` bounds what the server does, webhooks and storage included (kubernetes
+        ``endpoints/filters/request_deadline.go``). Where nothing bounds writes, ``at_most_s`` has no effect. Raises NotSentError where too
+        little time is left.
+        """
+        end_s = self._until() if self._until is not None else None
+        if end_s is None:
+            return self._request(method, path, verb=verb, subject=subject, query=query, timeout_s=self._answer_timeout_s, **how)
+        within_s = min(end_s - self._clock(), self._answer_timeout_s, at_most_s)
+        if within_s < min(LEAST_WRITE_S, self._answer_timeout_s):
+            raise NotSentError(f"{verb} {subject.text} was not sent: this program may not write any more, or only for {within_s:.1f} s")
+        answer_s = within_s - CONNECT_WITHIN_S
+        bound = ("timeout", f"{round((answer_s - ANSWER_WITHIN_S) * 1000)}ms")
+        times = {"timeout_s": answer_s, "connect_timeout_s": CONNECT_WITHIN_S}
+        return self._request(method, path, verb=verb, subject=subject, query=[*query, bound], **times, **how)
 
     @contextlib.contextmanager
     def _noting(self, request: Request) -> Iterator[None]:

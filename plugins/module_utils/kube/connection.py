@@ -83,16 +83,21 @@ class Connection:
         """The URL of the API server."""
         return self._pool.settings.server
 
-    def send(self, method: str, path: str, *, query: Headers, headers: Headers, body: t.Optional[bytes], read_timeout_s: float) -> t.Any:
-        """urllib3's answer, with its body still to be read. Raises HttpError, and SettingsError where the token cannot be sent."""
+    def send(
+        self, method: str, path: str, *, query: Headers, headers: Headers, body: t.Optional[bytes], timeouts: tuple[float, float]
+    ) -> t.Any:
+        """urllib3's answer, with its body still to be read. ``timeouts``: seconds for a new connection, and for each silence of the server.
+
+        Raises HttpError, and SettingsError where the token cannot be sent.
+        """
         pool = self._pool
         try:
-            answer = pool.send(method, path, query, headers, body, read_timeout_s)
+            answer = pool.send(method, path, query, headers, body, timeouts)
         except TlsError:
             renewed = self._renewed(pool)
             if renewed is None:
                 raise
-            return renewed.send(method, path, query, headers, body, read_timeout_s)
+            return renewed.send(method, path, query, headers, body, timeouts)
         if answer.status != 401:
             return answer
         renewed = self._renewed(pool)
@@ -101,7 +106,7 @@ class Connection:
         # The API server has refused the request before it did anything, so that it can be sent again.
         answer.drain_conn()
         answer.release_conn()
-        return renewed.send(method, path, query, headers, body, read_timeout_s)
+        return renewed.send(method, path, query, headers, body, timeouts)
 
     def _renewed(self, refused: _Pool) -> t.Optional[_Pool]:
         """The connections with the settings as they are now; None where they were read a moment ago, or cannot be read."""
@@ -129,7 +134,9 @@ class _Pool:
         self._manager = _manager(settings)
         _check_headers([("Authorization", settings.authorization()), *settings.headers])
 
-    def send(self, method: str, path: str, query: Headers, headers: Headers, body: t.Optional[bytes], read_timeout_s: float) -> t.Any:
+    def send(
+        self, method: str, path: str, query: Headers, headers: Headers, body: t.Optional[bytes], timeouts: tuple[float, float]
+    ) -> t.Any:
         sent = urllib3.HTTPHeaderDict(headers)
         authorization = [("Authorization", value)] if (value := self.settings.authorization()) else []
         own = [*authorization, *self.settings.headers]
@@ -143,7 +150,7 @@ class _Pool:
             headers=sent,
             body=body,
             preload_content=False,
-            timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=read_timeout_s),
+            timeout=urllib3.Timeout(connect=timeouts[0], read=timeouts[1]),
         )
 
 

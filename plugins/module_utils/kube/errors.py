@@ -18,6 +18,10 @@ class UnreachableError(KubeError):
     """No answer from the API server: refused, timed out, wrong certificate, broken off."""
 
 
+class NotSentError(UnreachableError):
+    """A write was not sent, because it could not surely have ended in the time that is left for it."""
+
+
 class BrokenAnswerError(UnreachableError):
     """An answer came, and its compressed body is not whole, as through a proxy that has lost its server."""
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .connection import Connection, HttpError, TlsError
+from .connection import CONNECT_TIMEOUT_S, Connection, HttpError, TlsError
 from .connection_settings import SettingsError
 from .errors import ApiError, BrokenAnswerError, Cause, ConfigurationError, Subject, UnreachableError, UntrustedError, api_error
 
@@ -84,14 +84,23 @@ class Transport:
         body: t.Any = None,
         content_type: str = "application/json",
         timeout_s: float = READ_TIMEOUT_S,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
         on_start: t.Optional[OnStart] = None,
     ) -> Body:
         """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``subject`` are for the error's text.
 
-        ``timeout_s`` bounds each silence of the server.
+        ``timeout_s`` bounds each silence of the server, ``connect_timeout_s`` how long a new connection may take.
         """
         response = self._call(
-            method, path, verb=verb, subject=subject, query=query, body=body, content_type=content_type, read_timeout_s=timeout_s
+            method,
+            path,
+            verb=verb,
+            subject=subject,
+            query=query,
+            body=body,
+            content_type=content_type,
+            read_timeout_s=timeout_s,
+            connect_timeout_s=connect_timeout_s,
         )
         try:
             return self._body(response, on_start)
@@ -129,11 +138,13 @@ class Transport:
         read_timeout_s: float,
         body: t.Any = None,
         content_type: str = "application/json",
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> t.Any:
         headers = [*HEADERS.items(), ("User-Agent", self._user_agent), ("Content-Type", content_type)]
         data = None if body is None else json.dumps(body).encode()
         try:
-            response = self._connection.send(method.upper(), path, query=query, headers=headers, body=data, read_timeout_s=read_timeout_s)
+            timeouts = (connect_timeout_s, read_timeout_s)
+            response = self._connection.send(method.upper(), path, query=query, headers=headers, body=data, timeouts=timeouts)
             if not 200 <= response.status <= 299:
                 raise _answer(verb, subject, response.status, response.headers, response.data)
         except (HttpError, OSError) as error:

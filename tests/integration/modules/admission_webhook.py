@@ -73,7 +73,7 @@ def _configuration(name: str, namespace: str, port: int, authority: bytes) -> di
                 "admissionReviewVersions": ["v1"],
                 "sideEffects": "None",
                 "failurePolicy": "Fail",
-                "timeoutSeconds": 20,
+                "timeoutSeconds": 30,
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},
                 "rules": [

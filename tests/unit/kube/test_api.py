@@ -20,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     ExpiredError,
     ForbiddenError,
     InvalidError,
+    NotSentError,
     OverloadedError,
     PatchTestError,
     SeveralBudgetsError,
@@ -53,9 +54,11 @@ class Answers:
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
         self.asked: list[dict[str, str]] = []
+        self.timeouts: list[dict[str, float]] = []
 
-    def request(self, method: str, path: str, *, query: t.Sequence[tuple[str, str]] = (), **_rest: t.Any) -> Body:
+    def request(self, method: str, path: str, *, query: t.Sequence[tuple[str, str]] = (), **rest: t.Any) -> Body:
         self.asked.append({"method": method, "path": path, **dict(query)})
+        self.timeouts.append({name: value for name, value in rest.items() if "timeout" in name})
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -340,3 +343,54 @@ def test_an_eviction_that_a_server_denies_just_after_its_start_is_asked_for_agai
         api.evict("app", "a", uid="u")
     api.evict("app", "a", uid="u")
     assert len(transport.asked) == 3
+
+
+# --- writes that end in time ---
+
+
+def bounded(left_s: float | None, *answers: Answer) -> tuple[KubeApi, Answers, Clock]:
+    """A hasty API whose writes must have ended in so many seconds."""
+    api, transport, clock = api_with(*answers)
+    return api.in_haste(retry_for_s=5, answer_timeout_s=10, until=lambda: None if left_s is None else clock() + left_s), transport, clock
+
+
+WRITES: list[t.Callable[[KubeApi], object]] = [
+    lambda api: api.evict("app", "a", uid="u"),
+    lambda api: api.merge_patch(PODS, "app", "a", {"metadata": {"resourceVersion": "1"}}),
+    lambda api: api.json_patch(PODS, "app", "a", [{"op": "test", "path": "/x", "value": 1}]),
+    lambda api: api.create(PODS, "app", {"metadata": {"name": "a"}}),
+    lambda api: api.create_event("app", {}),
+]
+ONE = json.dumps({"metadata": {"name": "a", "namespace": "app"}}).encode()
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("left_s", [3.0, 7.5, 3600.0])
+def test_a_write_tells_the_server_and_the_client_to_end_in_time(write: t.Callable[[KubeApi], object], left_s: float) -> None:
+    api, transport, _clock = bounded(left_s, ONE)
+    write(api)
+    (asked,) = transport.asked
+    server_s = float(asked["timeout"].removesuffix("ms")) / 1000
+    client_s = transport.timeouts[0]["connect_timeout_s"] + transport.timeouts[0]["timeout_s"]
+    assert 1 <= server_s < client_s <= min(left_s, 10), "the server ends first, so that its answer is heard"
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("left_s", [1.9, 0.0, -5.0, float("-inf")])
+def test_a_write_that_cannot_end_in_time_is_not_sent(write: t.Callable[[KubeApi], object], left_s: float) -> None:
+    api, transport, _clock = bounded(left_s)
+    with pytest.raises(NotSentError, match="was not sent"):
+        write(api)
+    assert transport.asked == []
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_of_a_program_without_a_lease_has_no_bound_of_its_own(write: t.Callable[[KubeApi], object]) -> None:
+    api, transport, _clock = bounded(None, ONE)
+    write(api)
+    assert "timeout" not in transport.asked[0] and transport.timeouts[0]["timeout_s"] == 10
+
+
+def test_reads_are_not_bounded_by_the_lease() -> None:
+    api, transport, _clock = bounded(0.0, page("a"))
+    assert names(api.list_all(PODS)) == ["a"] and "timeout" not in transport.asked[0]

@@ -152,7 +152,7 @@ def test_a_proxy_is_asked_for_the_server_with_its_login_and_an_error_does_not_sh
         address = proxy.replace("PORT", str(listener.getsockname()[1]))
         found = ConnectionSettings("https://api.example.org:6443", proxy=address, proxy_headers=headers)
         with pytest.raises(HttpError) as caught:
-            Connection(lambda: found).send("GET", "/", query=(), headers=(), body=None, read_timeout_s=10)
+            Connection(lambda: found).send("GET", "/", query=(), headers=(), body=None, timeouts=(10, 10))
         thread.join(10)
     assert asked[0].startswith(b"CONNECT api.example.org:6443 ")
     assert b"proxy-authorization: basic " + base64.b64encode(b"u:p@ss").lower() in asked[0].lower()

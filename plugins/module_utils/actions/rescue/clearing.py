@@ -28,6 +28,7 @@ from ...rescue.options import RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
 from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
+from .evictions import Evictions, StillAskedError
 from .fresh import is_evicted, lost_hold, may_have_been_done, no_longer_waits, read_node, read_pod
 from .hold_records import NotRecordedError
 from .holds import Holds
@@ -72,6 +73,7 @@ class Clearing:
         self._teller, self._witness = teller, witness
         self._writer, self._dry_run = writer, dry_run
         self._barred_until_s = 0.0
+        self._evictions = Evictions(api)
 
     def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
         """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
@@ -139,8 +141,12 @@ class Clearing:
         """Find out what has been evicted for the pod, where that is not known; whether the case has changed by that."""
         if case.stage == CLEARING and not case.recalled:
             self._recall(case, self._attempts.read().get(case.owner_uid))
-        found = bool(case.unclear)
+        found = False
         for uid, victim in list(case.unclear.items()):
+            if self._evictions.is_asked(uid):
+                case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
+                continue
+            found = True
             now = read_pod(self._api, victim.pod)
             if is_evicted(now):
                 deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
@@ -330,9 +336,8 @@ class Clearing:
 
     def _ask(self, case: Case, victim: Victim, view: View, *, dry_run: bool) -> bool:
         """Ask for the eviction, or whether it would be granted; false where it was not."""
-        metadata = victim.pod.metadata
         try:
-            self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
+            self._evictions.evict(victim, dry_run=dry_run)
         except KubeError as error:
             if not dry_run and may_have_been_done(error):
                 case.unclear[victim.pod.metadata.uid] = victim
@@ -382,7 +387,10 @@ class Clearing:
 
     def _ask_later(self, case: Case, uid: str, error: KubeError, view: View) -> None:
         if case.refused_for(view.now_at_s) < self._options.evict_timeout:
-            case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
+            if isinstance(error, StillAskedError):
+                case.pause(view.now_at_s, LOOK_AGAIN_S)
+            else:
+                case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             case.judge_at_s = case.retry_at_s
             return
         self._witness.troubled(f"{case.name}: {error}")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -21,6 +22,8 @@ RETRY_S = 1.0
 ASKED_EVERY_S = 2.0
 """How often a program that does something else meanwhile asks for a Lease that another has."""
 CONFLICT_RETRIES = 5
+LOST = -math.inf
+"""Until when a Lease is held that another program has taken."""
 
 
 def identity() -> str:
@@ -67,6 +70,10 @@ class RescueLease:
         """This program may act."""
         valid_until_s = self._valid_until_s
         return valid_until_s is not None and self._clock() < valid_until_s
+
+    def ends_at_s(self) -> t.Optional[float]:
+        """When it ends unless it is renewed, by the clock; a time in the past where it was lost. None where it was not taken."""
+        return self._valid_until_s
 
     @property
     def holder(self) -> str:
@@ -156,7 +163,7 @@ class RescueLease:
             try:
                 lease = self._look()
                 if lease is None or lease.spec.holder_identity != self._identity:
-                    self._valid_until_s = None
+                    self._valid_until_s = LOST
                     return
                 self._write(lease)
                 pause_s = self._duration_s / 3

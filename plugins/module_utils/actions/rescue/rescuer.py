@@ -57,9 +57,9 @@ REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackof
 RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, 10.0
 
 
-def in_time(api: KubeApi) -> KubeApi:
-    """The API for rescues: what is not answered soon is tried again on a newer state, by whoever has to do other things meanwhile."""
-    return api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
+def in_time(api: KubeApi, lease: RescueLease) -> KubeApi:
+    """The API for rescues: what is not answered soon is tried again on a newer state. Every write ends before the Lease can be lost."""
+    return api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s)
 
 
 def waited_s(since_s: float, now_s: float) -> float:
@@ -297,6 +297,8 @@ class Rescuer:
                 return False
             if self._clearing.resolve(case, view):
                 return True
+            if case.unclear:
+                return False  # an eviction is on its way
         end = _end_of(case)
         if end is not None:
             case.end(*end)

@@ -88,7 +88,7 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
 def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
     writer = identity()
     lease = RescueLease(api, writer)
-    quick = in_time(api)
+    quick = in_time(api, lease)
     selected = _selected(api, request)
     notes = _Notes()
     cache.start()
