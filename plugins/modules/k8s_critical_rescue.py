@@ -222,7 +222,9 @@ pods:
       victims: [{namespace: shop, name: batch-7c9d8-4xv2z, priority: 0, grace_period: 10, reason: "lower_priority: ..."}]
       blockers: []
 released:
-  description: The nodes that were given back because nobody needed their hold any more; with O(state=released), all that were held.
+  description: >-
+    The nodes that were given back because nobody needed their hold any more; with O(state=released), all that were held. In check mode the
+    nodes that would be given back; warnings name the other nodes that are held.
   returned: always
   type: list
   elements: dict

@@ -80,6 +80,10 @@ class RescuePlanner:
             for pod in pods:
                 self.placement.remove(pod)
 
+    def is_in_use_for(self, pod_uid: str) -> bool:
+        """Some node is being cleared or held for the pod."""
+        return pod_uid in self._in_use.values()
+
     def judge(self, pod: Pod, facts: Facts) -> Judgement:
         """What is to be done for the pod now, on whatever node."""
         undecodable = undecodable_of(pod)

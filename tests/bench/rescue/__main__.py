@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.bench import page
 from tests.bench.measure import python, run_once
-from tests.bench.rescue import comparison, footprint, latency, report
+from tests.bench.rescue import comparison, footprint, hopeless, latency, report
 from tests.bench.rescue.clusters import cluster_of, fill, names_of, workers
 from tests.bench.rescue.crowd import Crowd
 
@@ -33,9 +33,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
         logs = Path(folder)
         samples = _said(_latency(logs, nodes, options.samples))
-        planning, taken = _said(_big(logs, big_nodes))
+        planning, taken, beside = _said(_big(logs, big_nodes))
         ways = _said(comparison.measure(logs))
-    section = report.section(report.Measured(nodes, samples, planning, taken, ways))
+    section = report.section(report.Measured(nodes, samples, planning, taken, ways, beside))
     print(section)
     if (nodes, big_nodes) == (NODES, BIG_NODES):
         page.write("rescue", section)
@@ -54,12 +54,13 @@ def _latency(logs: Path, nodes: int, samples: int) -> list[latency.Sample]:
         return latency.measure(cluster, logs / "latency.log", graces=GRACES, samples=samples)
 
 
-def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float]]:
+def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float], dict[str, float]]:
     group, output = workers(nodes), logs / "planning.json"
     with cluster_of([group], flavour="budget_safe") as cluster:
         fill(cluster, [Crowd(NAMESPACES, names_of(group))])
         run_once("planning", python("tests.bench.rescue.planning", str(cluster.kubeconfig), output=output))
-        return json.loads(output.read_text()), footprint.measure(cluster, logs / "footprint.log")
+        taken = footprint.measure(cluster, logs / "footprint.log")
+        return json.loads(output.read_text()), taken, hopeless.measure(cluster, logs / "hopeless.log")
 
 
 if __name__ == "__main__":

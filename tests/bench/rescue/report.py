@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.bench.page import goal, machine, table
-from tests.bench.rescue import footprint
+from tests.bench.rescue import footprint, hopeless
 from tests.bench.rescue.latency import Sample
 
 Json = dict[str, Any]
@@ -20,11 +20,12 @@ MEDIAN_S, SLOW_S = 1.0, 3.0
 PLAN_MS = 300
 MEMORY_MB = 200
 IDLE_PERCENT = 2
+STARTED_S, AGAIN_S = 2, 10
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured: see latency.py, planning.py, footprint.py and comparison.py. ``nodes``: of the smaller
+    """What was measured: see latency.py, planning.py, footprint.py, comparison.py and hopeless.py. ``nodes``: of the smaller
     cluster."""
 
     nodes: int
@@ -32,6 +33,7 @@ class Measured:
     planning: Mapping[str, Any]
     footprint: Mapping[str, float]
     ways: Mapping[str, Sequence[Json]]
+    hopeless: Mapping[str, float]
 
 
 def section(found: Measured) -> str:
@@ -75,6 +77,9 @@ def _goals(found: Measured) -> str:
     rows.append(("planning for one pod, median", goal(statistics.median(planned), PLAN_MS, "ms")))
     slowest = max(statistics.median(pod["wall_ms"]) for pod in found.planning["pods"].values())
     rows.append(("planning for the slowest sort of pod, median", goal(slowest, PLAN_MS, "ms")))
+    beside = f"beside {hopeless.PODS} pods that no eviction helps"
+    rows.append((f"a possible rescue starts {beside}, slowest", goal(found.hopeless["started_s"], STARTED_S, "s", digits=1)))
+    rows.append((f"each pod is judged again {beside}", goal(found.hopeless["again_s"], AGAIN_S, "s", digits=1)))
     rows.append(("resident after all rescues", goal(found.footprint["rescued_mb"], MEMORY_MB, "MB")))
     rows.append(("cpu while nothing happens", goal(found.footprint["idle"] * 100, IDLE_PERCENT, "%", digits=1)))
     return table(("goal", "reached"), rows)

@@ -279,6 +279,20 @@ def test_a_run_waits_for_the_lease_as_long_as_its_time_lasts() -> None:
     assert not run._is_done(on.rescuer, request, clock), "the Lease of a killed program needs its time"
 
 
+@pytest.mark.parametrize("leading", [True, False])
+def test_only_the_leader_says_that_the_scheduler_has_placed_a_pod_by_itself(leading: bool) -> None:
+    """A follower sees the same when the leader has rescued the pod."""
+    on = full("n", once=False)
+    on.lease.held = False
+    on.rescuer.tick()
+    on.lease.held = leading
+    ended: list[str] = []
+    on.notes.ended = lambda case: ended.append(str(case.reason))  # type: ignore[method-assign]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    assert len(ended) == 1 and "node n" in ended[0] and ("by itself" in ended[0]) is leading
+
+
 def test_nothing_is_written_without_the_lease() -> None:
     on = full("n")
     on.rescuer.tick()

@@ -46,8 +46,8 @@ class Case:
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
-    evicted in vain. ``judgement``: the last one. ``changed``: an attempt was begun, and ``settled``: its result is in the ConfigMap.
-    ``gone``: there is no such pod any more. ``status`` and ``reason`` are what a result would say now.
+    evicted in vain. ``judgement``: the last one, made in ``round``. ``changed``: an attempt was begun, and ``settled``: its result is in
+    the ConfigMap. ``gone``: there is no such pod any more. ``status`` and ``reason`` are what a result would say now.
     """
 
     pod: Pod
@@ -58,6 +58,7 @@ class Case:
     reason: t.Optional[Reason] = None
     judgement: t.Optional[Judgement] = None
     judge_at_s: float = 0.0
+    round: int = -1
     node: str = ""
     hold: t.Optional[Hold] = None
     nominated_at: str = ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from dataclasses import replace
 
 from ...kube.api import KubeApi
 from ...kube.errors import ConflictError, KubeError, UnreachableError, lacks_rights, may_pass
@@ -24,7 +25,8 @@ from ...rescue.leaving import longest_wait_s
 from ...rescue.openings import changed_nodes, has_opened
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
-from ...rescue.planner import NO_NODE, RescuePlanner
+from ...rescue.planner import NO_NODE, Facts, RescuePlanner
+from .alike import alike
 from .attempts import RescueAttempts
 from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
@@ -48,6 +50,8 @@ AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
 BLIND_S = 1.0
 """Until the next look where the watches are broken."""
+SLICE_S = 0.2
+"""After so long a time no further judgement begins on the same view."""
 MOST_STEPS = 50
 """After so many the one who drives this gets a word in, whatever goes round in circles."""
 REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
@@ -118,6 +122,8 @@ class Rescuer:
         self._seen: t.Optional[ClusterSnapshot] = None
         self._records = attempts
         self._records_checked = False
+        self._round = 0
+        self._interrupted = False
 
     def tick(self) -> float:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
@@ -136,6 +142,8 @@ class Rescuer:
         with collector_paused():
             view = self._look()
             self._check_records(view)
+            self._interrupted = False
+            self._begin_round(view)
             try:
                 for _step in range(MOST_STEPS):
                     if not self._one_step(view):
@@ -144,7 +152,7 @@ class Rescuer:
             except LeaseLostError as error:
                 self._witness.troubled(str(error))
                 self.let_go()
-        return self._rest_s(view)
+        return 0.0 if self._interrupted else self._rest_s(view)
 
     @property
     def blind(self) -> list[str]:
@@ -225,7 +233,7 @@ class Rescuer:
         for case in self.cases.values() if self._dry_run else ():
             if case.status == PLANNED and case.has_ended and case.judgement is not None and not self._planner.reserve(case.judgement):
                 case.stage, case.status, case.judge_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
-        view = View(snapshot, self._planner, now_s, now_at_s)
+        view = View(snapshot, self._planner, now_s, now_at_s, {})
         self._look_s = time.monotonic() - now_at_s
         self.holds.tidy(
             snapshot, self.cases, now_s=now_s, now_at_s=now_at_s, may_write=self._lease.held and self.accepting and not self._dry_run
@@ -281,12 +289,19 @@ class Rescuer:
         return False
 
     def _in_order(self) -> list[Case]:
-        """What is under way first, so that it is not disturbed, and then by importance and age."""
+        """What is under way first, so that it is not disturbed, then what was judged longest ago, and then by importance and age."""
 
-        def rank(case: Case) -> tuple[bool, int, float, str]:
-            return case.stage != CLEARING, -effective_priority(case.pod, self._options), case.since_s, case.name
+        def rank(case: Case) -> tuple[bool, int, int, float, str]:
+            judged_in = case.round if case.stage == WATCHED else 0
+            return case.stage != CLEARING, judged_in, -effective_priority(case.pod, self._options), case.since_s, case.name
 
         return sorted(self.cases.values(), key=rank)
+
+    def _begin_round(self, view: View) -> None:
+        """A new round begins when every pod that is due was judged in this one: no pod is judged twice before another one is."""
+        due = [case for case in self._of(WATCHED) if view.now_at_s >= case.judge_at_s]
+        if all(case.round >= self._round for case in due):
+            self._round += 1
 
     def _step(self, case: Case, view: View) -> bool:
         if case.has_ended:
@@ -299,7 +314,7 @@ class Rescuer:
                 return True
             if case.unclear:
                 return False  # an eviction is on its way
-        end = _end_of(case)
+        end = _end_of(case, leading=self._lease.held)
         if end is not None:
             case.end(*end)
             return self._conclude(case, view)
@@ -315,7 +330,11 @@ class Rescuer:
         before = case.reason
         scheduler = self._life.reason_to_wait(case.pod, case.since_s, view.snapshot)
         began_at_s = time.monotonic()
-        judgement = view.planner.judge(case.pod, case.facts(view.now_at_s, scheduler))
+        judgement = self._judgement(case, view, case.facts(view.now_at_s, scheduler))
+        if judgement is None:
+            self._interrupted = True
+            return False
+        case.round = self._round
         self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
         judgement = self._unless_settling(case, judgement, view)
         case.take(judgement)
@@ -348,6 +367,23 @@ class Rescuer:
             return judgement
         text = f"the scheduler has {self._options.settle_time} s to place it by itself"
         return Judgement(case.pod, WAITING, Reason("settling", text))
+
+    def _judgement(self, case: Case, view: View, facts: Facts) -> t.Optional[Judgement]:
+        """The judgement of the pod on the view, which pods that are alike share; None where the next judgement needs a newer view.
+
+        On a large cluster judgements take long. Between two of them new pods, releases and signals are due.
+        """
+        key = None if view.planner.is_in_use_for(case.uid) else alike(case.pod, facts, view.snapshot, self._options)
+        known = view.judged.get(key) if key is not None else None
+        if known is not None and known.status != PLANNED:
+            return replace(known, pod=case.pod)
+        if view.judged and time.monotonic() - view.now_at_s > SLICE_S:
+            return None
+        judgement = view.planner.judge(case.pod, facts)
+        if judgement.status == PLANNED:
+            view.judged.clear()  # a plan takes capacity and budgets from the others
+        view.judged[key or case.uid] = judgement
+        return judgement
 
     def _say(self, case: Case) -> None:
         self._witness.judged(case)
@@ -409,7 +445,7 @@ class Rescuer:
 
     def _forget(self, case: Case, view: View) -> bool:
         """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
-        if self._dry_run and case.status == PLANNED and _end_of(case) is None:
+        if self._dry_run and case.status == PLANNED and _end_of(case, leading=False) is None:
             return self._plan_again(case, view)
         if not self._once and not self._owes(case):
             del self.cases[case.uid]
@@ -450,12 +486,15 @@ class Rescuer:
         return [case for case in self.cases.values() if case.stage == stage]
 
 
-def _end_of(case: Case) -> t.Optional[tuple[str, Reason]]:
-    """How the case has ended, if it has: the pod is bound, or there is none any more."""
+def _end_of(case: Case, *, leading: bool) -> t.Optional[tuple[str, Reason]]:
+    """How the case has ended, if it has: the pod is bound, or there is none any more.
+
+    Only the leader knows that no rescue has helped.
+    """
     if case.gone or case.pod.terminating or case.pod.terminal:
         return POD_GONE, Reason("pod_gone", f"the pod was deleted before it was bound; {len(case.evicted)} pods had been evicted for it")
     if not case.pod.spec.node_name:
         return None
-    if not case.changed:
+    if leading and not case.changed:
         return RESCUED, Reason("bound", f"the scheduler has placed it on node {case.pod.spec.node_name} by itself")
     return RESCUED, Reason("bound", f"it is on node {case.pod.spec.node_name}")

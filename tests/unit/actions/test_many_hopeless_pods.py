@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Many pods that no eviction helps: they delay neither new pods nor releases nor signals, and each is judged again in its turn."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import rescuer as module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Judgement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+
+from tests.unit.actions.rescue_fakes import CRITICAL, Json, Scene, node, pod, scene
+
+MANY = 40
+JUDGE = RescuePlanner.judge
+
+
+class Judged:
+    """The pods that the planner was asked about, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+
+        def judge(planner: RescuePlanner, of: Pod, facts: Facts) -> Judgement:
+            self.names.append(of.metadata.name)
+            return JUDGE(planner, of, facts)
+
+        monkeypatch.setattr(RescuePlanner, "judge", judge)
+
+    def take(self) -> list[str]:
+        """Those since the last call."""
+        names, self.names = self.names, []
+        return names
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
+    return Judged(monkeypatch)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if every judgement took longer than one may take before the cluster is looked at again."""
+    monkeypatch.setattr(module, "SLICE_S", 0.0)
+
+
+def hopeless(number: int, **how: t.Any) -> Json:
+    """More than any node has; each asks for another amount, so that none is like another."""
+    return pod(f"hopeless-{number:03}", f"{5000 + number}m", **how)
+
+
+def crowded(*more: Json, **options: t.Any) -> Scene:
+    return scene([node("n")], [pod("v", "900m", on="n"), *(hopeless(number) for number in range(MANY)), *more], **options)
+
+
+def due_again(on: Scene) -> None:
+    """All pods that wait are due to be judged."""
+    for case in on.rescuer.cases.values():
+        case.judge_at_s = 0.0
+
+
+def case_of(on: Scene, name: str) -> Case:
+    (case,) = [case for case in on.rescuer.cases.values() if case.pod.metadata.name == name]
+    return case
+
+
+def test_equal_templates_are_judged_once(judged: Judged) -> None:
+    """Also those of several owners, and whatever admission has called the volume of the token."""
+    pods = [pod(f"h{number}", "5000m", owner=f"rs{number % 3}") for number in range(MANY)]
+    for number, item in enumerate(pods):
+        item["spec"]["volumes"] = [{"name": f"kube-api-access-{number}"}]
+    on = scene([node("n")], [pod("v", "900m", on="n"), *pods])
+    on.rescuer.tick()
+    assert len(judged.take()) == 1
+    assert {case.status for case in on.rescuer.cases.values()} == {"impossible"}
+    for case in on.rescuer.cases.values():
+        assert case.judgement is not None and case.judgement.pod is case.pod
+
+
+@pytest.mark.parametrize(
+    "different",
+    [
+        {"spec": {"nodeSelector": {"a": "b"}}},
+        {"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]}},
+        {"spec": {"priority": CRITICAL + 1}},
+        {"spec": {"schedulerName": "another"}},
+        {"status": {"nominatedNodeName": "n"}},
+        {"metadata": {"labels": {"app": "x"}}},
+        {"metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "o", "uid": "o-v", "controller": True}]}},
+    ],
+)
+def test_a_pod_that_differs_is_judged_by_itself(judged: Judged, different: dict[str, Json]) -> None:
+    """The last one has the controller of the pod that is on the node, which is no victim for it."""
+    other = pod("other", "5000m", owner="rs")
+    for part, values in different.items():
+        other[part].update(values)
+    on = scene([node("n")], [pod("v", "900m", on="n"), pod("one", "5000m", owner="rs"), other])
+    on.rescuer.tick()
+    assert {"one", "other"} <= set(judged.take())
+
+
+def test_what_was_refused_for_one_pod_is_not_taken_for_another(judged: Judged) -> None:
+    on = scene([node("n")], [pod("one", "5000m", owner="rs"), pod("two", "5000m", owner="rs")])
+    on.rescuer.tick()
+    judged.take()
+    case_of(on, "two").excluded["n"] = float("inf")
+    due_again(on)
+    on.rescuer.tick()
+    assert sorted(judged.take()) == ["one", "two"]
+
+
+@pytest.mark.usefixtures("slow")
+def test_between_two_judgements_the_one_who_drives_is_asked(judged: Judged) -> None:
+    on = crowded()
+    for number in range(MANY):
+        assert on.rescuer.tick() == (0.0 if number < MANY - 1 else pytest.approx(5.0, abs=1.0))
+        assert len(judged.take()) == 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_new_pod_comes_before_those_that_were_judged_already(judged: Judged) -> None:
+    on = crowded()
+    for _number in range(MANY):
+        on.rescuer.tick()
+    due_again(on)
+    on.rescuer.tick()
+    on.cluster.pods["z-dns"] = pod("z-dns", "500m")
+    on.cluster.touch(on.cluster.pods["z-dns"])
+    judged.take()
+    on.rescuer.tick()
+    assert judged.take()[0] == "z-dns" and on.cluster.evicted == ["v"]
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_node_is_released_between_two_judgements(judged: Judged) -> None:
+    on = crowded(pod("a-dns", "500m"))
+    while not on.cluster.evicted:
+        on.rescuer.tick()
+    del on.cluster.pods["v"]
+    on.cluster.pods["a-dns"]["spec"]["nodeName"] = "n"
+    due_again(on)
+    judged.take()
+    on.rescuer.tick()
+    assert on.cluster.held == [] and len(judged.take()) <= 1
+
+
+@pytest.mark.usefixtures("slow")
+def test_every_pod_is_judged_again_before_another_one_is_twice(judged: Judged) -> None:
+    """Although all are due again at once, as where one round takes longer than the time after which they are."""
+    on = crowded()
+    for _tick in range(3 * MANY):
+        due_again(on)
+        on.rescuer.tick()
+    counts = Counter(judged.take())
+    assert len(counts) == MANY and set(counts.values()) == {3}
