@@ -93,6 +93,8 @@ class Sharer:
 
     def node(self, node: Node) -> t.Union[Node, Undecodable]:
         """The node, its allocatable amounts, conditions and taints shared with equal nodes; checked as a pod is."""
+        if node.metadata.managed_fields:
+            force_setattr(node.metadata, "managed_fields", None)  # nobody asks who writes to a node, and each heartbeat may change it
         try:
             self._share(node.spec, ("taints",))
             self._share(node.status, ("allocatable", "capacity", "conditions", "declared_features"))

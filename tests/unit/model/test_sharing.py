@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 
@@ -89,3 +89,12 @@ def test_of_the_writers_of_a_pod_only_one_that_resized_it_is_kept(generation: in
     plain = sharer.pod(decode_json(Pod, encode_json(sibling(3, metadata={"generation": generation, "managedFields": entries[:1]}))))
     assert [pod.resized for pod in pods] == [kept, kept] and not plain.resized
     assert all(len(pod.metadata.managed_fields or ()) == int(kept) for pod in pods) and plain.metadata.managed_fields is None
+
+
+def test_writers_of_a_node_are_left_out_so_that_heartbeats_change_nothing() -> None:
+    fields = [{"manager": "kubelet", "subresource": "status"}]
+    values: list[Json] = [{"metadata": {"name": "a"}}, {"metadata": {"name": "a", "managedFields": fields}}]
+    nodes = [decode_json(Node, encode_json(value)) for value in values]
+    assert nodes[0] != nodes[1]
+    shared = [Sharer().node(node) for node in nodes]
+    assert shared[0] == shared[1]
