@@ -16,7 +16,7 @@ from pathlib import Path
 
 from lab import binaries
 from lab.cluster import Cluster
-from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check, uneven
+from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check, start, uneven
 from tests.bench.measure import COLLECTIONS, python, run_in_turn, run_once
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -52,6 +52,10 @@ def main() -> None:
             section = uneven.measure(options.runs or uneven.RUNS)
             print(section)
             page.write("uneven", section)
+        elif part == "start":
+            section = start.measured()
+            print(section)
+            page.write(part, section)
         else:
             _measure_spread(options.pods, options.runs)
         print(f"{part}: {time.monotonic() - started:.0f} s", flush=True)

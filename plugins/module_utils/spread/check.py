@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The spread check: every workload in scope with its verdict, what a restart would do, and advice. Pure: a snapshot in, a report out."""
+"""The spread check: every workload in scope with its verdict, what a restart would do, and advice. Pure: a snapshot in, a report out.
+
+What only uneven workloads need is imported when the first one is found. Ansible packs the sources, and Python compiles each one that a run
+imports.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,11 @@ from ..model.objects import Namespace, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import Undecodable
-from ..scheduling.placement import Placement
-from .advice import advise
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .guard import refusal, unknown_revision
 from .next_pod import next_pod
-from .pinned import pinned_by_volumes
-from .prediction import Prediction, RestartPredictor
-from .preference import outweighed_preference
+from .predicted import Prediction
 from .remembered import (
     DEFAULT_COOLDOWN_S,
     DEFAULT_MAX_ATTEMPTS,
@@ -31,6 +31,10 @@ from .remembered import (
     remembered_permission,
 )
 from .rolling import rolling
+
+if t.TYPE_CHECKING:
+    from ..scheduling.placement import Placement
+    from .prediction import RestartPredictor
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
 TOO_FEW_NODES = "too_few_ready_nodes"
@@ -172,7 +176,16 @@ class WorkloadChecker:
         self._options = options
         self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
         self._topology = snapshot.once(Topology.of)
-        self._predictor = RestartPredictor(snapshot, self._topology, topology_keys=options.topology_keys, max_skew=options.max_skew)
+        self._made_predictor: t.Optional[RestartPredictor] = None
+
+    @property
+    def _predictor(self) -> RestartPredictor:
+        if self._made_predictor is None:
+            from .prediction import RestartPredictor
+
+            keys, max_skew = self._options.topology_keys, self._options.max_skew
+            self._made_predictor = RestartPredictor(self._snapshot, self._topology, topology_keys=keys, max_skew=max_skew)
+        return self._made_predictor
 
     @property
     def placement(self) -> Placement:
@@ -230,6 +243,10 @@ class WorkloadChecker:
     def _explain(self, line: WorkloadReport, homes: Sequence[str]) -> WorkloadReport:
         if line.verdict.verdict not in (COLLAPSED, SKEWED):
             return line
+        from .advice import advise
+        from .pinned import pinned_by_volumes
+        from .preference import outweighed_preference
+
         pod = next_pod(line.workload, self._snapshot).pod
         preference = outweighed_preference(pod, homes, line.eligible, self._snapshot.nodes)
         pinned = pinned_by_volumes(line.workload, self._snapshot, self.placement, line.eligible, line.verdict.topology_key)

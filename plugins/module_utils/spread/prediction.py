@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from ..model.objects import Workload
 from ..model.reasons import Reason
@@ -20,28 +19,9 @@ from .bounds import rollout_bounds, update_strategy_type
 from .distribution import Topology, badness
 from .guard import shared_single_writer_claim
 from .next_pod import next_pod
+from .predicted import HELPS_UNKNOWN, Blocker, Prediction
 from .quota import surge_room
 from .simulation import RestartSimulation, SimulatedRestart
-
-HELPS_UNKNOWN = "unknown"
-RestartHelps = t.Union[bool, str]
-
-
-@dataclass(frozen=True)
-class Blocker:
-    """Something that stands in the way, and how many nodes it closes."""
-
-    reason: Reason
-    nodes: int = 0
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """``restart_helps`` is True, False or ``unknown``; ``feasible_domains`` by topology key."""
-
-    restart_helps: RestartHelps
-    feasible_domains: dict[str, list[str]] = field(default_factory=dict)
-    blockers: list[Blocker] = field(default_factory=list)
 
 
 class RestartPredictor:

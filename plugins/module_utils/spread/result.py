@@ -12,7 +12,7 @@ from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import as_rows
 from .check import SpreadReport, WorkloadReport
 from .distribution import COLLAPSED, HEALTHY, MOST_LISTED, ROLLING, SKEWED, SKIPPED, UNKNOWN, listed_by_key
-from .prediction import HELPS_UNKNOWN, Blocker
+from .predicted import HELPS_UNKNOWN, Blocker
 
 
 def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The values of a prediction, apart from the simulation that makes them."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, field
+
+from ..model.reasons import Reason
+
+HELPS_UNKNOWN = "unknown"
+RestartHelps = t.Union[bool, str]
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Something that stands in the way, and how many nodes it closes."""
+
+    reason: Reason
+    nodes: int = 0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """``restart_helps`` is True, False or ``unknown``; ``feasible_domains`` by topology key."""
+
+    restart_helps: RestartHelps
+    feasible_domains: dict[str, list[str]] = field(default_factory=dict)
+    blockers: list[Blocker] = field(default_factory=list)
