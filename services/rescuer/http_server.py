@@ -108,12 +108,12 @@ class HttpServer:
         writer.write_eof()
         # What the client still sends is read: an earlier close would take the answer from it.
         with contextlib.suppress(asyncio.IncompleteReadError):
-            for _ in range(MAX_IGNORED_BYTES // MAX_HEAD_BYTES):
+            for _part in range(MAX_IGNORED_BYTES // MAX_HEAD_BYTES):
                 await reader.readexactly(MAX_HEAD_BYTES)
 
 
 def _answer_to(app: App, head: bytes) -> bytes:
-    line, _, rest = head.partition(b"\r\n")
+    line, _end, rest = head.partition(b"\r\n")
     words = line.decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return _refusal("400 Bad Request", "the request line is METHOD PATH HTTP/1.1")
@@ -125,7 +125,7 @@ def _answer_to(app: App, head: bytes) -> bytes:
 
 def _call(app: App, method: str, target: str, headers: Message) -> bytes:
     """The answer of the application as bytes."""
-    path, _, query = target.partition("?")
+    path, _mark, query = target.partition("?")
     environ = {
         "REQUEST_METHOD": method,
         "PATH_INFO": path,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -91,7 +92,7 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
     if options.text("host") and _has_credentials(options):
         return ConnectionSettings("")
     if not options.text("context") and not options.values.get("kubeconfig"):
-        of_pod = settings_of_pod()
+        of_pod = settings_of_pod(os.environ)
         if of_pod is not None:
             return of_pod
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
 import typing as t
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,7 +79,7 @@ def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
     return _settings(*_chosen(_merged(source), source.context))
 
 
-def settings_of_pod(environment: Mapping[str, str] = os.environ) -> t.Optional[ConnectionSettings]:
+def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSettings]:
     """The settings of the pod's service account; None outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"

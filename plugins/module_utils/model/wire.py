@@ -127,7 +127,7 @@ def decode_json(kind: type[T], data: bytes | str) -> T:
     decoder = _decoders.get(kind) or _made_decoder(kind)
     try:
         return t.cast(T, decoder.decode(data))
-    except _FAILURES as error:
+    except (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wire_error(kind, error) from error
 
 
@@ -144,7 +144,7 @@ def decode_object(kind: type[T], data: bytes) -> T:
             data = without_deep_parts(data)
     try:
         return t.cast(T, _convert(_without_nulls(_decode_plain(data)), kind))
-    except _FAILURES as error:
+    except (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wire_error(kind, error) from error
 
 
@@ -248,9 +248,6 @@ def _convert(value: t.Any, kind: type[t.Any]) -> t.Any:
     import msgspec
 
     return msgspec.convert(value, kind)
-
-
-_FAILURES = (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError)
 
 
 def _wire_error(kind: type[t.Any], error: BaseException) -> WireError:

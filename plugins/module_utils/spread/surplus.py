@@ -154,7 +154,8 @@ class SurplusPlanner:
                 found = (gain, aim, feasibility)
         if found is not None:
             return self._move(*found, counts)
-        assert obstacle is not None
+        if obstacle is None:
+            raise AssertionError("unreachable")  # each of the aims is one or the other
         return _no_room(_among(*obstacle))
 
     def assume(self, move: Move) -> None:
