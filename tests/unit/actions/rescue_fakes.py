@@ -218,6 +218,20 @@ class Scene(t.NamedTuple):
     notes: Notes
 
 
+def again(on: Scene, **options: t.Any) -> Rescuer:
+    """Another program on the same cluster."""
+    cluster: t.Any = on.cluster
+    return Rescuer(
+        cluster,
+        cluster,
+        RescueOptions(**{"settle_time": 0, **options}),
+        lease=t.cast(t.Any, on.lease),
+        attempts=t.cast(t.Any, on.attempts),
+        writer="next",
+        witness=on.notes,
+    )
+
+
 def scene(nodes: t.Sequence[Json], pods: t.Sequence[Json], *, once: bool = True, dry_run: bool = False, **options: t.Any) -> Scene:
     """A rescuer on a cluster in memory."""
     cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), Notes()

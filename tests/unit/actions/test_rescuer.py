@@ -31,7 +31,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.times
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
-from tests.unit.actions.rescue_fakes import Scene, node, pod, scene
+from tests.unit.actions.rescue_fakes import Scene, again, node, pod, scene
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 NO_ROLE = ForbiddenError('pods "v" is forbidden: User "me" cannot create resource "pods/eviction"', status=403)
@@ -308,6 +308,34 @@ def test_a_broken_watch_decides_nothing() -> None:
     on.cluster.errors = {"pods": "no answer"}
     on.rescuer.tick()
     assert on.rescuer.cases == {} and on.cluster.evicted == [] and on.notes.troubles == ["pods: no answer"]
+
+
+def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() -> None:
+    """The victim still ends: without a hold its replacement could take the capacity."""
+    on = full("n")
+    on.rescuer.tick()
+    on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
+    on.rescuer.let_go_of_nodes()
+    assert on.cluster.held == [] and on.cluster.records == {}
+    following = again(on)
+    following.tick()
+    (case,) = following.cases.values()
+    assert on.cluster.held == ["n"] and list(on.cluster.records) == ["hold.n"] and case.node == "n"
+    assert on.cluster.evicted == ["v-n"] and [victim.pod.metadata.name for victim in case.evicted] == ["v-n"]
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    following.tick()
+    assert on.cluster.held == [] and on.cluster.records == {} and case.status == "rescued"
+
+
+def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
+    on = full("n")
+    on.rescuer.tick()
+    on.rescuer.let_go_of_nodes()
+    on.attempts.kept.clear()
+    following = again(on)
+    following.tick()
+    assert on.cluster.held == [] and on.cluster.evicted == ["v-n"]
 
 
 def test_a_forged_mark_is_reported_once_and_ignored() -> None:

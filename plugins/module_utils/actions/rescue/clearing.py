@@ -24,6 +24,7 @@ from ...memory.attempts import Attempt, begun, called_off, evicting, failed, hel
 from ...memory.hold import Hold, make_hold
 from ...model.objects import Node
 from ...model.reasons import Reason
+from ...rescue.hold_rule import hold_rule
 from ...rescue.options import RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
@@ -135,6 +136,30 @@ class Clearing:
         if self._is_confirmed(case, victim, view):
             self._lease.check()
             self._ask(case, victim, view, dry_run=False)
+        return True
+
+    def resume(self, case: Case, view: View) -> bool:
+        """Hold the node again on which pods still end that another program has evicted for the case, and that it has released at its end.
+
+        Without that, a replacement of such a pod could take the capacity before the scheduler tries the critical pod again.
+        """
+        attempt = self._attempts.read().get(case.owner_uid)
+        self._recall(case, attempt)
+        if attempt is None or case.uid not in attempt.under_way:
+            return False
+        self.resolve(case, view)
+        ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
+        victims = [victim for victim in case.evicted if victim.pod.metadata.uid in ending]
+        node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
+        kept_by = hold_rule(case.pod, node, victims, self._options).kept_by if node is not None else None
+        if node is None or kept_by is None or node.name in case.excluded:
+            return False
+        self._lease.check()
+        hold = self._hold_for(case, kept_by, view)
+        self._holds.put(node, hold)
+        case.begin(node.name, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        case.changed = True
+        self._witness.held(case)
         return True
 
     def resolve(self, case: Case, view: View) -> bool:

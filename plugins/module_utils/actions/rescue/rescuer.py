@@ -25,7 +25,7 @@ from ...rescue.leaving import longest_wait_s
 from ...rescue.openings import changed_nodes, has_opened
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
-from ...rescue.planner import NO_NODE, Facts, RescuePlanner
+from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, Facts, RescuePlanner
 from .alike import alike
 from .attempts import RescueAttempts
 from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
@@ -351,11 +351,18 @@ class Rescuer:
             return False
         choice = judgement.choice
         changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
+        if judgement.reason.code == ROOM_BECOMING_FREE and not case.recalled and self._may_write:
+            changed = self._clearing.resume(case, view)
         if judgement.status == IMPOSSIBLE and case.evicted and judgement.reason.code == NO_NODE and not case.may_change_soon:
             case.end(FAILED, Reason(NO_OTHER_NODE, f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
         if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
             self._say(case)
         return changed
+
+    @property
+    def _may_write(self) -> bool:
+        """A node may be held now."""
+        return self._lease.held and self.accepting and not self._dry_run
 
     def _unless_settling(self, case: Case, judgement: Judgement, view: View) -> Judgement:
         """The judgement, or that the scheduler still has its time, which begins when a plan becomes possible."""
