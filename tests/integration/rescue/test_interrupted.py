@@ -151,7 +151,7 @@ def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues, to
     plan = rescues.run(state="released", check_mode=True)
     assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
     assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == [] and not scene.nominated(pod)
-    assert rescues.run(state="released") == {"changed": False, "failed": False, "pods": [], "released": []}
+    assert rescues.run(state="released") == {"changed": False, "failed": False, "pods": [], "released": [], "skipped_objects": []}
 
 
 def test_the_pod_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
