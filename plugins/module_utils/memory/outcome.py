@@ -26,6 +26,8 @@ PENDING = "pending"
 FUTURE_TOLERANCE_S = 300
 """The annotation's times are the API server's; what lies further ahead was written by hand and counts as absent."""
 MOST_DOUBLINGS = 10
+MOST_ATTEMPTS = 1000
+"""An annotation with more attempts was not written by this collection; people may write any number into it."""
 VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
@@ -68,7 +70,11 @@ def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
         parse_time(outcome.time)
     except (WireError, ValueError):
         return None
-    return outcome if outcome.verdict in VERDICTS and outcome.attempts >= 0 else None
+    return outcome if outcome.verdict in VERDICTS and _is_sane(outcome) else None
+
+
+def _is_sane(outcome: Outcome) -> bool:
+    return 0 <= outcome.attempts <= MOST_ATTEMPTS and (outcome.number is None or 0 <= outcome.number < 2**63)
 
 
 def eligible_hash(node_names: Iterable[str]) -> str:

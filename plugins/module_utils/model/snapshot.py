@@ -164,25 +164,29 @@ class ClusterSnapshot:
 
     def replica_sets(self, deployment: Workload) -> list[Workload]:
         """The ReplicaSets that the Deployment controls, of all revisions."""
-        return self.replica_sets_by_owner.get(deployment.metadata.uid, [])
+        return _in_namespace(self.replica_sets_by_owner.get(deployment.metadata.uid, []), deployment.metadata.namespace)
 
     def current_replica_set(self, deployment: Workload) -> Workload | None:
         """The ReplicaSet of the Deployment's current revision.
 
         It is the one with the highest ``deployment.kubernetes.io/revision``, as ``kubectl rollout`` takes it; None before the
-        controller has made any.
+        controller has made any. One that is being deleted makes no pods.
         """
-        candidates = self.replica_sets(deployment)
+        candidates = [found for found in self.replica_sets(deployment) if found.metadata.deletion_timestamp is None]
         return max(candidates, key=_revision_number, default=None)
 
     def owned_pods(self, workload: Workload) -> list[Pod]:
         """Every pod that the workload controls, of any revision, phase and node."""
         if workload.kind != "Deployment":
-            return list(self.pods_by_owner.get(workload.metadata.uid, ()))
+            return self._pods_of(workload.metadata.uid, workload)
         pods: list[Pod] = []
         for replica_set in self.replica_sets(workload):
-            pods.extend(self.pods_by_owner.get(replica_set.metadata.uid, ()))
+            pods.extend(self._pods_of(replica_set.metadata.uid, workload))
         return pods
+
+    def _pods_of(self, owner: str, workload: Workload) -> list[Pod]:
+        """The pods with this controller in the workload's namespace. An owner in another namespace is none, whatever a tenant writes."""
+        return _in_namespace(self.pods_by_owner.get(owner, []), workload.metadata.namespace)
 
     def revision(self, workload: Workload) -> str:
         """The workload's current revision: pod-template-hash of a Deployment, updateRevision of a StatefulSet.
@@ -216,7 +220,7 @@ class ClusterSnapshot:
         """The pods of the workload's current revision."""
         if workload.kind == "Deployment":
             replica_set = self.current_replica_set(workload)
-            return list(self.pods_by_owner.get(replica_set.metadata.uid, ())) if replica_set is not None else []
+            return self._pods_of(replica_set.metadata.uid, workload) if replica_set is not None else []
         revision = workload.status.update_revision
         return [
             pod
@@ -231,7 +235,7 @@ class ClusterSnapshot:
             uids = {replica_set.metadata.uid: None for replica_set in self.replica_sets(workload)}
             if current is not None:
                 del uids[current.metadata.uid]
-            older = [pod for uid in uids for pod in self.pods_by_owner.get(uid, ())]
+            older = [pod for uid in uids for pod in self._pods_of(uid, workload)]
         else:
             updated = {pod.metadata.uid for pod in self.current_pods(workload)}
             older = [pod for pod in self.owned_pods(workload) if pod.metadata.uid not in updated]
@@ -254,6 +258,11 @@ def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, li
         if name is not None:
             groups.setdefault(name, []).append(item)
     return groups
+
+
+def _in_namespace(items: Iterable[T], namespace: str) -> list[T]:
+    """Those of the namespace, and those whose namespace cannot be read."""
+    return [item for item in items if t.cast("Pod | Workload", item).metadata.namespace in (namespace, "")]
 
 
 def node_of(pod: Pod) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from ..memory.hold import HASH_LENGTH, NO_SCHEDULE, Hold, decode_mark, hold_value, is_genuine, make_hold, mark_of
 from ..memory.hold_records import HoldRecord
-from ..model.objects import Node, Pod, Taint
+from ..model.objects import Pod, Taint
 from ..model.snapshot import ClusterSnapshot
 from .critical import is_critical
 from .options import RescueOptions
@@ -28,8 +28,17 @@ class HeldNodes(t.NamedTuple):
 
 
 def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], options: RescueOptions) -> HeldNodes:
-    """The holds of a cluster; ``records`` by node name."""
-    found = HeldNodes({}, [], [record for record in records.values() if not _is_current(record, snapshot)])
+    """The holds of a cluster; ``records`` by node name. The record of a node that cannot be decoded counts."""
+    unclear = {entry.metadata.name for entry in snapshot.undecodable_of("Node")}
+    found = HeldNodes({}, [], [])
+    for kept in records.values():
+        if kept.node in snapshot.nodes:
+            if not kept.is_about(snapshot.nodes[kept.node]):
+                found.obsolete.append(kept)
+        elif kept.node in unclear or "" in unclear:
+            found.holds[kept.node] = kept.hold
+        else:
+            found.obsolete.append(kept)
     critical_pods: t.Optional[dict[str, Pod]] = None
     for name, node in snapshot.nodes.items():
         record = records.get(name)
@@ -49,11 +58,6 @@ def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], opt
         elif text is not None:
             found.unproved.append(name)
     return found
-
-
-def _is_current(record: HoldRecord, snapshot: ClusterSnapshot) -> bool:
-    node: t.Optional[Node] = snapshot.nodes.get(record.node)
-    return node is not None and record.is_about(node)
 
 
 def _may_be_a_hold(taint: Taint, key: str) -> bool:

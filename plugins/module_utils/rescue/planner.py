@@ -38,7 +38,8 @@ class Facts(t.NamedTuple):
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
     whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``aside``: what else the reason has
     to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that other terminating pods free soon counts as
-    free. It ends, so that nobody can delay a rescue by one terminating pod after the other.
+    free. It ends, so that nobody can delay a rescue by one terminating pod after the other. ``promised``: the node for which the pod is
+    nominated; the planner fills it in.
     """
 
     scheduler: t.Optional[Reason] = None
@@ -48,6 +49,7 @@ class Facts(t.NamedTuple):
     aside: str = ""
     nominated: bool = False
     patient: bool = True
+    promised: str = ""
 
 
 class RescuePlanner:
@@ -89,6 +91,7 @@ class RescuePlanner:
         undecodable = undecodable_of(pod)
         if undecodable is not None:
             return Judgement(pod, IMPOSSIBLE, undecodable.reason)
+        facts = facts._replace(promised=pod.status.nominated_node_name)
         facts, promised = self._beside_a_preemption(pod, facts)
         if promised is not None:
             return promised
@@ -101,6 +104,7 @@ class RescuePlanner:
         undecodable = undecodable_of(pod)
         if undecodable is not None:
             return Judgement(pod, IMPOSSIBLE, undecodable.reason)
+        facts = facts._replace(promised=pod.status.nominated_node_name)
         if not (facts.nominated and pod.status.nominated_node_name == node_name):
             promised = self._beside_a_preemption(pod, facts)[1]
             if promised is not None:
@@ -226,11 +230,11 @@ class RescuePlanner:
     def _soon_on(self, name: str, facts: Facts) -> list[Pod]:
         """The terminating pods of the node whose capacity counts as free."""
         pods = self._leaving.soon.get(name, [])
-        return pods if facts.patient else [pod for pod in pods if self._is_awaited(pod)]
+        return pods if facts.patient else [pod for pod in pods if self._is_awaited(pod, facts)]
 
-    def _is_awaited(self, pod: Pod) -> bool:
-        """This program or the scheduler has made it end."""
-        return pod.metadata.uid in self._evicted or is_preempted(pod)
+    def _is_awaited(self, pod: Pod, facts: Facts) -> bool:
+        """This program has made it end, or the scheduler on the node that it has promised: a kubelet can forge the scheduler's mark."""
+        return pod.metadata.uid in self._evicted or (pod.spec.node_name == facts.promised and is_preempted(pod))
 
     def _placement_for(self, facts: Facts) -> Placement:
         """The placement without the pods whose capacity counts as free."""
@@ -239,7 +243,7 @@ class RescuePlanner:
         placement = self.placement.fork()
         for pods in self._leaving.soon.values():
             for pod in pods:
-                if not self._is_awaited(pod):
+                if not self._is_awaited(pod, facts):
                     placement.restore(pod)
         return placement
 

@@ -127,6 +127,8 @@ class Cluster:
             self.evicted.append(name)
 
     def get_plain(self, _resource: t.Any, _namespace: str, name: str) -> Json:
+        if name not in self.nodes:
+            raise NotFoundError(f"nodes {name} not found", status=404)
         found: Json = json.loads(json.dumps(self.nodes[name]))
         return found
 

@@ -433,12 +433,15 @@ def test_evictions_stop_when_the_pod_has_another_way() -> None:
     assert len(asked) == 2 and the_case(on).status == "waiting"
 
 
-def test_a_pod_that_is_deleted_counts_as_no_failure() -> None:
+def test_a_pod_that_is_deleted_after_an_eviction_counts_as_a_failure() -> None:
+    """Otherwise a controller that deletes its pods again and again has a pod evicted each time."""
     on = full("n")
     on.rescuer.tick()
+    assert on.cluster.evicted
     del on.cluster.pods["dns"]
     on.rescuer.tick()
-    assert the_case(on).status == "pod_gone" and on.attempts.kept == {} and on.cluster.held == []
+    assert the_case(on).status == "pod_gone" and on.cluster.held == []
+    assert [(entry.attempts, entry.under_way) for entry in on.attempts.kept.values()] == [(1, {})]
 
 
 def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -743,3 +746,13 @@ def test_settle_time_begins_again_only_so_often() -> None:
     assert case.settles_at_s == 20.0
     case.settle_again(601.0, 2.0)
     assert case.settles_at_s == 603.0
+
+
+@pytest.mark.parametrize("settle_time_s", [2.0, 60.0, 300.0, 3600.0])
+def test_a_long_settle_time_leaves_time_for_rescues_on_a_cluster_where_nodes_open_without_end(settle_time_s: float) -> None:
+    case = Case(Pod(), since_s=0.0, settles_at_s=0.0)
+    free = 0
+    for second in range(6000):
+        case.settle_again(float(second), settle_time_s)
+        free += second >= case.settles_at_s
+    assert free >= 2500

@@ -26,8 +26,8 @@ def pod(name: str, *, on: str = "", scheduler: str = "default-scheduler") -> Pod
 class Api:
     """An API server with a Lease that was renewed so long ago, and Events on pods."""
 
-    def __init__(self, renewed_ago_s: float, event_ago_s: float | None) -> None:
-        self._spec = LeaseSpec(holder_identity="s", lease_duration_seconds=15, renew_time=format_time(NOW - renewed_ago_s))
+    def __init__(self, renewed_ago_s: float, event_ago_s: float | None, holder: str) -> None:
+        self._spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=format_time(NOW - renewed_ago_s))
         self._event_ago_s = event_ago_s
 
     def now_s(self) -> float:
@@ -63,9 +63,10 @@ def code(
     ago_s: float = 7200,
     bound_ago_s: float | None = None,
     reported_ago_s: float = 7200,
+    holder: str = "s",
 ) -> str | None:
     the_pod = pod("dns")
-    api: t.Any = Api(renewed_ago_s, event_ago_s)
+    api: t.Any = Api(renewed_ago_s, event_ago_s, holder)
     cache: t.Any = Cache({other.metadata.uid: NOW - reported_ago_s for other in others if not other.spec.node_name}, bound_ago_s)
     reason = SchedulerLife(api, cache).reason_to_wait(the_pod, NOW - ago_s, ClusterSnapshot(nodes=[], pods=[the_pod, *others]))
     return reason.code if reason is not None else None
@@ -74,6 +75,11 @@ def code(
 def test_a_lease_that_nobody_renews_says_that_no_scheduler_runs() -> None:
     assert code() == code(event_ago_s=None) == code(renewed_ago_s=60) == "scheduler_down"
     assert code(renewed_ago_s=20) is None
+
+
+def test_a_scheduler_that_was_stopped_in_good_order_has_left_its_lease_without_a_holder() -> None:
+    assert code(holder="", renewed_ago_s=300, event_ago_s=400, ago_s=400) == "scheduler_down"
+    assert code(holder="", renewed_ago_s=300, event_ago_s=3) is None
 
 
 @pytest.mark.parametrize("renewed_ago_s", [30, 60, 3600])

@@ -86,6 +86,9 @@ def test_an_annotation_of_an_earlier_version_is_read():
         '{"time":"2026-01-01T00:00:00","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
         '{"time":"2026-01-01T00:00:00Z","attempts":-1,"verdict":"failed","revision":"r","eligible":"e"}',
         '{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"great","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1001,"verdict":"failed","revision":"r","eligible":"e"}',
+        f'{{"time":"2026-01-01T00:00:00Z","attempts":{"9" * 4300},"verdict":"failed","revision":"r","eligible":"e"}}',
+        f'{{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"failed","revision":"r","eligible":"e","number":{2**63}}}',
     ],
 )
 def test_what_cannot_be_read_counts_as_absent(text):

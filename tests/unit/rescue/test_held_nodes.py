@@ -9,8 +9,9 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, Hold, make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold_records import HoldRecord
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.held_nodes import HeldNodes, held_nodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
@@ -43,6 +44,18 @@ def taint(hold: Hold = HOLD, **other: str) -> dict[str, str]:
 def test_a_record_proves_a_hold_whatever_the_mark_says(mark: Hold | str | None, recorded: Hold) -> None:
     assert look(node(mark, taint()), recorded) == HeldNodes({"n": recorded}, [], [])
     assert look(node(mark), recorded) == HeldNodes({"n": recorded}, [], [])
+
+
+@pytest.mark.parametrize("name", ["n", ""])
+def test_the_record_of_a_node_that_cannot_be_decoded_is_a_hold(name: str) -> None:
+    unreadable = Undecodable(kind="Node", metadata=ObjectMeta(name=name), message="spec")
+    snapshot = ClusterSnapshot(undecodable=[unreadable])
+    assert held_nodes(snapshot, {"n": HoldRecord("n", "uid-n", HOLD)}, RescueOptions()) == HeldNodes({"n": HOLD}, [], [])
+
+
+def test_the_record_of_a_node_that_is_gone_is_obsolete() -> None:
+    record = HoldRecord("n", "uid-n", HOLD)
+    assert held_nodes(ClusterSnapshot(), {"n": record}, RescueOptions()) == HeldNodes({}, [], [record])
 
 
 @pytest.mark.parametrize(

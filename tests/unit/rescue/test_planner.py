@@ -96,7 +96,15 @@ def test_lack_of_room_is_cured() -> None:
         (critical(), [pod("web", "800m", on="n", ends_in_s=26)], Facts(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], Facts(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=3)], Facts(patient=False), IMPOSSIBLE, "no_node"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=3, preempted=True)], Facts(patient=False), WAITING, "room_becoming_free"),
+        # A kubelet can write the condition of the scheduler's victims: it counts only on the node that the scheduler has promised.
+        (critical(), [pod("web", "800m", on="n", ends_in_s=3, preempted=True)], Facts(patient=False), IMPOSSIBLE, "no_node"),
+        (
+            critical(nominated="n"),
+            [pod("web", "800m", on="n", ends_in_s=3, preempted=True)],
+            Facts(patient=False),
+            WAITING,
+            "preemption_under_way",
+        ),
         (critical(nominated="n"), [pod("web", "800m", on="n", ends_in_s=3, preempted=True)], Facts(), WAITING, "preemption_under_way"),
         (critical(nominated="n"), [pod("web", "300m", on="n")], Facts(), WAITING, "preemption_under_way"),
         (critical(nominated="n"), [pod("web", "800m", on="n")], Facts(), PLANNED, "makes_room"),

@@ -135,7 +135,7 @@ class Case:
         """Capacity for the pod may have appeared: the scheduler gets its time once more."""
         if now_at_s > self._settles_again_from_s + SETTLES_WITHIN_S:
             self._settles_again_from_s = now_at_s
-        latest_s = self._settles_again_from_s + MOST_SETTLES * settle_time_s
+        latest_s = self._settles_again_from_s + min(MOST_SETTLES * settle_time_s, SETTLES_WITHIN_S / 2)
         self.settles_at_s = max(self.settles_at_s, min(now_at_s + settle_time_s, latest_s))
 
     def note_wait(self, now_at_s: float) -> None:

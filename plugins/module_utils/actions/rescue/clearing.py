@@ -16,6 +16,7 @@ from ...kube.errors import (
     KubeError,
     NotFoundError,
     SeveralBudgetsError,
+    UnexpectedAnswerError,
     lacks_rights,
     may_pass,
 )
@@ -24,6 +25,7 @@ from ...memory.attempts import Attempt, begun, called_off, evicting, failed, hel
 from ...memory.hold import Hold, make_hold
 from ...model.objects import Node
 from ...model.reasons import Reason
+from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_rule import hold_rule
 from ...rescue.options import RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
@@ -32,7 +34,7 @@ from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, R
 from .evictions import Evictions, StillAskedError
 from .fresh import is_evicted, lost_hold, may_have_been_done, no_longer_waits, read_node, read_pod
 from .hold_records import NotRecordedError
-from .holds import Holds
+from .holds import Holds, node_of
 from .lease import RescueLease
 from .nomination import nominate
 from .tell import Teller
@@ -184,8 +186,8 @@ class Clearing:
         if case.hold is None:
             return True
         self._lease.check()
-        node = nodes.get(case.node)
-        if node is not None and not self._holds.give_back(node, case.hold, waits=not (case.gone or case.pod.spec.node_name)):
+        node = node_of(case.node, nodes)
+        if not self._holds.give_back(node, case.hold, waits=not (case.gone or case.pod.spec.node_name)):
             return False
         case.hold = None
         return True
@@ -197,7 +199,7 @@ class Clearing:
         def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
             if case.status == RESCUED:
                 return helped(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name, pending=pending)
-            if case.status == POD_GONE:
+            if case.status == POD_GONE and not case.evicted:
                 return called_off(entry, now_s=view.now_s, pod_uid=case.uid)
             return failed(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
 
@@ -244,7 +246,11 @@ class Clearing:
     def _is_confirmed(self, case: Case, victim: Victim, view: View) -> bool:
         """The API server says that the pod still waits, the victim may go, and the node is open and kept. Otherwise that is acted upon."""
         uid = victim.pod.metadata.uid
-        waits, there, node = read_pod(self._api, case.pod), read_pod(self._api, victim.pod), read_node(self._api, case.node)
+        try:
+            waits, there, node = read_pod(self._api, case.pod), read_pod(self._api, victim.pod), read_node(self._api, case.node)
+        except UnexpectedAnswerError as error:
+            self._leave(case, Reason(UNDECODABLE, str(error)), view)
+            return False
         gone = no_longer_waits(waits, case.pod, case.node)
         if gone is not None:
             self._witness.troubled(f"{case.name}: {gone}; the watch is behind")

@@ -7,10 +7,12 @@ from __future__ import annotations
 import typing as t
 
 from ...kube.api import KubeApi
-from ...kube.errors import ApiError, KubeError, NotFoundError, SeveralBudgetsError, UnreachableError
+from ...kube.errors import ApiError, KubeError, NotFoundError, SeveralBudgetsError, UnexpectedAnswerError, UnreachableError
 from ...kube.resources import NODES, PODS
 from ...memory.hold import Hold
+from ...model.amounts import check_amounts
 from ...model.objects import Node, Pod
+from ...model.quantity import QuantityError
 from ...model.reasons import Reason
 from ...rescue.critical import is_unschedulable
 
@@ -23,8 +25,11 @@ def read_pod(api: KubeApi, known: Pod) -> t.Optional[Pod]:
     metadata = known.metadata
     try:
         found: Pod = api.get(PODS, metadata.namespace, metadata.name)
+        check_amounts(found)
     except NotFoundError:
         return None
+    except QuantityError as error:
+        raise UnexpectedAnswerError(f"pods {metadata.namespace}/{metadata.name}: {error}") from error
     return found if found.metadata.uid == metadata.uid else None
 
 

@@ -11,7 +11,7 @@ from ...kube.api import KubeApi
 from ...kube.errors import KubeError, lacks_rights, may_pass
 from ...memory.hold import HOLD_ANNOTATION, Hold, mark_of
 from ...memory.hold_records import HoldRecord
-from ...model.objects import Node
+from ...model.objects import Node, ObjectMeta
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.held_nodes import HeldNodes, held_nodes
 from ...rescue.options import RescueOptions
@@ -102,7 +102,7 @@ class Holds:
         """Every node with a hold that was not given back already: the watch may not have caught up."""
         holds = self._look(snapshot).holds
         self._done = {name: hold for name, hold in self._done.items() if holds.get(name) == hold}
-        return [(snapshot.nodes[name], hold) for name, hold in holds.items() if self._done.get(name) != hold]
+        return [(node_of(name, snapshot.nodes), hold) for name, hold in holds.items() if self._done.get(name) != hold]
 
     def give_back(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
         """Take exactly this hold off; false where that could not be written. ``waits``: its pod may still be nominated."""
@@ -174,6 +174,11 @@ class Holds:
             return case.stage != WATCHED or node.name in case.excluded
         pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
+
+
+def node_of(name: str, nodes: Mapping[str, Node]) -> Node:
+    """The node; for one that is gone, or cannot be decoded, only its name: the API server tells what it is."""
+    return nodes.get(name) or Node(metadata=ObjectMeta(name=name))
 
 
 def _unproved(node_name: str) -> str:

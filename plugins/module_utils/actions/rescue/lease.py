@@ -23,7 +23,7 @@ ASKED_EVERY_S = 2.0
 """How often a program that does something else meanwhile asks for a Lease that another has."""
 CONFLICT_RETRIES = 5
 LOST = -math.inf
-"""Until when a Lease is held that another program has taken."""
+"""Until when a Lease is held that was released, or that another program has taken."""
 
 
 def identity() -> str:
@@ -118,7 +118,7 @@ class RescueLease:
     def release(self) -> None:
         """Let others have it at once. Where that fails it ends by itself, after its duration."""
         self._end_renewal()
-        self._valid_until_s = None
+        self._valid_until_s = LOST  # a write that still waits to be sent is not sent any more
         try:
             for _attempt in range(CONFLICT_RETRIES):
                 lease = self._look()

@@ -72,7 +72,8 @@ class SchedulerLife:
             spec: LeaseSpec = self._api.get(LEASES, LEASE_NAMESPACE, LEASE_NAME).spec
         except (NotFoundError, ForbiddenError):
             return None
-        return spec if spec.holder_identity and read_time(spec.renew_time) is not None else None
+        # A scheduler that stops in good order leaves its Lease without a holder.
+        return spec if read_time(spec.renew_time) is not None else None
 
     def _proves_life(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float, earliest_s: float) -> bool:
         """The scheduler has bound or reported a pod since then. A pod that somebody has created with a node proves nothing."""
@@ -111,8 +112,11 @@ def _is_static(pod: Pod) -> bool:
 
 
 def _given_up(lease: LeaseSpec) -> Reason:
-    since = f"has not renewed its Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {lease.renew_time}"
-    text = f"kube-scheduler ({lease.holder_identity}) {since}: evictions have no effect until one runs"
+    since = f"Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {lease.renew_time}: evictions have no effect until one runs"
+    if lease.holder_identity:
+        text = f"kube-scheduler ({lease.holder_identity}) has not renewed its {since}"
+    else:
+        text = f"no kube-scheduler has held the {since}"
     return Reason("scheduler_down", text)
 
 
