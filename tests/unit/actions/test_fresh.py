@@ -34,7 +34,7 @@ class Api:
 
 def test_a_fresh_pod_whose_quantities_cannot_be_read_is_an_error_that_names_it() -> None:
     api: t.Any = Api(pod("nonsense"))
-    with pytest.raises(UnexpectedAnswerError, match="app/web.*nonsense"):
+    with pytest.raises(UnexpectedAnswerError, match=r"app/web.*nonsense"):
         read_pod(api, pod("1"))
 
 

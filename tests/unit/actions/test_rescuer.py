@@ -444,6 +444,15 @@ def test_a_pod_that_is_deleted_after_an_eviction_counts_as_a_failure() -> None:
     assert [(entry.attempts, entry.under_way) for entry in on.attempts.kept.values()] == [(1, {})]
 
 
+@pytest.mark.parametrize("name", ["v-n", "n"])
+def test_an_object_that_cannot_be_decoded_directly_before_an_eviction_makes_the_rescue_take_another_node(name: str) -> None:
+    on = full("n", "m")
+    on.cluster.hidden[name] = {"spec": 5}
+    for _round in range(4):
+        on.rescuer.tick()
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"] and the_case(on).status != "failed"
+
+
 def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     on = full("n")
 
