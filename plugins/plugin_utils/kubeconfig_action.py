@@ -12,13 +12,21 @@ import os
 
 from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
 from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.secrets import secrets_in
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.secrets import KUBECONFIG_VARIABLES, is_content, secrets_in
 
 GIVEN_BY = "the option kubeconfig, in the rebalance playbook the variable rebalance_kubeconfig"
 HIDDEN = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
 
 SECRET_VARIABLES = {"K8S_AUTH_API_KEY": "api_key", "K8S_AUTH_PASSWORD": "password", "K8S_AUTH_PROXY": "proxy"}
 """Variables that hold secrets, and the options that take them."""
+
+
+def _is_content(kubeconfig):
+    return isinstance(kubeconfig, str) and is_content(kubeconfig)
+
+
+def _is_secret(variable, value):
+    return variable in SECRET_VARIABLES or (variable in KUBECONFIG_VARIABLES and _is_content(value))
 
 
 class ActionModule(CoreActionModule):
@@ -32,12 +40,18 @@ class ActionModule(CoreActionModule):
             if environment.get(variable) and self._task.args.get(option) is None:
                 self._task.args[option] = environment[variable]
         self._hide_adhoc_options()
+        for variable in KUBECONFIG_VARIABLES:
+            if _is_content(environment.get(variable)) and self._task.args.get("kubeconfig") is None:
+                raise AnsibleActionFail(
+                    f"{variable} in the environment of the task has the content of a kubeconfig, and a path is expected. "
+                    "Write the content to a file, or give it to the option kubeconfig as a dict."
+                )
         return super().run(tmp, task_vars)
 
     def _compute_environment_string(self, raw_environment_out=None):
         environment = {}
         super()._compute_environment_string(environment)
-        shown = {name: value for name, value in environment.items() if name not in SECRET_VARIABLES}
+        shown = {name: value for name, value in environment.items() if not _is_secret(name, value)}
         if isinstance(raw_environment_out, dict):
             raw_environment_out.clear()
             raw_environment_out.update(shown)
@@ -58,7 +72,7 @@ class ActionModule(CoreActionModule):
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""
-        if isinstance(kubeconfig, str) and ("\n" in kubeconfig or kubeconfig.lstrip().startswith("{")):
+        if _is_content(kubeconfig):
             raise AnsibleActionFail(
                 "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
                 "Make a dict of it with the filter from_yaml."

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .connection_settings import SettingsError
+from .secrets import is_content
 
 if t.TYPE_CHECKING:
     yaml: t.Any = None
@@ -58,7 +59,8 @@ def without_login(url: str) -> str:
 class Source:
     """The settings as they were given.
 
-    ``kubeconfig`` is a path, several with a colon between them, or the content; ``host`` the API server's address without kubeconfig.
+    ``kubeconfig`` is a path, several with a colon between them, or the content as a dict.
+    ``host`` is the API server's address without kubeconfig.
     """
 
     kubeconfig: t.Any = None
@@ -68,15 +70,21 @@ class Source:
     def __str__(self) -> str:
         if self.host and not self.kubeconfig:
             return f"host {without_login(self.host)}"
-        name = os.pathsep.join(map(str, self.files)) or "(given as a dict)"
+        try:
+            name = os.pathsep.join(map(str, self.files)) or "(given as a dict)"
+        except SettingsError:  # the given text may hold secrets
+            name = "(not a path)"
         return f"kubeconfig {name}" + (f", context {self.context}" if self.context else "")
 
     @property
     def files(self) -> list[Path]:
-        """The files that are read; none where the content was given."""
+        """The files that are read; none where a dict was given. Raises SettingsError where a text is given that is no path."""
         if isinstance(self.kubeconfig, dict):
             return []
         given = str(self.kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_FILE)
+        if is_content(given):
+            name = "the option kubeconfig or the variable K8S_AUTH_KUBECONFIG" if self.kubeconfig else "the variable KUBECONFIG"
+            raise SettingsError(f"{name} has the content of a kubeconfig, and a path is expected: write the content to a file")
         return [Path(path).expanduser() for path in given.split(os.pathsep) if path]
 
     @property

@@ -32,6 +32,15 @@ SHORTEST = 4
 """Characters of a part of a secret that is hidden by itself. A shorter part would hide words that have nothing to do with it."""
 
 
+KUBECONFIG_VARIABLES = ("KUBECONFIG", "K8S_AUTH_KUBECONFIG")
+"""Variables that take the path of a kubeconfig. Their value is secret where it is the content of one."""
+
+
+def is_content(kubeconfig: str) -> bool:
+    """The text is the content of a kubeconfig, and not its path."""
+    return "\n" in kubeconfig or "\r" in kubeconfig or kubeconfig.lstrip().startswith("{") or "apiVersion:" in kubeconfig
+
+
 def secrets_in(params: t.Any, environment: Mapping[str, str]) -> set[str]:
     """The secrets of the options and of the variables K8S_AUTH_*, in every form in which a message may hold them."""
     given: list[str] = []
@@ -42,8 +51,8 @@ def secrets_in(params: t.Any, environment: Mapping[str, str]) -> set[str]:
     kubeconfig = params.get("kubeconfig") if isinstance(params, dict) else None
     if isinstance(kubeconfig, dict):
         given += _of_kubeconfig(kubeconfig)
-    elif isinstance(kubeconfig, str) and "\n" in kubeconfig:  # its content in place of its path
-        given.append(kubeconfig)
+    texts = [kubeconfig, *(environment.get(name) for name in KUBECONFIG_VARIABLES)]
+    given += [text for text in texts if isinstance(text, str) and is_content(text)]
     return {form for secret in given for form in _forms(secret)}
 
 

@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import traceback
 import typing as t
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import ansible_connection, client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ConfigurationError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import ActionModule
 
 GOOD = """
 apiVersion: v1
@@ -149,3 +153,44 @@ def test_what_is_wrong_with_the_settings_is_said(params: dict[str, str], said: s
     with pytest.raises(ConfigurationError) as caught:
         connect_module({name: value.replace("HOME", str(home)) for name, value in params.items()})
     assert said.replace("HOME", str(home)) in str(caught.value)
+
+
+CONTENTS = [
+    pytest.param(GOOD, id="YAML"),
+    pytest.param('{"users": [{"name": "me", "user": {"token": "secret"}}]}', id="JSON"),
+    pytest.param(" ".join(GOOD.split()), id="YAML without line breaks"),
+]
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("given_by", ["kubeconfig", "KUBECONFIG", "K8S_AUTH_KUBECONFIG"])
+def test_content_in_the_place_of_a_path_is_named_and_not_shown(
+    content: str, given_by: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params = {}
+    if given_by == "kubeconfig":
+        params["kubeconfig"] = content
+    else:
+        monkeypatch.setenv(given_by, content)
+    with pytest.raises(ConfigurationError, match=f"{given_by}.* has the content of a kubeconfig, and a path is expected") as caught:
+        connect_module(params)
+    shown = "".join(traceback.format_exception(None, caught.value, caught.value.__traceback__))
+    assert "secret" not in shown and "users" not in shown
+
+
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("variable", ["KUBECONFIG", "K8S_AUTH_KUBECONFIG"])
+def test_an_action_hides_content_in_a_variable_of_the_task_and_refuses_it(
+    content: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_task(_action: object, found: dict[str, str]) -> None:
+        found.update({variable: content, "OTHER": "x"})
+
+    monkeypatch.setattr(CoreActionModule, "_compute_environment_string", of_task)
+    action = ActionModule.__new__(ActionModule)
+    action._task = SimpleNamespace(args={}, get_ds=dict)
+    action._connection = SimpleNamespace(_shell=SimpleNamespace(env_prefix=lambda **shown: shown))
+    assert action._compute_environment_string() == {"OTHER": "x"}
+    with pytest.raises(AnsibleActionFail, match=f"{variable} in the environment of the task has the content") as caught:
+        action.run()
+    assert "secret" not in str(caught.value)

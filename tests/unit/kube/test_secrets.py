@@ -59,3 +59,10 @@ def test_a_secret_of_several_lines_is_found_in_every_form_in_which_a_message_may
         "first-line",
         "last-line",
     }
+
+
+@pytest.mark.parametrize("variable", ["KUBECONFIG", "K8S_AUTH_KUBECONFIG"])
+def test_the_lines_of_a_kubeconfig_in_a_variable_of_a_path_are_secrets(variable: str) -> None:
+    assert "token: abcdef" in secrets_in({}, {variable: "users:\n- user:\n    token: abcdef\n"})
+    assert '{"token": "abcdef"}' in secrets_in({}, {variable: '{"token": "abcdef"}'})
+    assert secrets_in({}, {variable: "/path/a:/path/b"}) == set()
