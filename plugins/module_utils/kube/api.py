@@ -87,7 +87,8 @@ class _WatchStatus(Struct, frozen=True):
 class KubeApi:
     """What this collection asks of an API server.
 
-    ``retry_for_s`` bounds the time spent on repetitions of one call, ``answer_timeout_s`` each silence of the server. ``until`` returns the
+    ``retry_for_s`` bounds the time spent on repetitions of one call, but for one after a lost answer; 0 allows none.
+    ``answer_timeout_s`` bounds each silence of the server. ``until`` returns the
     time, by the monotonic clock, at which every write must have ended, also in the server, or None where nothing bounds it. ``sleep`` and
     ``clock`` are for tests.
     """
@@ -461,7 +462,7 @@ class KubeApi:
     def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True, ended: t.Optional[threading.Event] = None) -> T:
         deadline = self._clock() + self._retry_for_s
         pause_s = FIRST_PAUSE_S
-        unclear = False
+        unclear = again = False
         while True:
             try:
                 return call()
@@ -473,11 +474,24 @@ class KubeApi:
                 nothing_done = isinstance(error, (OverloadedError, ForbiddenError))
                 if not harmless and not nothing_done:
                     raise
-                if wait_s is None or self._clock() + wait_s > deadline or (ended is not None and ended.is_set()):
+                if wait_s is None or (ended is not None and ended.is_set()):
                     raise
+                if self._clock() + wait_s > deadline and (again or not self._allows_one_more(error, wait_s)):
+                    raise
+                again = True
                 unclear = unclear or not nothing_done
             self._sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _allows_one_more(self, error: ApiError | UnreachableError, wait_s: float) -> bool:
+        """Whether a lost answer allows one repetition after ``retry_for_s``: to wait for one answer may take all of that time.
+
+        The repetition must end before ``until``.
+        """
+        if not isinstance(error, UnreachableError) or isinstance(error, NotSentError) or self._retry_for_s <= 0:
+            return False
+        end_s = self._until() if self._until is not None else None
+        return end_s is None or self._clock() + wait_s + self._answer_timeout_s <= end_s
 
 
 def _end_of_watch(subject: Subject, data: bytes) -> KubeError:

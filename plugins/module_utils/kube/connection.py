@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import os
+import socket
 import ssl
 import tempfile
 import threading
@@ -51,6 +52,9 @@ TlsError: type[Exception] = urllib3.exceptions.SSLError
 """TLS failed."""
 
 CONNECT_TIMEOUT_S = 10
+
+KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""After how many seconds of silence the system asks whether the server is still there, how often, and how many times."""
 
 KEPT_CONNECTIONS = 32
 """Connections that are kept for the next request: a watch cache has one for each resource, and more threads ask beside it."""
@@ -173,7 +177,7 @@ def _check_headers(headers: Headers) -> None:
 
 def _manager(settings: ConnectionSettings) -> t.Any:
     # retries: urllib3 would repeat 429 and 503 answers itself, uncounted and without a deadline; api.py does it with one.
-    options: dict[str, t.Any] = {"retries": False, "maxsize": KEPT_CONNECTIONS}
+    options: dict[str, t.Any] = {"retries": False, "maxsize": KEPT_CONNECTIONS, "socket_options": _socket_options()}
     if settings.server.startswith("https"):
         options["ssl_context"] = _tls(settings)
         if settings.tls_server_name:
@@ -189,6 +193,12 @@ def _manager(settings: ConnectionSettings) -> t.Any:
             raise SettingsError("a SOCKS proxy needs the Python library PySocks, which is not installed") from None
         return SOCKSProxyManager(settings.proxy, headers=proxy_headers, **options)
     return urllib3.ProxyManager(settings.proxy, proxy_headers=proxy_headers, **options)
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    """urllib3's own options, and those that end a connection whose server is gone without a word."""
+    keepalive = [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE.items() if hasattr(socket, name)]
+    return [*urllib3.connection.HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *keepalive]
 
 
 def _proxy_login(proxy: str) -> dict[str, str]:

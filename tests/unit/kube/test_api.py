@@ -27,6 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     Subject,
     UnauthorizedError,
     UnreachableError,
+    UntrustedError,
     api_error,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
@@ -394,3 +395,61 @@ def test_a_write_of_a_program_without_a_lease_has_no_bound_of_its_own(write: t.C
 def test_reads_are_not_bounded_by_the_lease() -> None:
     api, transport, _clock = bounded(0.0, page("a"))
     assert names(api.list_all(PODS)) == ["a"] and "timeout" not in transport.asked[0]
+
+
+class Silence(Answers):
+    """A transport whose answers that are errors come after a silence of the server."""
+
+    def __init__(self, clock: Clock, silence_s: float, *answers: Answer) -> None:
+        super().__init__(*answers)
+        self.clock, self.silence_s = clock, silence_s
+
+    def request(self, method: str, path: str, **rest: t.Any) -> Body:
+        self.clock.sleep(self.silence_s)
+        return super().request(method, path, **rest)
+
+
+def silent_api(*answers: Answer, silence_s: float = 60, **bounds: t.Any) -> tuple[KubeApi, Silence]:
+    clock = Clock()
+    transport = Silence(clock, silence_s, *answers)
+    return KubeApi(t.cast(Transport, transport), sleep=clock.sleep, clock=clock, **bounds), transport
+
+
+GONE = UnreachableError("gone")
+
+
+def test_a_read_is_repeated_once_after_a_silence_of_all_the_time_for_repetitions() -> None:
+    api, _transport = silent_api(GONE, page("a"))
+    assert names(api.list_all(PODS)) == ["a"]
+    api, transport = silent_api(*[GONE] * 9)
+    with pytest.raises(UnreachableError):
+        api.list_all(PODS)
+    assert len(transport.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "bounds"),
+    [
+        pytest.param(UntrustedError("no"), {}, id="a server that is not trusted"),
+        pytest.param(GONE, {"retry_for_s": 0.0}, id="no time for repetitions"),
+        pytest.param(GONE, {"until": lambda: 100.0}, id="a bound before the end of a repetition"),
+        pytest.param(status(503), {}, id="an answer"),
+    ],
+)
+def test_no_read_is_repeated_late(error: Exception, bounds: dict[str, t.Any]) -> None:
+    api, transport = silent_api(*[error] * 9, **bounds)
+    with pytest.raises(type(error)):
+        api.list_all(PODS)
+    assert len(transport.asked) == 1
+
+
+def test_a_repetition_that_ends_before_the_bound_is_made() -> None:
+    api, _transport = silent_api(GONE, page("a"), until=lambda: 130.0)
+    assert names(api.list_all(PODS)) == ["a"]
+
+
+def test_a_write_without_a_guard_is_not_repeated_after_a_silence() -> None:
+    api, transport = silent_api(*[GONE] * 9)
+    with pytest.raises(UnreachableError):
+        api.json_patch(PODS, "app", "a", [{"op": "add", "path": "/x", "value": "y"}])
+    assert len(transport.asked) == 1

@@ -91,3 +91,28 @@ def test_a_certificate_of_somebody_else_is_not_tried_again(tmp_path: t.Any) -> N
     trustme.CA().cert_pem.write_to_path(str(path))
     with server(lambda connection: context.wrap_socket(connection, server_side=True).close()) as port, pytest.raises(UntrustedError):
         read(f"https://127.0.0.1:{port}", str(path))
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+def test_the_system_asks_whether_a_silent_server_is_still_there(proxied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_options: list[tuple[int, ...]] = []
+
+    class Noting(socket.socket):
+        def setsockopt(self, *option: t.Any) -> None:
+            set_options.append(option)
+            super().setsockopt(*option)
+
+    def answer(connection: socket.socket) -> None:
+        hear(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+
+    with server(answer) as port:
+        monkeypatch.setattr(socket, "socket", Noting)
+        address = f"http://127.0.0.1:{port}"
+        settings = ConnectionSettings(address, proxy=address if proxied else "")
+        Transport(Connection(lambda: settings), user_agent="test").request("get", "/api", verb="get", subject=Subject("it"))
+    assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in set_options
+    assert (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) in set_options
+    for name, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            assert (socket.IPPROTO_TCP, getattr(socket, name), value) in set_options
