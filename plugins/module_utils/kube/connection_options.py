@@ -8,10 +8,9 @@ import os
 import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from urllib.request import getproxies
 
-from .connection_settings import ConnectionSettings, Pem, SettingsError, bearer
+from .connection_settings import ConnectionSettings, Pem, SettingsError, bearer, is_file, path_of
 from .kubeconfig import Source
 from .kubeconfig_settings import UnsupportedLoginError, basic, settings_of_kubeconfig, settings_of_pod
 from .kubernetes_client import settings_by_client
@@ -135,7 +134,7 @@ def _completed(settings: ConnectionSettings, options: ConnectionOptions) -> Conn
 
 
 def _file(option: str, name: str) -> Pem:
-    path = Path(name).expanduser()
-    if not path.is_file():
+    path = path_of(name)
+    if not is_file(path):
         raise SettingsError(f"{option} names the file {path}, which does not exist")
     return path

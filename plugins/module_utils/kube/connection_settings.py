@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import stat
 import time
 import typing as t
 from collections.abc import Mapping
@@ -13,6 +15,12 @@ from pathlib import Path
 
 TOKEN_FILE_READ_EVERY_S = 60.0
 """How often the file of a token is read again. The kubelet renews a token long before it expires (client-go uses the same time)."""
+
+LONGEST_NAME, LONGEST_PATH = 255, 4095
+"""Bytes of the longest name in a folder and of the longest path on Linux."""
+
+TOO_LONG = "a path is too long for the system: check that it is the path of a file and not its content"
+"""It leaves the path out, because the content of a file may be a secret."""
 
 Pem = t.Union[bytes, Path, None]
 """Certificates or a key: their text, the file that holds them, or nothing."""
@@ -90,4 +98,39 @@ def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"the file {path} cannot be read: {error.strerror}") from None
+        raise _unreadable(path, error) from None
+
+
+def path_of(text: str) -> Path:
+    """The path that a text names, with the home folder in the place of ``~``. Raises SettingsError."""
+    encoded = text.encode("utf-8", "replace")
+    if len(encoded) > LONGEST_PATH or max(map(len, encoded.split(b"/"))) > LONGEST_NAME:
+        raise SettingsError(TOO_LONG)
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise SettingsError(f"the home folder in the path {text} is not known: write the whole path") from None
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a file or a folder. Raises SettingsError where the system does not tell it."""
+    return _mode(path) is not None
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file. Raises SettingsError where the system does not tell it."""
+    mode = _mode(path)
+    return mode is not None and stat.S_ISREG(mode)
+
+
+def _mode(path: Path) -> t.Optional[int]:
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a zero byte in a path is a ValueError
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(TOO_LONG if error.errno == errno.ENAMETOOLONG else f"the file {path} cannot be read: {error.strerror}")

@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from .connection_settings import SettingsError
+from .connection_settings import SettingsError, exists, path_of
 from .secrets import is_content
 
 if t.TYPE_CHECKING:
@@ -85,14 +85,21 @@ class Source:
         if is_content(given):
             name = "the option kubeconfig or the variable K8S_AUTH_KUBECONFIG" if self.kubeconfig else "the variable KUBECONFIG"
             raise SettingsError(f"{name} has the content of a kubeconfig, and a path is expected: write the content to a file")
-        return [Path(path).expanduser() for path in given.split(os.pathsep) if path]
+        return [path_of(path) for path in given.split(os.pathsep) if path]
 
     @property
     def nothing_given(self) -> bool:
         """Nobody said which cluster, and the default file does not say it either."""
         if self.kubeconfig or self.context or self.host or os.environ.get("KUBECONFIG"):
             return False
-        return not any(file.exists() for file in self.files) or any(not content.get("current-context") for content in self._contents())
+        try:
+            files = self.files
+        except SettingsError:  # this user has no home folder
+            return True
+        try:
+            return not any(map(exists, files)) or any(not content.get("current-context") for content in self._contents())
+        except SettingsError:  # the default file cannot be read
+            return False
 
     def _contents(self) -> list[dict[str, t.Any]]:
         """The kubeconfigs that can be read as such."""

@@ -15,7 +15,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from .connection_settings import Authorization, ConnectionSettings, Pem, SettingsError, TokenFile, bearer, no_authorization, read_file
+from .connection_settings import (
+    Authorization,
+    ConnectionSettings,
+    Pem,
+    SettingsError,
+    TokenFile,
+    bearer,
+    exists,
+    is_file,
+    no_authorization,
+    read_file,
+)
 from .kubeconfig import Source, load_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -58,7 +69,7 @@ class Entry(t.NamedTuple):
         if not name:
             return None
         path = self.folder / name
-        if not path.is_file():
+        if not is_file(path):
             raise SettingsError(f"{key} of the {self.kind} {self.name} names the file {path}, which does not exist")
         return path
 
@@ -83,7 +94,7 @@ def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSett
     """The settings of the pod's service account; None outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
-    if not host or not port or not token.is_file() or not ca.is_file():
+    if not host or not port or not is_file(token) or not is_file(ca):
         return None
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return ConnectionSettings(server, authorization=TokenFile(token), ca=read_file(ca))
@@ -102,7 +113,7 @@ def _merged(source: Source) -> _Merged:
     if isinstance(source.kubeconfig, dict):
         contents = [(Path(), source.kubeconfig)]
     else:
-        contents = [(file.parent.absolute(), _content_of(file)) for file in source.files if file.exists()]
+        contents = [(file.parent.absolute(), _content_of(file)) for file in source.files if exists(file)]
     if not contents:
         raise SettingsError(f"there is no file {', '.join(map(str, source.files))}")
     found: dict[str, dict[str, Entry]] = {"context": {}, "cluster": {}, "user": {}}

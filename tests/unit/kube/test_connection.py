@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 import typing as t
 from pathlib import Path
@@ -194,3 +195,58 @@ def test_an_action_hides_content_in_a_variable_of_the_task_and_refuses_it(
     with pytest.raises(AnsibleActionFail, match=f"{variable} in the environment of the task has the content") as caught:
         action.run()
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "said"),
+    [
+        pytest.param("~no-such-user/config", "the home folder in the path ~no-such-user/config is not known", id="no such user"),
+        pytest.param("c2VjcmV0" * 100, "a path is too long for the system", id="a name that is too long"),
+        pytest.param("c2VjcmV0/" * 600, "a path is too long for the system", id="a path that is too long"),
+        pytest.param("HOME/loop", "the file HOME/loop cannot be read: Too many levels of symbolic links", id="a link to itself"),
+        pytest.param("HOME/refused", "the file HOME/refused cannot be read: Permission denied", id="a folder without rights"),
+    ],
+)
+def test_a_path_that_the_system_refuses_is_an_error_of_the_settings(
+    kubeconfig: str, said: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_look(monkeypatch)
+    (home / "loop").symlink_to(home / "loop")
+    with pytest.raises(ConfigurationError) as caught:
+        connect_module({"kubeconfig": kubeconfig.replace("HOME", str(home))})
+    assert said.replace("HOME", str(home)) in str(caught.value) and "c2VjcmV0" not in str(caught.value)
+
+
+@pytest.mark.parametrize("option", ["ca_cert", "client_cert", "client_key"])
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [("/refused", "/refused cannot be read: Permission denied"), ("~no-such-user/x", "home folder"), ("c2VjcmV0" * 100, "too long")],
+)
+def test_a_path_of_an_option_that_the_system_refuses_is_an_error_of_the_settings(
+    option: str, path: str, said: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_to_look(monkeypatch)
+    with pytest.raises(ConfigurationError, match=said) as caught:
+        connect_module({"host": "https://127.0.0.1:1", "api_key": "secret", option: path})
+    assert "c2VjcmV0" not in str(caught.value)
+
+
+def test_a_user_without_a_home_folder_is_told_how_to_give_a_cluster(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(_path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", no_home)
+    with pytest.raises(ConfigurationError, match="no cluster given"):
+        connect_module({})
+
+
+def refuse_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse what the system refuses in a folder without rights; root has all rights."""
+    look = Path.stat
+
+    def stat(path: Path, **options: t.Any) -> object:
+        if path.name == "refused":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return look(path, **options)
+
+    monkeypatch.setattr(Path, "stat", stat)
