@@ -90,6 +90,11 @@ def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
     return _settings(*_chosen(_merged(source), source.context))
 
 
+def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
+    """The headers of the user that the kubeconfig's user acts as. Raises SettingsError."""
+    return _impersonation(_chosen(_merged(source), source.context)[1])
+
+
 def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSettings]:
     """The settings of the pod's service account; None outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")

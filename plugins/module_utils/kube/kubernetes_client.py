@@ -12,6 +12,7 @@ from pathlib import Path
 
 from .connection_settings import ConnectionSettings, Pem, SettingsError
 from .kubeconfig import Source
+from .kubeconfig_settings import impersonation
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
 """What the kubernetes client raises where the configuration of a plugin or of a provider is not as it expects."""
@@ -39,6 +40,7 @@ def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
     return ConnectionSettings(
         configuration.host,
         authorization=lambda: _authorization(configuration),
+        headers=impersonation(source),
         ca=_file(configuration.ssl_ca_cert),
         client_certificate=_file(configuration.cert_file),
         client_key=_file(configuration.key_file),

@@ -117,14 +117,35 @@ def test_plugins_and_providers_are_left_to_the_kubernetes_client(user: Json) -> 
         settings_of_kubeconfig(Source(kubeconfig(user=user)))
 
 
+ACTING_AS = {"as": "ann", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"team/x": ["1"]}}
+IMPERSONATION = (
+    ("Impersonate-User", "ann"),
+    ("Impersonate-Uid", "7"),
+    ("Impersonate-Group", "a"),
+    ("Impersonate-Group", "b"),
+    ("Impersonate-Extra-team%2Fx", "1"),
+)
+
+
+def token_that_does_not_expire() -> str:
+    """A JSON web token of the year 2100, without a signature."""
+    return ".".join(b64(text).rstrip("=") for text in ('{"alg": "none"}', '{"exp": 4102444800}', "signature"))
+
+
 def test_a_plugin_is_run_by_the_kubernetes_client(tmp_path: Path) -> None:
     plugin = tmp_path / "login"
     status = f'{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "{SECRET}"}}}}'
     plugin.write_text(f"#!/bin/sh\necho '{status}'\n")
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}}
-    settings = settings_by_client(Source(kubeconfig(user=user)), persist=False)
+    settings = settings_by_client(Source(kubeconfig(user={**user, **ACTING_AS})), persist=False)
     assert settings.authorization() == f"Bearer {SECRET}"
+    assert settings.headers == IMPERSONATION
+
+
+def test_a_user_of_a_provider_acts_as_another_one() -> None:
+    user = {"auth-provider": {"name": "oidc", "config": {"id-token": token_that_does_not_expire()}}, **ACTING_AS}
+    assert settings_by_client(Source(kubeconfig(user=user)), persist=False).headers == IMPERSONATION
 
 
 def test_a_provider_that_fails_shows_no_secret() -> None:
@@ -135,14 +156,8 @@ def test_a_provider_that_fails_shows_no_secret() -> None:
 
 
 def test_the_user_that_is_acted_as_is_sent() -> None:
-    user = {"token": SECRET, "as": "ann", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"team/x": ["1"]}}
-    assert settings_of_kubeconfig(Source(kubeconfig(user=user))).headers == (
-        ("Impersonate-User", "ann"),
-        ("Impersonate-Uid", "7"),
-        ("Impersonate-Group", "a"),
-        ("Impersonate-Group", "b"),
-        ("Impersonate-Extra-team%2Fx", "1"),
-    )
+    user = {"token": SECRET, **ACTING_AS}
+    assert settings_of_kubeconfig(Source(kubeconfig(user=user))).headers == IMPERSONATION
 
 
 @pytest.mark.parametrize(
