@@ -64,6 +64,8 @@ RELOAD_EVERY_S = 5.0
 
 BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
 
+NO_PROXY_URL = "the proxy is not a URL such as https://HOST:PORT"
+
 SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 
 Headers = Sequence[tuple[str, str]]
@@ -185,14 +187,32 @@ def _manager(settings: ConnectionSettings) -> t.Any:
     if not settings.proxy or passes_by(settings.server, settings.no_proxy):
         return urllib3.PoolManager(**options)
     _check_url("the proxy", settings.proxy)
-    proxy_headers = urllib3.util.make_headers(**{**_proxy_login(settings.proxy), **settings.proxy_headers})
+    proxy_headers = _proxy_headers(settings)
     if settings.proxy.lower().startswith("socks"):
         try:
             from urllib3.contrib.socks import SOCKSProxyManager
         except ImportError:
             raise SettingsError("a SOCKS proxy needs the Python library PySocks, which is not installed") from None
-        return SOCKSProxyManager(settings.proxy, headers=proxy_headers, **options)
-    return urllib3.ProxyManager(settings.proxy, proxy_headers=proxy_headers, **options)
+        return _to_proxy(lambda: SOCKSProxyManager(settings.proxy, headers=proxy_headers, **options))
+    return _to_proxy(lambda: urllib3.ProxyManager(settings.proxy, proxy_headers=proxy_headers, **options))
+
+
+def _to_proxy(make: t.Callable[[], t.Any]) -> t.Any:
+    try:
+        return make()
+    except (HttpError, ValueError):  # their text holds the URL with its password
+        raise SettingsError(NO_PROXY_URL) from None
+
+
+def _proxy_headers(settings: ConnectionSettings) -> t.Any:
+    """The headers for the proxy. Raises SettingsError where one cannot be sent."""
+    given = {name: value for name, value in settings.proxy_headers.items() if value is not None}
+    try:
+        headers = urllib3.util.make_headers(**{**_proxy_login(settings.proxy), **given})
+    except UnicodeEncodeError:
+        raise SettingsError("the user name or the password for the proxy has a character that is not in Latin-1") from None
+    _check_headers(list(headers.items()))
+    return headers
 
 
 def _socket_options() -> list[tuple[int, int, int]]:

@@ -134,8 +134,12 @@ def test_networks_that_are_reached_without_the_proxy() -> None:
 
 @pytest.mark.parametrize(
     ("proxy", "headers"),
-    [("http://u:p%40ss@127.0.0.1:PORT", {}), ("http://127.0.0.1:PORT", {"proxy_basic_auth": "u:p@ss"})],
-    ids=["login in the address", "login in proxy_headers"],
+    [
+        ("http://u:p%40ss@127.0.0.1:PORT", {}),
+        ("http://127.0.0.1:PORT", {"proxy_basic_auth": "u:p@ss"}),
+        ("http://u:p%40ss@127.0.0.1:PORT", {"proxy_basic_auth": None, "basic_auth": None, "user_agent": None}),
+    ],
+    ids=["login in the address", "login in proxy_headers", "headers that are not given"],
 )
 def test_a_proxy_is_asked_for_the_server_with_its_login_and_an_error_does_not_show_it(proxy: str, headers: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -170,6 +174,10 @@ def test_a_proxy_is_asked_for_the_server_with_its_login_and_an_error_does_not_sh
         (ConnectionSettings("https://x", authorization=lambda: "Bearer geheim\n"), "no HTTP header may have"),
         (ConnectionSettings("https://x", authorization=lambda: "Bearer geheim\u0142"), "no HTTP header may have"),
         (ConnectionSettings("https://x", proxy="geheim"), "the proxy is not a URL"),
+        (ConnectionSettings("https://x", proxy="http://u:geheim@a b:3128"), "the proxy is not a URL"),
+        (ConnectionSettings("https://x", proxy="http://u:geheim%C5%82@p:3128"), "password for the proxy has a character"),
+        (ConnectionSettings("https://x", proxy="http://p:3128", proxy_headers={"basic_auth": "u:geheim\u0142"}), "not in Latin-1"),
+        (ConnectionSettings("https://x", proxy="http://p:3128", proxy_headers={"user_agent": "geheim\u0142"}), "no header may have"),
     ],
 )
 def test_what_cannot_be_used_is_named_without_its_value(wrong: ConnectionSettings, words: str) -> None:
