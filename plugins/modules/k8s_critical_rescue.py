@@ -131,6 +131,7 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
+  - urllib3 >= 2.0.0
 notes:
   - C(docs/rescue.md) has the roles that it needs.
   - Times are those of the API server's clock.

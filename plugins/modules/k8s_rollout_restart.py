@@ -133,6 +133,7 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
+  - urllib3 >= 2.0.0
 notes:
   - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
     create on events. Where events are forbidden the restart is made all the same, with a warning. C(docs/rebalance.md) has the roles.

@@ -81,6 +81,7 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
+  - urllib3 >= 2.0.0
 notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
   - Of a workload that is not healthy (C(unhealthy_pods), C(no_ready_replica)) RV(workloads[].blockers) has the reason; it is not

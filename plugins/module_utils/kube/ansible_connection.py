@@ -26,8 +26,8 @@ from .secrets import secrets_in
 __all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
 
 COLLECTION = "onprem.kube_scheduling"
-LIBRARIES = ("kubernetes", "msgspec")
-IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
+LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'")
+IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
 
 
 # Ansible comes without types.

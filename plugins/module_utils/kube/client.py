@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
-from .connection import Connection
+from .connection import URLLIB3_IMPORT_ERROR, Connection
 from .connection_options import ConnectionOptions, settings_of_options
 from .connection_settings import ConnectionSettings, SettingsError
 from .errors import ApiError, ConfigurationError, Subject, UnauthorizedError
 from .kubeconfig import NO_CLUSTER
 from .transport import READ_TIMEOUT_S, Transport
+
+INSTALL = "Install it for this Python: python -m pip install --upgrade 'urllib3>=2'"
 
 
 def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
@@ -27,6 +29,8 @@ def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
 
     Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
+    if URLLIB3_IMPORT_ERROR is not None:
+        raise ConfigurationError(f"the Python library urllib3, version 2 or newer, cannot be used: {URLLIB3_IMPORT_ERROR}. {INSTALL}")
     source = options.source
 
     def load() -> ConnectionSettings:

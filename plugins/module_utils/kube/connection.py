@@ -30,7 +30,9 @@ else:
     try:
         import urllib3
 
-        URLLIB3_IMPORT_ERROR = None
+        # Version 1 does not have this name.
+        fits = hasattr(urllib3, "HTTPHeaderDict")
+        URLLIB3_IMPORT_ERROR = None if fits else f"urllib3 {urllib3.__version__} is installed, and version 2 or newer is needed"
     except ImportError as import_error:
         URLLIB3_IMPORT_ERROR = str(import_error)
 

@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import errno
+import os
+import subprocess
+import sys
 import traceback
 import typing as t
 from pathlib import Path
@@ -250,3 +253,53 @@ def refuse_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
         return look(path, **options)
 
     monkeypatch.setattr(Path, "stat", stat)
+
+
+OLD_URLLIB3 = """
+import sys
+from types import ModuleType
+
+old = ModuleType("urllib3")
+old.__version__ = "1.26.20"
+old.exceptions = ModuleType("urllib3.exceptions")
+old.exceptions.HTTPError = type("HTTPError", (Exception,), {})
+old.exceptions.SSLError = type("SSLError", (old.exceptions.HTTPError,), {})
+sys.modules["urllib3"] = old if sys.argv[1] == "old" else None
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import ansible_connection, client
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ConfigurationError
+
+print(ansible_connection.IMPORT_ERRORS["urllib3 >= 2"])
+try:
+    client.connect(user_agent="test", kubeconfig="/nowhere")
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("installed", "said"),
+    [("old", "urllib3 1.26.20 is installed, and version 2 or newer is needed"), ("missing", "import of urllib3 halted")],
+)
+def test_an_urllib3_that_is_too_old_or_missing_is_named_with_what_to_install(installed: str, said: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", OLD_URLLIB3, installed], env={"PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True
+    )
+    assert answer.returncode == 0, answer.stderr
+    by_module, by_service = answer.stdout.splitlines()
+    assert said in by_module and said in by_service and "pip install --upgrade 'urllib3>=2'" in by_service
+
+
+def test_a_module_names_an_urllib3_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[str] = []
+
+    class Module:
+        def __init__(self, **_options: t.Any) -> None:
+            pass
+
+        def fail_json(self, msg: str, **_result: t.Any) -> None:
+            failed.append(msg)
+
+    monkeypatch.setattr(ansible_connection, "_Module", Module)
+    monkeypatch.setattr(ansible_connection, "IMPORT_ERRORS", {**ansible_connection.IMPORT_ERRORS, "urllib3 >= 2": "too old"})
+    ansible_connection.make_module({})
+    assert len(failed) == 1 and "(urllib3 >= 2)" in failed[0] and "kubernetes msgspec 'urllib3>=2'" in failed[0]

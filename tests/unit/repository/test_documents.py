@@ -20,7 +20,7 @@ MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 DOCUMENTS = [file for file in repository_files() if file.suffix == ".md"]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-NEEDED = {"kubernetes", "msgspec"}
+NEEDED = {"kubernetes", "msgspec", "urllib3"}
 
 
 def lower_bounds(lines: list[str]) -> dict[str, Version]:
