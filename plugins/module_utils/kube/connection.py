@@ -22,6 +22,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlencode, urlsplit
 
 from .connection_settings import ConnectionSettings, Pem, SettingsError, read_file
+from .secrets import SHORTEST
 
 if t.TYPE_CHECKING:
     urllib3: t.Any = None
@@ -90,6 +91,18 @@ class Connection:
     def server(self) -> str:
         """The URL of the API server."""
         return self._pool.settings.server
+
+    def without_authorization(self, text: str) -> str:
+        """The text without the value of the header ``Authorization``, for messages."""
+        try:
+            value = self._pool.settings.authorization()
+        except SettingsError:
+            return text
+        credentials = value.partition(" ")[2]
+        for secret in (value, credentials):
+            if len(secret) >= SHORTEST:
+                text = text.replace(secret, "(hidden)")
+        return text
 
     def send(
         self, method: str, path: str, *, query: Headers, headers: Headers, body: t.Optional[bytes], timeouts: tuple[float, float]

@@ -25,6 +25,9 @@ READ_TIMEOUT_S = 60
 # Servers compress answers above 128 KiB. Unpacking them costs the reader less CPU than receiving them plain (docs/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
+LONGEST_TEXT = 300
+"""Characters of an error that are shown where it is not from an API server, such as the page of a proxy."""
+
 START_BYTES = 16_384
 """What ``OnStart`` waits for, as it comes over the wire: servers do not send much less of a packed body at once."""
 
@@ -146,7 +149,7 @@ class Transport:
             timeouts = (connect_timeout_s, read_timeout_s)
             response = self._connection.send(method.upper(), path, query=query, headers=headers, body=data, timeouts=timeouts)
             if not 200 <= response.status <= 299:
-                raise _answer(verb, subject, response.status, response.headers, response.data)
+                raise _answer(verb, subject, response.status, response.headers, response.data, shown=self._connection.without_authorization)
         except (HttpError, OSError) as error:
             raise self._unreachable(error) from error
         except SettingsError as error:
@@ -207,20 +210,27 @@ def _root_cause(error: BaseException) -> str:
     return str(getattr(cause, "reason", None) or cause).strip()
 
 
-def _answer(verb: str, subject: Subject, code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+def _answer(verb: str, subject: Subject, code: int, headers: Mapping[str, str], body: bytes, *, shown: t.Callable[[str], str]) -> ApiError:
+    """The error for an answer. ``shown`` takes the secrets of the request out of a text: a proxy may send the request back."""
     status = _status_of(body)
     details = _dict(status.get("details"))
     causes = [_dict(cause) for cause in details.get("causes") or ()]
+    message = shown(str(status.get("message") or ""))
+    is_status = status.get("kind") == "Status"
     retry_after = str(headers.get("Retry-After") or details.get("retryAfterSeconds") or "")
     return api_error(
         verb=verb,
         subject=subject,
         status=code,
-        message=str(status.get("message") or ""),
+        message=message if is_status else _cut(message),
         retry_after_s=float(retry_after) if retry_after.isdecimal() else None,
-        reason=str(status.get("reason") or "") if status.get("kind") == "Status" else None,
+        reason=str(status.get("reason") or "") if is_status else None,
         causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in causes),
     )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 
 
 def _status_of(body: bytes) -> dict[str, t.Any]:

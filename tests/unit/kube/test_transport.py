@@ -118,3 +118,31 @@ def test_refusals_of_another_make_are_refusals(api: KubeApi, monkeypatch: pytest
 def test_a_compressed_answer_that_is_broken_says_so() -> None:
     with pytest.raises(UnreachableError, match="API server api:443"):
         Body(gzip.compress(b"{}" * 100)[:-8], packed=True, server="api:443").unpack()
+
+
+@pytest.mark.parametrize("kind", ["page", "JSON", "Status"])
+@pytest.mark.parametrize("authorization", ["Bearer abc.def-ghi", "Basic dTpwYXNz"])
+def test_an_error_of_something_that_is_no_api_server_is_cut_and_shows_no_authorization(kind: str, authorization: str) -> None:
+    class Echo(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = f"Authorization: {self.headers['Authorization']}, {authorization.split()[1]}, " + "x" * 290 + "the end"
+            refusal = {"message": text} if kind == "JSON" else {**REFUSAL, "message": text}
+            body = (text if kind == "page" else json.dumps(refusal)).encode()
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: t.Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Echo)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    settings = ConnectionSettings(f"http://127.0.0.1:{server.server_port}", authorization=lambda: authorization)
+    with pytest.raises(ForbiddenError) as caught:
+        Transport(Connection(lambda: settings), user_agent="test").request("get", "/", verb="get", subject=Subject("it"))
+    server.shutdown()
+    server.server_close()
+    said = str(caught.value)
+    assert "Authorization: (hidden), (hidden), xxx" in said and authorization.split()[1] not in said
+    assert ("the end" in said) is (kind == "Status")
