@@ -303,6 +303,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansibl
     make_module,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.collector import collector_paused
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import (
     nodes_to_result,
@@ -336,6 +337,12 @@ def argument_spec():
 def main():
     """Read, judge, return."""
     module = make_module(argument_spec())
+    # The process ends with the result: to search its many objects for cycles would only take time.
+    with collector_paused():
+        _check(module)
+
+
+def _check(module):
     try:
         options = check_options(module.params)
         api = connect(module, name="k8s_spread_check")

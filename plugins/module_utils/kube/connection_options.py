@@ -13,7 +13,6 @@ from urllib.request import getproxies
 from .connection_settings import ConnectionSettings, Pem, SettingsError, bearer, is_file, path_of
 from .kubeconfig import Source
 from .kubeconfig_settings import UnsupportedLoginError, basic, settings_of_kubeconfig, settings_of_pod
-from .kubernetes_client import settings_by_client
 
 NAMES = {
     "kubeconfig": "kubeconfig",
@@ -97,6 +96,8 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
     try:
         return settings_of_kubeconfig(options.source)
     except UnsupportedLoginError:
+        from .kubernetes_client import settings_by_client  # compiled only where it is needed
+
         return settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
     except SettingsError:
         if options.text("host") and not options.values.get("kubeconfig"):

@@ -162,6 +162,13 @@ class ClusterSnapshot:
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         return next((one for one in self.undecodable_of("PodDisruptionBudget") if one.may_select(namespace, labels)), None)
 
+    def undecodable_revision(self, workload: Workload) -> Undecodable | None:
+        """A ReplicaSet that could not be decoded and may be the one of the Deployment's current revision."""
+        if workload.kind != "Deployment":
+            return None
+        namespace, uid = workload.metadata.namespace, workload.metadata.uid
+        return next((one for one in self.undecodable_of("ReplicaSet") if one.may_belong_to(namespace, uid)), None)
+
     def replica_sets(self, deployment: Workload) -> list[Workload]:
         """The ReplicaSets that the Deployment controls, of all revisions."""
         return _in_namespace(self.replica_sets_by_owner.get(deployment.metadata.uid, []), deployment.metadata.namespace)

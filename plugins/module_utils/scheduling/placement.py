@@ -205,6 +205,7 @@ class _SnapshotPlacement:
         self.infos: dict[str, NodeInfo] = {}
         self.alike: Recent[Hashable, AlikePods] = Recent(MOST_KINDS)
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
+        self._last_load: tuple[Pod, PodLoad] | None = None
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
         self._storage: VolumeIndex | None = None
@@ -272,7 +273,9 @@ class _SnapshotPlacement:
         """What the pod takes on its node."""
         # Siblings share their parts (model/sharing.py), so their load is worked out once. The pod is kept with it: what it
         # holds must live for as long as its ids are keys.
-        spec, status = pod.spec, pod.status
+        spec, status, last = pod.spec, pod.status, self._last_load
+        if last is not None and last[0].spec is spec and last[0].status is status:
+            return last[1]
         key = (
             spec.host_network,
             id(spec.containers),
@@ -288,6 +291,8 @@ class _SnapshotPlacement:
         known = self._loads.get(key)
         if known is None:
             known = self._loads[key] = (pod, PodLoad.of(pod))
+        # The pods of a simulated restart differ in their metadata only, and come one after another.
+        self._last_load = (pod, known[1])
         return known[1]
 
     def _offer(self, node: Node) -> dict[str, int]:

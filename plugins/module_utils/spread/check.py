@@ -20,7 +20,6 @@ from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import Undecodable
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
-from .guard import refusal, unknown_revision
 from .next_pod import next_pod
 from .predicted import Prediction
 from .remembered import (
@@ -210,7 +209,7 @@ class WorkloadChecker:
         skipped = self._skip_reason(workload)
         if skipped is not None:
             return Verdict(SKIPPED, skipped)
-        unknown = unknown_revision(workload, self._snapshot)
+        unknown = self._snapshot.undecodable_revision(workload)
         if unknown is not None:
             return Verdict(UNKNOWN, unknown.reason)
         in_progress = rolling(workload, self._snapshot)
@@ -262,6 +261,8 @@ class WorkloadChecker:
 
     def _refusal(self, line: WorkloadReport) -> t.Optional[Reason]:
         """Why k8s_rollout_restart, with the same cooldown and attempts, would not restart it now."""
+        from .guard import refusal
+
         forbidden = refusal(line.workload, self._snapshot, allow_downtime=False)
         if forbidden is not None:
             return forbidden

@@ -7,7 +7,7 @@ from __future__ import annotations
 import heapq
 import typing as t
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
@@ -17,6 +17,8 @@ NOWHERE = 2**31
 """The fullness of nodes without the topology key: a replica there is in no domain, so they come last."""
 
 Fullness = tuple[int, ...]
+
+OwnDomains = tuple[tuple[Mapping[str, t.Optional[str]], Counter[str]], ...]
 
 
 class Counts:
@@ -50,19 +52,20 @@ class Counts:
                 counts.append(next(left) if domain == OWN else counter.get(domain, 0))
         return (*counts, replicas)
 
-    def in_own_domains(self, node: str, domains: Sequence[t.Optional[str]]) -> tuple[int, ...]:
-        """The new replicas in those of the node's domains that are OWN in ``domains``."""
+    def own(self, domains: Sequence[t.Optional[str]]) -> OwnDomains:
+        """The domain of each node, and the new replicas by domain, for those of the topology keys whose domain is OWN in ``domains``."""
         found = zip(domains, self._domains, self.per_domain)
-        return tuple(counter[of_node[node] or ""] for domain, of_node, counter in found if domain == OWN)
+        return tuple((of_node, counter) for domain, of_node, counter in found if domain == OWN)
 
 
 class _Part:
     """A group, how far its untouched nodes have been looked through, and its touched nodes as a heap."""
 
-    __slots__ = ("group", "heap", "next")
+    __slots__ = ("group", "heap", "next", "own")
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: Group, own: OwnDomains) -> None:
         self.group = group
+        self.own = own
         self.next = 0
         self.heap: list[_Touched] = []
 
@@ -97,7 +100,7 @@ class EmptiestNode:
         self._counts = counts
         self._accept_unknown = accept_unknown
         self._known = nodes.of(candidates, judge.open_alone(candidates), counts.keys, judge.topology_keys)
-        self._parts = [_Part(group) for group in self._known.groups]
+        self._parts = [_Part(group, counts.own(group.domains)) for group in self._known.groups]
         self._part_of: dict[str, _Part] = {}
         self._nothing = (0,) * len(counts.keys)
         self._turn = judge.turn
@@ -153,13 +156,13 @@ class EmptiestNode:
         for part in self._parts:
             if part.group.domains == group.domains and part.group.ruled == group.ruled:
                 return part
-        self._parts.append(_Part(group))
+        self._parts.append(_Part(group, self._counts.own(group.domains)))
         return self._parts[-1]
 
     def _touched(self, node: str, part: _Part) -> _Touched:
-        counts = self._counts
-        in_own_domains = counts.in_own_domains(node, part.group.domains)
-        return _Touched(in_own_domains, counts.per_node.get(node, 0), self._known.positions[node], node)
+        # ``get``: a Counter answers for what it does not hold by a method in Python.
+        in_own_domains = tuple([counter.get(of_node[node] or "", 0) for of_node, counter in part.own])
+        return _Touched(in_own_domains, self._counts.per_node.get(node, 0), self._known.positions[node], node)
 
     def _best_touched(self, part: _Part) -> t.Optional[_Found]:
         heap = part.heap

@@ -13,7 +13,7 @@ from ..model.budget_index import BudgetIndex
 from ..model.objects import PodDisruptionBudget, Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import UNDECODABLE, Undecodable
+from ..model.undecodable import UNDECODABLE
 from .admission import not_admitted
 from .bounds import invalid_bound, partition, rollout_bounds, update_strategy_type
 from .local_data import local_data
@@ -86,21 +86,13 @@ def unreadable(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) 
 def _undecodable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """An object that could not be decoded and may forbid the restart."""
     namespace = workload.metadata.namespace
-    found = snapshot.undecodable_in(namespace, "ResourceQuota", "LimitRange") or unknown_revision(workload, snapshot)
+    found = snapshot.undecodable_in(namespace, "ResourceQuota", "LimitRange") or snapshot.undecodable_revision(workload)
     found = found or next((one for one in snapshot.undecodable_of("Namespace") if one.metadata.name in ("", namespace)), None)
     for volume in workload.spec.template.spec.volumes or ():
         claim = volume.persistent_volume_claim
         claims = snapshot.undecodable_of("PersistentVolumeClaim") if claim is not None and found is None else ()
         found = found or next((one for one in claims if claim is not None and one.may_be(namespace, claim.claim_name)), None)
     return found.reason if found is not None else None
-
-
-def unknown_revision(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Undecodable]:
-    """A ReplicaSet that could not be decoded and may be the one of the Deployment's current revision."""
-    if workload.kind != "Deployment":
-        return None
-    namespace, uid = workload.metadata.namespace, workload.metadata.uid
-    return next((one for one in snapshot.undecodable_of("ReplicaSet") if one.may_belong_to(namespace, uid)), None)
 
 
 def undecodable_budget(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 
 from ..model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
 from ..model.objects import Node
@@ -64,6 +63,8 @@ def _similar_labels(key: str, known: Iterable[str]) -> str:
     """Labels that may have been meant, by spelling or by the part after the slash."""
     names = sorted(known)
     last = key.rpartition("/")[2]
+    from difflib import get_close_matches  # only an error needs it
+
     similar = dict.fromkeys([*get_close_matches(key, names), *(name for name in names if name.rpartition("/")[2] == last)])
     found = ", ".join(list(similar)[:MOST_LABELS_NAMED])
     return f"similar ones that nodes have: {found}" if found else "label the nodes first, or see `kubectl get nodes --show-labels`"

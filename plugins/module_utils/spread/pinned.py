@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ..model.objects import Pod, Workload
 from ..model.snapshot import ClusterSnapshot
@@ -16,17 +16,16 @@ from .local_data import local_data
 
 
 def pinned_by_volumes(
-    workload: Workload, snapshot: ClusterSnapshot, placement: Placement, eligible: Iterable[str], topology_key: str
+    workload: Workload, snapshot: ClusterSnapshot, placement: Placement, eligible: Sequence[str], topology_key: str
 ) -> bool:
     """Return whether no placed pod of the workload could use its volumes in another eligible domain of ``topology_key``."""
     if shared_single_writer_claim(workload, snapshot) or local_data(workload) is not None:
         return True
-    names = list(eligible)
     pods = snapshot.placed_pods(workload)
-    return bool(pods) and all(_is_pinned(pod, snapshot, placement, names, topology_key) for pod in pods)
+    return bool(pods) and all(_is_pinned(pod, snapshot, placement, eligible, topology_key) for pod in pods)
 
 
-def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, placement: Placement, eligible: Iterable[str], topology_key: str) -> bool:
+def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, placement: Placement, eligible: Sequence[str], topology_key: str) -> bool:
     reached = volume_binding.prepare(pod, placement)
     home = snapshot.nodes.get(pod.spec.node_name)
     if reached is None or home is None:

@@ -34,5 +34,11 @@ def test_a_module_starts_without_the_kubernetes_client_and_with_nothing_of_kuber
 
 def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
     loaded = loaded_by("k8s_spread_check")
-    unwanted = {f"{MODULE_UTILS}.{name}" for name in ("spread.simulation", "spread.prediction", "scheduling.placement")}
+    names = ("spread.simulation", "spread.prediction", "scheduling.placement", "spread.guard", "spread.admission", "spread.quota")
+    unwanted = {f"{MODULE_UTILS}.{name}" for name in names}
     assert unwanted & loaded == set()
+
+
+def test_a_check_compiles_nothing_for_logins_by_plugins_or_for_proposals_of_names_before_it_needs_them() -> None:
+    loaded = loaded_by("k8s_spread_check")
+    assert {f"{MODULE_UTILS}.kube.kubernetes_client", "difflib"} & loaded == set()

@@ -14,6 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pinned import pinned_by_volumes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions, decide
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, struct, workers
@@ -114,3 +115,20 @@ def test_a_spreading_rule_is_not_advised_where_all_replicas_share_a_claim_of_one
     cluster.claim("wiki", "ReadWriteOnce")
     (line,) = check_spread(cluster.snapshot(), CheckOptions()).workloads
     assert not advised(line)
+
+
+class _Unread(tuple[str, ...]):
+    """Names that nobody may go through: a cluster has thousands, and a check asks for each of its uneven workloads."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> t.Iterator[str]:
+        raise AssertionError("all eligible nodes are looked at")
+
+
+def test_pods_without_volumes_are_found_movable_without_a_look_at_the_eligible_nodes() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 3)
+    snapshot = cluster.snapshot()
+    (workload,) = snapshot.deployments
+    assert not pinned_by_volumes(workload, snapshot, Placement.of(snapshot), _Unread(snapshot.nodes), HOST)
