@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..model.reasons import Reason
 from ..scheduling.placement import Placement
+from ..scheduling.reasons import Reasons
 from .budgets import BUDGET, SEVERAL_BUDGETS
 from .occupants import Occupants
 from .plan import Blocker
@@ -33,6 +34,9 @@ class Blockade:
         self._rules = rules
         self._means = means
         self._nodes: Counter[Reason] = Counter()
+        # How many nodes are closed by the same reasons whatever runs there, and how many even without their pods.
+        self._closed: Counter[Reasons] = Counter()
+        self._closed_empty: Counter[Reasons] = Counter()
         # By the code of what keeps pods where they are: on how many nodes, how many pods, and in which words.
         self._staying_nodes: Counter[str] = Counter()
         self._staying_pods: Counter[str] = Counter()
@@ -40,22 +44,29 @@ class Blockade:
 
     def blockers(self) -> tuple[Blocker, ...]:
         """What closes most nodes comes first."""
-        found = [Blocker(reason, nodes) for reason, nodes in self._nodes.items()]
+        counted = Counter(self._nodes)
+        for reasons, nodes in self._closed.items():
+            counted.update(dict.fromkeys(reasons, nodes))
+        for reasons, nodes in self._closed_empty.items():
+            counted.update(dict.fromkeys((Reason(one.code, f"{one.text}, even without its other pods") for one in reasons), nodes))
+        found = [Blocker(reason, nodes) for reason, nodes in counted.items()]
         found += [Blocker(Reason(code, self._staying(code)), nodes) for code, nodes in self._staying_nodes.items()]
         return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
 
-    def add_closed(self, reasons: Iterable[Reason]) -> None:
+    def add_closed(self, reasons: Reasons) -> None:
         """A node that is closed whatever runs on it."""
-        self._nodes.update(set(reasons))
+        self._closed[reasons] += 1
 
     def add(self, name: str, occupants_of: Callable[[str], Occupants]) -> None:
         """A node that is closed by what runs on it, or by a rule that depends on it."""
         trial = self._means.trial
-        residents = residents_of(self._placement.info(name), self._means.options).everybody
-        rejected, doubts = trial.verdict(name, [resident.pod for resident in residents])
+        info = self._placement.info(name)
+        residents = residents_of(info, self._means.options).everybody
+        empty = trial.verdict_on_empty(name) if len(residents) == len(info.pods) else None
+        rejected, doubts = empty or trial.verdict(name, [resident.pod for resident in residents])
         if rejected or doubts:
-            self._nodes.update(Reason(reason.code, f"{reason.text}, even without its other pods") for reason in set(rejected))
-            self._nodes.update(set(doubts))
+            self._closed_empty[rejected] += 1
+            self._closed[doubts] += 1
             return
         occupants = occupants_of(name)
         rejected, doubts = trial.verdict(name, [pod.pod for pod in occupants.evictable])

@@ -15,7 +15,7 @@ from ..scheduling.profile import STOCK, Profiles
 from ..scheduling.rules.node_resources import asked_for
 from .budgets import BudgetKey
 from .options import RescueOptions
-from .residents import Resident, residents_of
+from .residents import Resident, most_room, residents_of
 from .subsets import Amounts
 from .victims import EvictionRules
 
@@ -65,6 +65,18 @@ class Demand:
                 known = freed[id(load)] = (load, self._frees(load, lacking))
             evictable.append(Evictable(resident.priority, known[1], budget, resident.pod, resident))
         return Occupants(tuple([amount for amount in lacking if amount]), evictable)
+
+    def can_fit(self, info: NodeInfo, options: RescueOptions, priority: int) -> bool:
+        """Whether there is room on the node once all movable pods up to this priority have left. Host ports do not count.
+
+        Where there is not, no set of victims does: this is a quick answer before anything is worked out about single pods.
+        """
+        room = most_room(info, options, priority)
+        amounts = room.amounts
+        for name, amount in self._asked:
+            if amount > amounts.get(name, 0):
+                return False
+        return room.places > 0
 
     def _lacking(self, info: NodeInfo) -> Amounts:
         """What is lacking of each kind, 0 where there is enough."""

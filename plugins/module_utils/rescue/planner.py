@@ -161,12 +161,12 @@ class RescuePlanner:
         if judge.unknown:
             return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))
         candidates = self._candidates(pod, facts, names)
-        feasible = judge.feasibility(candidates).feasible
+        search = self._search(pod, facts, self._options.after(facts.evicted))
+        reached = search.within_reach(candidates)
+        feasible = judge.feasibility(reached).feasible
         if feasible:
             return self._fits(pod, feasible, facts)
-        options = self._options.after(facts.evicted)
-        search = self._search(pod, facts, options)
-        choice = search.best(candidates)
+        choice = search.best(reached)
         if choice is None:
             return self._nothing(pod, facts, candidates, search, others=names is None)
         rule = self._hold_rule(pod, choice)

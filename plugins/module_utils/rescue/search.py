@@ -15,11 +15,12 @@ from heapq import heapify, heappop, heapreplace
 from ..memory.hold import Hold
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
-from ..scheduling.eligibility import static_checks
+from ..scheduling.eligibility import static_checks, static_rules_of
 from ..scheduling.node_info import PodLoad
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from ..scheduling.reasons import PASSED, Reasons
+from ..scheduling.rules.node_affinity import named_nodes, required_affinity
 from .blockers import Blockade
 from .budgets import Budgets
 from .cost import VictimCosts
@@ -58,8 +59,15 @@ class VictimSearch:
         self._pod = pod
         self._placement = placement
         self._options = options
-        self._static = static_checks(pod, profiles.get(pod.spec.scheduler_name, STOCK))
+        profile = profiles.get(pod.spec.scheduler_name, STOCK)
+        self._static = static_checks(pod, profile)
+        # By the name of the node: the answers of ``closed``. A pod that is tied to nodes by name shares them with no other.
+        named = named_nodes(required_affinity(pod)) is not None
+        self._known_closed = {} if named else placement.closed_alike((static_rules_of(pod), profile))
         self._demand = Demand(pod, placement, profiles)
+        self._priority = effective_priority(pod, options)
+        # By the name of each node that was asked about: the answer of ``within_reach``.
+        self._reached: dict[str, bool] = {}
         costs = VictimCosts(placement, options, profiles)
         self._rules = EvictionRules(pod, options, budgets, banned, Returning(pod, placement.snapshot.nodes, options, costs, held or {}))
         self._means = Means(options, budgets, costs, Trial(pod, placement, profiles))
@@ -70,8 +78,8 @@ class VictimSearch:
         A pod that fits as things are has no victims. Nothing is chosen for a pod of which something cannot be judged.
         """
         heap: list[tuple[Key, int, Prospect]] = []
-        for position, name in enumerate(self._placement.in_order(node_names) if not self._means.trial.unknown else ()):
-            if not self.closed(self._placement.snapshot.nodes[name]):
+        for position, name in enumerate(self.within_reach(node_names) if not self._means.trial.unknown else ()):
+            if not self._closed(name):
                 prospect = self._prospect(name)
                 if prospect.refine():
                     heap.append((prospect.key, position, prospect))
@@ -86,6 +94,27 @@ class VictimSearch:
                 heappop(heap)
         return None
 
+    def within_reach(self, node_names: t.Optional[Iterable[str]] = None) -> list[str]:
+        """Those of the nodes, in order, that the static rules open and that have room once all less important movable pods have left.
+
+        The pod fits on no other node, with evictions or without. This quick answer is given for most nodes without looking at single pods.
+        """
+        reached = self._reached
+        found: list[str] = []
+        for name in self._placement.in_order(node_names):
+            known = reached.get(name)
+            if known is None:
+                known = reached[name] = self._can_reach(name)
+            if known:
+                found.append(name)
+        return found
+
+    def _can_reach(self, name: str) -> bool:
+        closed = self._closed(name)
+        if closed and closed is not NODE_NOT_READY:
+            return False
+        return self._demand.can_fit(self._placement.info(name), self._options, self._priority)
+
     def blockers(self, node_names: t.Optional[Iterable[str]] = None) -> tuple[Blocker, ...]:
         """Why nothing is chosen on these nodes, for when ``best`` has found nothing there; what closes most nodes comes first.
 
@@ -93,9 +122,8 @@ class VictimSearch:
         other pods where they are (the codes of ``victims``), of which options may change some.
         """
         blockade = Blockade(self._placement, self._rules, self._means)
-        names = self._placement.in_order(node_names)
-        for name in names:
-            closed = self._means.trial.unknown or self.closed(self._placement.snapshot.nodes[name])
+        for name in self._placement.in_order(node_names):
+            closed = self._means.trial.unknown or self._closed(name)
             if closed:
                 blockade.add_closed(closed)
             else:
@@ -113,6 +141,13 @@ class VictimSearch:
             if reasons:
                 return reasons
         return PASSED if node.ready else NODE_NOT_READY
+
+    def _closed(self, name: str) -> Reasons:
+        """As ``closed``, about the node as the snapshot has it."""
+        known = self._known_closed.get(name)
+        if known is None:
+            known = self._known_closed[name] = self.closed(self._placement.snapshot.nodes[name])
+        return known
 
     def _occupants(self, name: str) -> Occupants:
         return self._demand.occupants(self._placement.info(name), self._rules, self._options)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterable
 
 from ..model.objects import Pod
@@ -38,6 +39,10 @@ class Trial:
         for pod in gone:
             self._placement.restore(pod)
         return verdict
+
+    def verdict_on_empty(self, node_name: str) -> t.Optional[Verdict]:
+        """The verdict on the node, which the static rules open, without any pod; None where it depends on more than the node."""
+        return self._judge.verdict_on_empty(node_name)
 
     def is_monotone(self, leaving: Iterable[Pod]) -> bool:
         """None of these pods is one that the pod seeks to be near, so that with each more of them that leaves the node can only open."""

@@ -121,6 +121,8 @@ class Judge:
         self._alike = AlikePods() if self._on_claims else placement.alike_pods(alike(pod, profile, devices))
         # The verdicts; what a rule across nodes has counted anew can make any of them another.
         self._verdicts: dict[str, Verdict] = {}
+        # By the identity of what nodes offer: the verdict on a node without pods, by the rules about one node.
+        self._on_empty: dict[int, Verdict] = {}
         self._turn = 0
         self._seen = 0
         self._count_changes()
@@ -230,6 +232,21 @@ class Judge:
             return None
         info = self._placement.info(name).without_pods(set(map(pod_key, gone)))
         return self._look_into(self._nodes[name], info), PASSED
+
+    def verdict_on_empty(self, name: str) -> Verdict | None:
+        """The verdict on a node that the static rules open, once all pods have left it; None as in ``verdict_without``."""
+        if self._closed:
+            return self._closed, PASSED
+        self._catch_up()
+        if self._on_claims or not self._nothing_across or name in self._promised:
+            return None
+        # Of a node without pods the other rules see only what it offers, which equal nodes share and the placement keeps.
+        offered = self._placement.info_as_read(name).allocatable
+        known = self._on_empty.get(id(offered))
+        if known is None:
+            empty = NodeInfo.build(self._nodes[name], offered, {})
+            known = self._on_empty[id(offered)] = next(filter(None, (rule(empty) for rule in self._on_info)), PASSED), PASSED
+        return known
 
     def _catch_up(self) -> None:
         if self._seen != len(self._placement.changes):

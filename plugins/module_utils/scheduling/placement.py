@@ -16,11 +16,15 @@ from .counted_nodes import CountedNodes
 from .node_info import NodeInfo, PodLoad
 from .pod_groups import PodGroups
 from .pod_volumes import PodVolumes, resolve
+from .reasons import Reasons
 from .resources import allocatable
 from .volume_index import VolumeIndex, claims_used
 
 MOST_KINDS = 64
 """Kinds of pods of which the answers about nodes are kept: pods with requests of their own must not fill the memory with them."""
+
+MOST_STATIC_KINDS = 8
+"""As MOST_KINDS, for pods that differ in what the static rules depend on."""
 
 MANY = 10
 """Names of more than one in so many nodes are put in order by a look at all nodes."""
@@ -166,6 +170,10 @@ class Placement:
         """What is known for all pods with the same ``alone.alike``, on whatever fork."""
         return self._read.alike.get(alike, AlikePods)
 
+    def closed_alike(self, static_rules: Hashable) -> dict[str, Reasons]:
+        """What is known of nodes by name for all pods with the same static rules, on whatever fork; filled by who asks."""
+        return self._read.closed.get(static_rules, dict)
+
     def priority_of_class(self, name: str) -> int | None:
         """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
         return self._read.priorities().get(name)
@@ -204,6 +212,7 @@ class _SnapshotPlacement:
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
         self.infos: dict[str, NodeInfo] = {}
         self.alike: Recent[Hashable, AlikePods] = Recent(MOST_KINDS)
+        self.closed: Recent[Hashable, dict[str, Reasons]] = Recent(MOST_STATIC_KINDS)
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._last_load: tuple[Pod, PodLoad] | None = None
         self._allocatable: dict[int, dict[str, int]] = {}
