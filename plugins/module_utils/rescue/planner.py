@@ -29,6 +29,7 @@ from .search import VictimSearch
 
 NO_NODE = "no_node"
 ROOM_BECOMING_FREE = "room_becoming_free"
+UNEXPLAINED = Reason(NO_NODE, "no eviction makes a node fit")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
 
@@ -86,8 +87,11 @@ class RescuePlanner:
         """Some node is being cleared or held for the pod."""
         return pod_uid in self._in_use.values()
 
-    def judge(self, pod: Pod, facts: Facts) -> Judgement:
-        """What is to be done for the pod now, on whatever node."""
+    def judge(self, pod: Pod, facts: Facts, *, explain: bool = True) -> Judgement:
+        """What is to be done for the pod now, on whatever node.
+
+        Without ``explain`` nothing is worked out that only tells why no eviction helps: the judgement has no blockers then.
+        """
         undecodable = undecodable_of(pod)
         if undecodable is not None:
             return Judgement(pod, IMPOSSIBLE, undecodable.reason)
@@ -97,7 +101,7 @@ class RescuePlanner:
             return promised
         if facts.scheduler is not None:
             return Judgement(pod, IMPOSSIBLE, facts.scheduler)
-        return self._judge_on(pod, self._judge(pod, facts), facts, None)
+        return self._judge_on(pod, self._judge(pod, facts), facts, None, explain=explain)
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
@@ -157,7 +161,7 @@ class RescuePlanner:
         aside = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
         return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
 
-    def _judge_on(self, pod: Pod, judge: Judge, facts: Facts, names: t.Optional[Collection[str]]) -> Judgement:
+    def _judge_on(self, pod: Pod, judge: Judge, facts: Facts, names: t.Optional[Collection[str]], *, explain: bool = True) -> Judgement:
         if judge.unknown:
             return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))
         candidates = self._candidates(pod, facts, names)
@@ -168,7 +172,7 @@ class RescuePlanner:
             return self._fits(pod, feasible, facts)
         choice = search.best(reached)
         if choice is None:
-            return self._nothing(pod, facts, candidates, search, others=names is None)
+            return self._nothing(pod, facts, candidates, search, others=names is None, explain=explain)
         rule = self._hold_rule(pod, choice)
         if rule.refusal is None and not (rule.at_once and self._soon_on(choice.node, facts)):
             return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
@@ -202,15 +206,17 @@ class RescuePlanner:
     def _hold_rule(self, pod: Pod, choice: Choice) -> HoldRule:
         return hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options, self._held.get(choice.node))
 
-    def _nothing(self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool) -> Judgement:
+    def _nothing(
+        self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool, explain: bool
+    ) -> Judgement:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
-        blockers = (*search.blockers(candidates), *self._closed(pod, facts))
+        blockers = (*search.blockers(candidates), *self._closed(pod, facts)) if explain else ()
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in facts.excluded] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
             reason = Reason(HELD.code, f"{' and '.join(taken)} are being cleared for other critical pods first")
             return Judgement(pod, WAITING, reason, blockers=blockers)
-        return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside), blockers=blockers)
+        return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside) if explain else UNEXPLAINED, blockers=blockers)
 
     def _search(self, pod: Pod, facts: Facts, options: RescueOptions) -> VictimSearch:
         placement = self._placement_for(facts)

@@ -11,8 +11,9 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import rescuer as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Judgement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, Judgement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
 
 from tests.unit.actions.rescue_fakes import CRITICAL, Json, Scene, node, pod, scene
 
@@ -26,9 +27,9 @@ class Judged:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
 
-        def judge(planner: RescuePlanner, of: Pod, facts: Facts) -> Judgement:
+        def judge(planner: RescuePlanner, of: Pod, facts: Facts, *, explain: bool = True) -> Judgement:
             self.names.append(of.metadata.name)
-            return JUDGE(planner, of, facts)
+            return JUDGE(planner, of, facts, explain=explain)
 
         monkeypatch.setattr(RescuePlanner, "judge", judge)
 
@@ -158,3 +159,25 @@ def test_every_pod_is_judged_again_before_another_one_is_twice(judged: Judged) -
         on.rescuer.tick()
     counts = Counter(judged.take())
     assert len(counts) == MANY and set(counts.values()) == {3}
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_the_rescuer_works_out_why_no_eviction_helps_only_to_say_it(monkeypatch: pytest.MonkeyPatch, once: bool) -> None:
+    """The module does so each time, because its result has the newest reasons."""
+    explained: list[str] = []
+    blockers = VictimSearch.blockers
+
+    def counting(search: VictimSearch, node_names: t.Iterable[str] | None = None) -> tuple[Blocker, ...]:
+        explained.append("")
+        return blockers(search, node_names)
+
+    monkeypatch.setattr(VictimSearch, "blockers", counting)
+    on = crowded(once=once)
+    on.rescuer.tick()
+    said = {name: (case.status, case.reason, case.judgement and case.judgement.blockers) for name, case in on.rescuer.cases.items()}
+    assert len(explained) == MANY
+    due_again(on)
+    on.rescuer.tick()
+    assert {name: (case.status, case.reason, case.judgement and case.judgement.blockers) for name, case in on.rescuer.cases.items()} == said
+    assert all(reason is not None and "Insufficient cpu" in str(reason) and told for _status, reason, told in said.values())
+    assert len(explained) == (2 * MANY if once else MANY)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
-from ...rescue.plan import Judgement, Victim
-from ...rescue.planner import ROOM_BECOMING_FREE, Facts
+from ...rescue.plan import IMPOSSIBLE, Judgement, Victim
+from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, Facts
 
 # How far the case has come.
 WATCHED = "watched"
@@ -126,6 +126,14 @@ class Case:
     def may_change_soon(self) -> bool:
         """What was refused for a while, and not for good, may be granted later."""
         return any(until_s < math.inf for until_s in (*self.banned.values(), *self.excluded.values()))
+
+    @property
+    def is_explained(self) -> bool:
+        """It was said why no eviction helps, and that is what a result would say now. After an eviction the newest reasons count."""
+        known = self.judgement
+        if known is None or self.evicted or self.reason is not known.reason:
+            return False
+        return known.status == IMPOSSIBLE and known.reason.code == NO_NODE
 
     def take(self, judgement: Judgement) -> None:
         """The judgement is what a result would say now."""

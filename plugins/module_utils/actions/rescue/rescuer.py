@@ -25,7 +25,7 @@ from ...rescue.leaving import longest_wait_s
 from ...rescue.openings import changed_nodes, has_opened
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
-from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, Facts, RescuePlanner
+from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, Facts, RescuePlanner
 from .alike import alike
 from .attempts import RescueAttempts
 from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
@@ -334,6 +334,8 @@ class Rescuer:
         if judgement is None:
             self._interrupted = True
             return False
+        if judgement.reason is UNEXPLAINED and case.judgement is not None:
+            judgement = replace(case.judgement, pod=case.pod)  # as it was said
         case.round = self._round
         self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
         judgement = self._unless_settling(case, judgement, view)
@@ -379,14 +381,17 @@ class Rescuer:
         """The judgement of the pod on the view, which pods that are alike share; None where the next judgement needs a newer view.
 
         On a large cluster judgements take long. Between two of them new pods, releases and signals are due.
+        Why no eviction helps is worked out only where it has yet to be said, or where the result needs it.
         """
-        key = None if view.planner.is_in_use_for(case.uid) else alike(case.pod, facts, view.snapshot, self._options)
+        explain = self._once or not case.is_explained
+        same = None if view.planner.is_in_use_for(case.uid) else alike(case.pod, facts, view.snapshot, self._options)
+        key = (same, explain) if same is not None else None
         known = view.judged.get(key) if key is not None else None
         if known is not None and known.status != PLANNED:
             return replace(known, pod=case.pod)
         if view.judged and time.monotonic() - view.now_at_s > SLICE_S:
             return None
-        judgement = view.planner.judge(case.pod, facts)
+        judgement = view.planner.judge(case.pod, facts, explain=explain)
         if judgement.status == PLANNED:
             view.judged.clear()  # a plan takes capacity and budgets from the others
         view.judged[key or case.uid] = judgement
