@@ -23,14 +23,20 @@ from .errors import (
     NotFoundError,
     UnauthorizedError,
     UnexpectedAnswerError,
+    UnreachableError,
     UntrustedError,
 )
 from .object_store import BOOKMARK, ObjectStore
 
 WATCH_S = (240.0, 480.0)
 """A watch is renewed after some time in between, so that an API server that is back gets its share of them again."""
-SILENCE_S = 90.0
-"""The server sends a bookmark about once a minute; a connection that is silent for longer is dead."""
+SILENCE_S = 70.0
+"""After so long a silence the watch is opened again: the connection may be dead, or nothing has happened.
+
+A server sends a bookmark about once a minute, but none as long as its cache knows no newer version than the one from which the watch began
+(kubernetes ``storage/cacher/cache_watcher.go``). Its cache learns of newer ones by events of the resource and by progress notices of etcd,
+which come every ten minutes unless etcd is told otherwise.
+"""
 AT_MOST_EVERY_S = 1.0
 LONGEST_PAUSE_S = 5.0
 MOST_DOUBLINGS = 4
@@ -175,8 +181,16 @@ class Follower:
                     return  # which object it was cannot be read: a new list tells
             if self._has_nameless:
                 self._version = ""
+        except UnreachableError:
+            if not self._was_quiet:
+                raise
         finally:
             self._end_watch = None
+
+    @property
+    def _was_quiet(self) -> bool:
+        """The watch was open, and nothing came for as long as is waited. The next one goes on, and tells if the server is there."""
+        return self._end_watch is not None and time.monotonic() - self.contact_at_s >= SILENCE_S
 
     @property
     def _has_nameless(self) -> bool:

@@ -49,8 +49,8 @@ MAY_BE_ABSENT = (*STORAGE, resources.DEVICE_CLASSES)
 """What an API server need not know. Where it does not know the others, something else answers in its place."""
 
 JOIN_S = 2.0
-SILENT_AFTER_S = 75.0
-"""The server sends a bookmark once a minute (kubernetes ``storage/cacher/cacher.go``). A watch that says less may have missed changes."""
+SILENT_AFTER_S = 85.0
+"""A quiet watch is opened again before (``follower.SILENCE_S``). Where the server says nothing to that either, the state may be old."""
 
 
 class WatchCache:
@@ -136,7 +136,7 @@ class WatchCache:
 
     @property
     def silent(self) -> dict[str, float]:
-        """By resource, for how many seconds the server has said nothing, where a bookmark is overdue: the state may be old."""
+        """By resource, for how many seconds the server has said nothing, where it should have said something: the state may be old."""
         with self._changed:
             now_s = time.monotonic()
             waits = {plural: now_s - follower.contact_at_s for plural, follower in self._followers.items()}

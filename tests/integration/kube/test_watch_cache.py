@@ -25,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.times
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import resource_version_of
 
 from lab.cluster import Cluster
+from tests.integration.requests_seen import requests_seen
 from tests.integration.wire import wire
 from tests.integration.workloads import IMAGE, budget, deployment, wait_rolled_out, wait_until
 
@@ -338,17 +339,26 @@ def test_watch_that_is_silent_for_longer_than_a_bookmark_takes_is_told(
             cache.stop()
 
 
-def test_bookmarks_keep_quiet_watches_from_counting_as_silent(cluster: Cluster, api: KubeApi) -> None:
-    """Nothing happens to namespaces and storage for longer than two bookmarks take."""
+def test_quiet_watches_are_opened_again_without_an_error_and_do_not_count_as_silent(
+    cluster: Cluster, api: KubeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing happens to namespaces and storage, and the server sends no bookmark before there is a newer version."""
+    monkeypatch.setattr(follower, "SILENCE_S", 2.0)
+    monkeypatch.setattr(watch_cache, "SILENT_AFTER_S", 20.0)
     cache = WatchCache(api)
     cache.start()
+    mark = cluster.audit().mark()
     try:
-        end_s = time.monotonic() + watch_cache.SILENT_AFTER_S + 10
+        end_s = time.monotonic() + 30
         while time.monotonic() < end_s:
-            assert cache.silent == {}
-            time.sleep(1)
+            assert cache.silent == {} and cache.errors == {} and cache.synced
+            time.sleep(0.2)
     finally:
         cache.stop()
+    asked = [
+        event.verb for event in requests_seen(cluster, mark, user_agent="onprem-kube-tests") if event.path.startswith("/api/v1/namespaces?")
+    ]
+    assert asked.count("watch") >= 3 and "list" not in asked
 
 
 def test_stopping_ends_every_thread_and_watch(api: KubeApi) -> None:
