@@ -83,8 +83,9 @@ class RescueCheck:
             print(f"seed {self.scene.case.seed} has lost a room with hold {self._options['hold']}: {row}")
             takers = self._takers(row, before, after)
             print(f"taken by {[(pod.metadata.name, tolerates_any_hold(pod)) for pod in takers]}")
-            kept_off = self._options["hold"] != NOTHING and not all(map(tolerates_any_hold, takers))
-            self.seen["lost to pods that do not tolerate the taint"] += kept_off
+            # For a pod that does not tolerate the taint only its nomination keeps the capacity, which the scheduler clears now and then.
+            by_taint = self._options["hold"] != NOTHING and tolerates_any_hold(_pod(before, name))
+            self.seen["lost to pods that do not tolerate the taint"] += by_taint and not all(map(tolerates_any_hold, takers))
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
         elif status == "rescued" and (not node or row["node"] != node):

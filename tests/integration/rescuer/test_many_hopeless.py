@@ -26,10 +26,10 @@ from ansible_collections.onprem.kube_scheduling.services.rescuer.program import 
 
 judge, judged = RescuePlanner.judge, open({file!r}, "a", buffering=1)
 
-def slow(planner, pod, facts):
+def slow(planner, pod, facts, **how):
     judged.write(pod.metadata.name + "\\n")
     time.sleep(0.25)
-    return judge(planner, pod, facts)
+    return judge(planner, pod, facts, **how)
 
 RescuePlanner.judge = slow
 sys.exit(main(sys.argv[1:], {{}}))
