@@ -117,8 +117,6 @@ class ClusterSnapshot:
         self.jobs: dict[str, Job] = {job.metadata.uid: job for job in jobs}
         self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
-        # What others have worked out from this snapshot alone, by keys of their own.
-        self.noted: dict[t.Any, t.Any] = {}
 
         known = indexes if indexes is not None else Indexes.of(nodes, self.pods, claims)
         self.nodes = known.nodes

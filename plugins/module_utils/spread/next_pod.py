@@ -74,12 +74,16 @@ class _Admitted(t.NamedTuple):
 
 def _admitted(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
     """Worked out once for each template of a snapshot."""
-    key, template = ("next_pod", workload.metadata.uid), workload.spec.template
-    known = snapshot.noted.get(key)
+    uid, template, found = workload.metadata.uid, workload.spec.template, snapshot.once(_admitted_by_uid)
+    known = found.get(uid)
     if known is None or known[0] is not template:
-        known = snapshot.noted[key] = (template, _work_out(workload, snapshot))
-    found: _Admitted = known[1]
-    return found
+        known = found[uid] = (template, _work_out(workload, snapshot))
+    return known[1]
+
+
+def _admitted_by_uid(_snapshot: ClusterSnapshot) -> dict[str, tuple[PodTemplate, _Admitted]]:
+    """Filled in by ``_admitted``."""
+    return {}
 
 
 def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
@@ -144,15 +148,18 @@ def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons)
 
 def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[Defaults, bool]:
     """What the LimitRanges of the workload's namespace give, and whether they could be read."""
-    namespace = workload.metadata.namespace
-    key = ("limit_defaults", namespace)
-    known = snapshot.noted.get(key)
+    namespace, found = workload.metadata.namespace, snapshot.once(_defaults_by_namespace)
+    known = found.get(namespace)
     if known is None:
         readable = all(entry.resource != "limitranges" or entry.namespace not in ("", namespace) for entry in snapshot.skipped)
         readable = readable and snapshot.undecodable_in(namespace, "LimitRange") is None
-        known = snapshot.noted[key] = (Defaults.of(snapshot.limit_ranges_by_namespace.get(namespace, ())), readable)
-    found: tuple[Defaults, bool] = known
-    return found
+        known = found[namespace] = (Defaults.of(snapshot.limit_ranges_by_namespace.get(namespace, ())), readable)
+    return known
+
+
+def _defaults_by_namespace(_snapshot: ClusterSnapshot) -> dict[str, tuple[Defaults, bool]]:
+    """Filled in by ``_defaults``."""
+    return {}
 
 
 def _gates(template: PodTemplate, pods: Iterable[Pod]) -> t.Any:

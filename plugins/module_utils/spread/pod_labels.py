@@ -36,7 +36,7 @@ def labels_of_new_pod(pods: Sequence[Pod], workload: Workload, snapshot: Cluster
     differing = {key for other in others for key in other}.union(first) - common.keys() - _WRITTEN_LATER if others else set()
     if not differing:
         return labels, ""
-    counted = differing & (_asked_by(pods) | _asked_by_others(snapshot))
+    counted = differing & (_asked_by(pods) | snapshot.once(_asked_by_others))
     return labels, f"metadata.labels[{min(counted)}]" if counted else ""
 
 
@@ -47,10 +47,5 @@ def _asked_by(pods: Iterable[Pod]) -> set[str]:
 
 def _asked_by_others(snapshot: ClusterSnapshot) -> set[str]:
     """The labels that required anti-affinity of any pod asks for: its pods keep away those that it selects."""
-    known = snapshot.noted.get("anti_affinity_keys")
-    if known is None:
-        by_affinity = {id(pod.spec.affinity): pod for pod in snapshot.pods if pod.spec.affinity is not None}
-        known = {key for pod in by_affinity.values() if required_anti_affinity(pod) for key in keys_of(pod.spec)}
-        snapshot.noted["anti_affinity_keys"] = known
-    found: set[str] = known
-    return found
+    by_affinity = {id(pod.spec.affinity): pod for pod in snapshot.pods if pod.spec.affinity is not None}
+    return {key for pod in by_affinity.values() if required_anti_affinity(pod) for key in keys_of(pod.spec)}
