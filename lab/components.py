@@ -58,6 +58,13 @@ class Component:
         """Process id if the component lives; the pid file alone does not count."""
         return pid_in(self.pid_file, self.layout.kwok)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process was started and is gone. A pid file that is still empty is being written by kwokctl."""
+        with contextlib.suppress(FileNotFoundError):
+            return bool(self.pid_file.read_text()) and self.pid is None
+        return False
+
     def status(self) -> ComponentStatus:
         return ComponentStatus(self.name, self.pid, self.pid is not None)
 

@@ -149,9 +149,9 @@ def _watch(layout: Layout, process: subprocess.Popen[bytes], log: Callable[[str]
 
 
 def _raise_if_ended(candidates: list[Component]) -> None:
-    """A component whose pid file is there but whose process is not has ended, usually over a port or a bad binary."""
+    """Raise for the first component that has ended. The usual causes are a port in use and a bad binary."""
     for component in candidates:
-        if component.pid_file.exists() and component.pid is None:
+        if component.has_ended:
             words = component.last_words()
             raise LabError(f"{component.name} ended: {words}{_remedy(words)}")
 

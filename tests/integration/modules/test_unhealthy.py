@@ -147,10 +147,16 @@ def test_a_new_pod_that_recovers_from_a_crash_does_not_end_the_wait(cluster: Clu
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=12)  # two checks of its containers
     for _pod in range(2):
-        wait_until(lambda: any(_waits(pod) for pod in pods_of(cluster, web)) or process.poll() is not None, what="a waiting pod")
-        annotate_pods(cluster, web, f"{WAITING}-")
+        wait_until(lambda: waiting_pods(cluster, web) != [] or process.poll() is not None, what="a waiting pod")
+        for name in waiting_pods(cluster, web):  # only these: the rollout deletes the old ones meanwhile
+            cluster.kubectl("annotate", "pod", name, f"{WAITING}-", "-n", namespace)
     line = result_of(process)["workloads"][0]
     assert (line["action"], line["verdict"]) == ("restarted", "improved"), line
+
+
+def waiting_pods(cluster: Cluster, manifest: dict[str, Any]) -> list[str]:
+    """The names of the workload's pods with a container that waits."""
+    return [pod["metadata"]["name"] for pod in pods_of(cluster, manifest) if _waits(pod)]
 
 
 def _waits(pod: dict[str, Any]) -> bool:
