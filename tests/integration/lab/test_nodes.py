@@ -57,7 +57,7 @@ def test_node_added_by_hand_is_ready_soon_and_keeps_its_capacity(lab_cluster: Cl
 def test_node_without_capacity_gets_a_default(lab_cluster: Cluster, by_hand: str) -> None:
     api = lab_cluster.api
     add(api, by_hand, annotations=FAKE)
-    wait_for(lambda: is_ready(api, by_hand), timeout_s=2)
+    wait_for(lambda: is_ready(api, by_hand))
     assert api.get(f"/api/v1/nodes/{by_hand}")["status"]["allocatable"]["cpu"] == "8"
 
 

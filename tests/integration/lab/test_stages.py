@@ -35,7 +35,7 @@ def test_grace_period_is_honoured(pods: Pods) -> None:
 def test_stop_after_ends_a_pod_before_its_grace(pods: Pods) -> None:
     pods.running("quick", grace_s=300, annotations={"lab.onprem/stop-after": "0"})
     pods.delete("quick")
-    wait_for(lambda: pods.gone("quick"), timeout_s=2)
+    wait_for(lambda: pods.gone("quick"))
 
 
 def test_hang_keeps_the_pod_running_until_its_finalizer_goes(pods: Pods) -> None:
@@ -50,7 +50,7 @@ def test_hang_keeps_the_pod_running_until_its_finalizer_goes(pods: Pods) -> None
 def test_terminal_pod_fails_after_its_grace_though_a_finalizer_holds_it(pods: Pods) -> None:
     pods.running("terminal", grace_s=1, annotations={"lab.onprem/on-delete": "terminal"}, finalizers=HOLD)
     pods.delete("terminal")
-    wait_for(lambda: pods.phase("terminal") == "Failed", timeout_s=3)
+    wait_for(lambda: pods.phase("terminal") == "Failed")
     pods.patch_metadata("terminal", {"finalizers": None})
     wait_for(lambda: pods.gone("terminal"))
 
@@ -59,7 +59,7 @@ def test_terminal_pod_with_exit_code_0_succeeds(pods: Pods) -> None:
     annotations = {"lab.onprem/on-delete": "terminal", "lab.onprem/exit-code": "0"}
     pods.running("succeeds", grace_s=1, annotations=annotations, finalizers=HOLD)
     pods.delete("succeeds")
-    wait_for(lambda: pods.phase("succeeds") == "Succeeded", timeout_s=3)
+    wait_for(lambda: pods.phase("succeeds") == "Succeeded")
     pods.patch_metadata("succeeds", {"finalizers": None})
 
 

@@ -89,7 +89,7 @@ def test_a_lease_that_somebody_else_has_taken_is_lost(cluster: Cluster, api: Kub
     now = format_micro_time(api.now_s())
     thief = {"holderIdentity": "thief", "renewTime": now, "leaseDurationSeconds": 60}
     cluster.api.merge_patch(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}", {"spec": thief})
-    wait_until(lambda: not lease.held, timeout_s=3)
+    wait_until(lambda: not lease.held)
     assert lease.holder == "thief"
     lease.release()
     assert spec_of(cluster, namespace, name)["holderIdentity"] == "thief"

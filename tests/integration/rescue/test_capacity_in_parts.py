@@ -18,7 +18,7 @@ def wait_for_the_first_part(scene: Scene, node: str, pod: str) -> None:
     """One of two victims has ended, and the pod is nominated again after the attempt that this made the scheduler do."""
     wait_until(lambda: len(scene.evictions()) == 2, what="both evictions")
     wait_until(lambda: not [item for item in scene.pods("brief") if item["spec"].get("nodeName")], what="the end of the first victim")
-    wait_until(lambda: scene.nominated(pod) == node, timeout_s=5, what="the nomination")
+    wait_until(lambda: scene.nominated(pod) == node, what="the nomination")
 
 
 @pytest.mark.parametrize("hold", ["auto", "taint"])

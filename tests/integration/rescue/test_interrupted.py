@@ -156,29 +156,29 @@ def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues, to
 
 def test_the_pod_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=10)
+    scene.occupant("web", node, cpu="800m", grace=25)
     pod = scene.critical("dns")
-    running = in_background(lambda: rescues.run(name=pod))
+    running = in_background(lambda: rescues.run(name=pod, grace_period=30))
     wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [node], what="the eviction")
     scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pod}", {"gracePeriodSeconds": 0})
-    wait_until(lambda: scene.held() == [], timeout_s=5, what="the release")
-    result = running.result(10)
+    wait_until(lambda: scene.held() == [], timeout_s=20, what="the release")
+    result = running.result(20)
     (row,) = result["pods"]
     assert row["reason"].startswith("pod_gone") and victims(row) == {"web"} and not result["failed"]
 
 
 def test_the_owner_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=10)
+    scene.occupant("web", node, cpu="800m", grace=25)
     name = scene.daemon_set("cni")
     wait_until(lambda: len(scene.pods(name, SYSTEM)) == 1, what="the DaemonSet's pod")
     (pod,) = [pod["metadata"]["name"] for pod in scene.pods(name, SYSTEM)]
     scene.wait_unschedulable(pod)
-    running = in_background(lambda: rescues.run(name=pod))
+    running = in_background(lambda: rescues.run(name=pod, grace_period=30))
     wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [node], what="the eviction")
     scene.api.request("DELETE", f"/apis/apps/v1/namespaces/{SYSTEM}/daemonsets/{name}")
-    wait_until(lambda: scene.held() == [], timeout_s=8, what="the release")
-    (row,) = running.result(10)["pods"]
+    wait_until(lambda: scene.held() == [], timeout_s=20, what="the release")
+    (row,) = running.result(20)["pods"]
     assert row["reason"].startswith("pod_gone")
 
 

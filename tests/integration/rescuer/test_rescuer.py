@@ -112,7 +112,7 @@ def test_a_copy_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene:
     wait_until(lambda: leader.said("pod evicted"), what="an eviction")
     leader.kill()
     wait_until(lambda: follower.leads, timeout_s=24, what="the next leader")
-    wait_until(lambda: follower.metric("pending_critical_pods", status="clearing") == 1, timeout_s=3, what="the rescue")
+    wait_until(lambda: follower.metric("pending_critical_pods", status="clearing") == 1, timeout_s=10, what="the rescue")
     assert scene.held() == [node] and scene.bound_to(pod) == "" and follower.metric("holds") == 1
     wait_bound(scene, pod, node, follower)
     wait_free(scene)
