@@ -49,7 +49,7 @@ def wait_for_replacement(
         away = waiting_for(live, found, gone)
         left_s = deadline - clock()
         if not away:
-            return wait_for_workload(api, live, all_available, timeout_s=left_s, poll_s=poll_s)[1]
+            return wait_for_workload(api, live, all_available, timeout_s=left_s, poll_s=poll_s, hanging=lambda _workload: pods.hanging())[1]
         staying = [pod for pod in found if not pod.terminating and pod.metadata.uid != gone]
         hanging = hanging_container(staying)
         if hanging:
@@ -75,6 +75,10 @@ class _Pods:
     def read(self) -> list[Pod]:
         pods = self._api.list_all(PODS, namespace=self._namespace, label_selector=self._selector)
         return [pod for pod in pods if self._counts(pod)]
+
+    def hanging(self) -> str:
+        """Return the container that keeps its pod from being available, in words: a pod may crash after it was ready. Empty: none."""
+        return hanging_container(pod for pod in self.read() if not pod.terminating)
 
     def watch(self, workload: Workload, ending: t.Optional[Pod], *, timeout_s: float) -> bool:
         """Return when ``ending`` is gone or, without it, when all replicas are ready, or the watch has ended; False where forbidden."""

@@ -169,3 +169,16 @@ def test_a_replacement_that_crashes_is_not_waited_for(cluster: Cluster, modules:
     line = modules.restart(workloads=[identity(web)], strategy="evict_surplus", wait_timeout=LONG_S)["workloads"][0]
     assert (line["action"], line["verdict"], len(line["evicted"])) == ("failed", "failed", 1), line
     assert f"waits with CreateContainerConfigError: {MESSAGE}" in line["reason"] and line["duration"] < LONG_S / 2
+
+
+def test_a_replacement_that_crashes_after_it_was_ready_is_not_waited_for(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 3, minReadySeconds=20)
+    pile_up(cluster, web)
+    old = pod_uids(cluster, web)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus", wait_timeout=LONG_S)
+    wait_until(lambda: len(pod_uids(cluster, web) - old) > 0 and ready_pods(cluster, web) == 3, what="a ready replacement")
+    (name,) = (pod["metadata"]["name"] for pod in pods_of(cluster, web) if pod["metadata"]["uid"] not in old)
+    cluster.kubectl("annotate", "pod", name, f"{WAITING}=CrashLoopBackOff", "-n", namespace)
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"], len(line["evicted"])) == ("failed", "failed", 1), line
+    assert f"pod {name} waits with CrashLoopBackOff: {MESSAGE}" in line["reason"] and line["duration"] < LONG_S / 2
