@@ -32,6 +32,7 @@ STORED_AS = {
     "ServiceAccount": "serviceaccounts",
     "StatefulSet": "statefulsets",
     "StorageClass": "storageclasses",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 }
 # etcd takes up to 128 operations and 1.5 MB in one transaction.
 OBJECTS_PER_TRANSACTION = 100

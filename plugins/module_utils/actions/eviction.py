@@ -8,18 +8,19 @@ one that runs at the same time notices.
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ..kube.api import KubeApi
 from ..kube.errors import (
     ApiError,
-    BudgetError,
     ConflictError,
+    DryRunUnsupportedError,
+    KubeError,
     NotFoundError,
-    SeveralBudgetsError,
     UnreachableError,
     is_denied,
-    lacks_rights,
+    may_pass,
 )
 from ..memory.outcome import PENDING
 from ..model.reasons import Reason
@@ -30,8 +31,8 @@ from ..spread.eviction_plan import WAIT, EvictionDecision, decide_eviction, plan
 from ..spread.guard import names_of_budgets
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
-from .budget_wait import BudgetWait
-from .eviction_attempt import Attempt, budget_refusal, denial
+from .budget_wait import BudgetWait, Trouble
+from .eviction_attempt import Attempt, end_turned_down
 from .eviction_step import Replacement, TurnedDown, Vanished
 from .look import Look
 from .restart_memory import remember_eviction, tell
@@ -79,7 +80,8 @@ class EvictionWay:
         if refused is not None:
             attempt.refuse(refused, line, look)
             return None
-        if attempt.outcome is None and not self._is_admitted(decision.move, look, result):
+        # An eviction that was turned down is asked for as a dry run again, so that nothing is written as long as that goes on.
+        if (attempt.outcome is None or attempt.turned_down) and not self._is_admitted(decision.move, line, look, attempt):
             return None
         if self._options.dry_run:
             self._plan(line, look, decision, decision.move, result)
@@ -96,9 +98,11 @@ class EvictionWay:
 
     def _evict(self, move: Move, line: WorkloadReport, look: Look, attempt: Attempt, template: bytes) -> Run:
         pod = move.pod.metadata
+        began_s = time.monotonic()
         try:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
         except (ApiError, UnreachableError) as error:
+            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_denied(error):
                 return Vanished(self._api, self._options, attempt, error)
             return TurnedDown(self._api, self._options, attempt, move, line, error, self._budget_wait)
@@ -110,12 +114,11 @@ class EvictionWay:
     def _closed_budget(self, move: Move, look: Look, attempt: Attempt) -> t.Optional[Reason]:
         """Why no budget lets the pod go; None where one may. Raises ClosedBudgetError where one will soon, and there is time to wait."""
         standing = look.budgets.standing(move.pod, alike(move.pod))
-        refusal, closed_by_server = standing.refusal, attempt.closed
-        attempt.closed = False
+        refusal, closed = standing.refusal, attempt.closed
+        attempt.closed = None
         if refusal is None or refusal.code == BUDGETS_NOT_READABLE:
-            if closed_by_server and not self._budget_wait.over:
-                self._budget_wait.expect(None)
-                raise ClosedBudgetError
+            if closed is not None:
+                self._wait_if_it_may_help(closed)
             return None  # the server decides
         pod = move.pod.metadata
         text = f"pod {pod.namespace}/{pod.name} may not be evicted: {refusal.text}"
@@ -128,30 +131,39 @@ class EvictionWay:
             raise ClosedBudgetError
         return Reason(refusal.code, f"{text}: {look.budgets.counts(standing.budget)}; run again when more pods are healthy")
 
-    def _is_admitted(self, move: Move, look: Look, result: RestartResult) -> bool:
+    def _is_admitted(self, move: Move, line: WorkloadReport, look: Look, attempt: Attempt) -> bool:
         """Ask the server whether it would evict the pod, before anything is written. Where it would not, the result says why.
 
-        Raises ClosedBudgetError where a budget lets no pod go now, and StaleJudgementError where the pod is gone. Other trouble shows again
-        when it is asked in earnest.
+        A webhook that does not support dry runs is asked in earnest only. Raises ClosedBudgetError where the answer may change soon,
+        StaleJudgementError where the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
+        trouble = self._budget_wait.trouble(pod.namespace)
+        if trouble is not None:
+            self._wait_if_it_may_help(trouble.error)
+            text = f"the eviction of pod {pod.namespace}/{pod.name} was not asked for, because the API server answered another one in its"
+            attempt.fail(Reason("error", f"{text} namespace after {trouble.took_s:.0f} s with an error: {trouble.error}"), line, look)
+            return False
+        began_s = time.monotonic()
         try:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid, dry_run=True)
-        except (ApiError, UnreachableError) as error:
-            if isinstance(error, ApiError) and is_denied(error):
-                result.end(REFUSED, denial(error, move))
-                return False
-            if isinstance(error, (NotFoundError, ConflictError)):
-                raise StaleJudgementError from error
-            if isinstance(error, BudgetError) and not self._budget_wait.over:
-                self._budget_wait.expect(None)
-                raise ClosedBudgetError from error
-            if isinstance(error, (BudgetError, SeveralBudgetsError)):
-                result.end(REFUSED, budget_refusal(error, move, look.snapshot))
-                return False
-            if self._options.dry_run or lacks_rights(error):
+        except DryRunUnsupportedError:
+            if self._options.dry_run:
                 raise
+        except (ApiError, UnreachableError) as error:
+            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+            if isinstance(error, (NotFoundError, ConflictError)) and not is_denied(error):
+                raise StaleJudgementError from error
+            self._wait_if_it_may_help(error)
+            end_turned_down(attempt, error, move, line, look)
+            return False
         return True
+
+    def _wait_if_it_may_help(self, error: KubeError) -> None:
+        """Raise ClosedBudgetError where the server may answer otherwise soon, and there is time to wait for that."""
+        if may_pass(error) and not self._budget_wait.over:
+            self._budget_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
+            raise ClosedBudgetError from error
 
     def _wait_for_earlier(self, line: WorkloadReport, look: Look, decision: EvictionDecision, attempt: Attempt) -> t.Optional[Run]:
         """A pod is still away: nothing is evicted before it is back."""

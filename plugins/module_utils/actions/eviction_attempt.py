@@ -4,11 +4,10 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.errors import ApiError, BudgetError, KubeError
+from ..kube.errors import ApiError, BudgetError, KubeError, SeveralBudgetsError, is_denied
 from ..memory.outcome import FAILED, PENDING, Outcome, read_outcome
 from ..model.reasons import Reason
 from ..model.selectors import matches
@@ -20,10 +19,7 @@ from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
 from .look import Look
 from .restart_memory import settle, take_back
-from .restart_result import EVICTED, REFUSED, EvictedPod, RestartResult
-
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 15.0
+from .restart_result import EVICTED, FAILED_ACTION, REFUSED, EvictedPod, RestartResult
 
 
 class Evicted(t.NamedTuple):
@@ -39,8 +35,8 @@ class Attempt:
     """The evictions of one workload in this run.
 
     ``before``: how it lay before the first one; None where an earlier run began. ``outcome``: what this run has remembered; None as long as
-    it has evicted nothing itself. ``evicted``: the eviction whose replacement is awaited. ``turned_down``: the server surely did not grant
-    the last one, ``closed``: because of a budget that lets no pod go now.
+    it has evicted nothing itself. ``evicted``: the eviction whose replacement is awaited. ``turned_down``: the server surely did not make
+    the last one. ``closed``: the error for which the next one has to wait.
     """
 
     def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, before: t.Optional[WorkloadReport]) -> None:
@@ -49,16 +45,13 @@ class Attempt:
         self.outcome: t.Optional[Outcome] = None
         self.evicted: t.Optional[Evicted] = None
         self.turned_down = False
-        self.closed = False
+        self.closed: t.Optional[KubeError] = None
         self.vanished = 0
         self._api = api
         self._options = options
-        self._blocked_since_s: t.Optional[float] = None
-        self._pause_s = FIRST_PAUSE_S
 
     def note_eviction(self, move: Move, line: WorkloadReport, look: Look) -> None:
         """The pod of the move goes."""
-        self._blocked_since_s, self._pause_s = None, FIRST_PAUSE_S
         self.turned_down = False
         known = {pod.metadata.uid for pod in look.snapshot.owned_pods(line.workload)}
         evicted = EvictedPod(move.pod.metadata.name, move.pod.spec.node_name)
@@ -72,19 +65,6 @@ class Attempt:
         for pod in look.snapshot.placed_pods(line.workload):
             if pod.metadata.uid not in evicted.known:
                 evicted.pod.replacement, evicted.pod.replacement_node = pod.metadata.name, pod.spec.node_name
-
-    def pause(self, asked_s: t.Optional[float], timeout_s: float) -> None:
-        """Sleep ``asked_s`` seconds, or twice as long as last time, but not beyond ``timeout_s`` after the first refusal."""
-        now_s = time.monotonic()
-        if self._blocked_since_s is None:
-            self._blocked_since_s = now_s
-        left_s = self._blocked_since_s + timeout_s - now_s
-        time.sleep(max(0.0, min(asked_s if asked_s is not None else self._pause_s, left_s)))
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
-
-    def may_ask_again(self, timeout_s: float) -> bool:
-        """``timeout_s`` has not passed since the first refusal in a row."""
-        return self._blocked_since_s is not None and time.monotonic() < self._blocked_since_s + timeout_s
 
     def take_back(self) -> None:
         """Nothing was done, and will not be by trying again: the attempt does not count."""
@@ -102,6 +82,15 @@ class Attempt:
         self.result.end(REFUSED, reason)
         self.take_back()
 
+    def fail(self, reason: Reason, line: WorkloadReport, look: Look) -> None:
+        """The server cannot evict a pod. Where none was evicted, nothing stays written; otherwise see what came of those that were."""
+        self.result.end(FAILED_ACTION, reason)
+        if self.result.evicted:
+            self.result.verdict = FAILED
+            self.conclude(line, look)
+        elif self.outcome is not None:
+            self.take_back()
+
     def conclude(self, line: WorkloadReport, look: Look, *, even: bool = False) -> None:
         """The last look at the workload: compare with the first one, and remember what came of it; ``even``: nothing is left to do."""
         result = self.result
@@ -116,6 +105,16 @@ class Attempt:
             # Where this run began and no pod went, nothing was tried that could have helped: then the attempt does not count.
             counted = bool(result.evicted) or self.before is None
             settle(self._api, result, line.workload, pending, look.snapshot, settled=even, counted=counted, event="SpreadEvictionOutcome")
+
+
+def end_turned_down(attempt: Attempt, error: KubeError, move: Move, line: WorkloadReport, look: Look) -> None:
+    """End the attempt with an error that shows that the server did nothing: a refusal, or trouble of the server."""
+    if isinstance(error, ApiError) and is_denied(error):
+        attempt.refuse(denial(error, move), line, look)
+    elif isinstance(error, (BudgetError, SeveralBudgetsError)):
+        attempt.refuse(budget_refusal(error, move, look.snapshot), line, look)
+    else:
+        attempt.fail(Reason("error", str(error)), line, look)
 
 
 def denial(error: ApiError, move: Move) -> Reason:

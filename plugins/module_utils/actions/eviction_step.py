@@ -8,18 +8,7 @@ import time
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.errors import (
-    ApiError,
-    BudgetError,
-    ForbiddenError,
-    KubeError,
-    OverloadedError,
-    SeveralBudgetsError,
-    UnauthorizedError,
-    UnreachableError,
-    UntrustedError,
-    is_denied,
-)
+from ..kube.errors import KubeError, SeveralBudgetsError, may_pass, nothing_done
 from ..memory.outcome import FAILED
 from ..model.objects import Workload
 from ..model.reasons import Reason
@@ -31,7 +20,7 @@ from ..spread.rollout_status import DONE, Progress
 from ..spread.surplus import Move, excess
 from ..spread.unhealthy import why_unfinished
 from .budget_wait import BudgetWait
-from .eviction_attempt import Attempt, budget_refusal, denial
+from .eviction_attempt import Attempt, end_turned_down
 from .look import Look
 from .replacement_wait import wait_for_replacement
 from .restart_result import FAILED_ACTION, REFUSED, SKIPPED
@@ -169,42 +158,24 @@ class TurnedDown(_Step):
         budget_wait: BudgetWait,
     ) -> None:
         super().__init__(api, options, attempt)
-        self.under_way = True
         self._budget_wait = budget_wait
         self._move = move
         self._before = before
         self._error = error
-        attempt.turned_down = isinstance(error, OverloadedError)  # after any other error it may have been made all the same
-
-    def wait(self) -> None:
-        """Where the same may be asked again, sleep as long as the server says, else twice as long as last time."""
-        if self._options.wait and _is_temporary(self._error):
-            asked_s = self._error.retry_after_s if isinstance(self._error, ApiError) else None
-            self._attempt.pause(asked_s, self._options.wait_timeout_s)
-        self.under_way = False
-        self.result.take_time()
+        attempt.turned_down = nothing_done(error)  # otherwise it may have been made all the same
 
     def _finish(self, line: WorkloadReport, look: Look) -> bool:
         attempt, error, move = self._attempt, self._error, self._move
-        if isinstance(error, ApiError) and is_denied(error):
-            attempt.refuse(denial(error, move), line, look)
-            return False
-        if isinstance(error, BudgetError) and not self._budget_wait.over:
-            attempt.closed = True
-            return True
-        if isinstance(error, (BudgetError, SeveralBudgetsError)):
-            attempt.refuse(budget_refusal(error, move, look.snapshot), line, look)
-            return False
-        if _is_temporary(error) and not isinstance(error, OverloadedError):
+        if not attempt.turned_down:
             placed = {pod.metadata.uid for pod in look.snapshot.placed_pods(line.workload)}
             if move.pod.metadata.uid not in placed:
                 attempt.note_eviction(move, self._before, look)  # only the answer was lost
                 return self._options.wait
-        if self._options.wait and attempt.may_ask_again(self._options.wait_timeout_s) and _is_temporary(error):
+        if may_pass(error) and not self._budget_wait.over:
+            attempt.closed = error
             return True
-        if isinstance(error, (ForbiddenError, UnauthorizedError)) and not self.result.evicted:
-            self.result.end(FAILED_ACTION, Reason("error", str(error)))
-            attempt.take_back()
+        if attempt.turned_down or isinstance(error, SeveralBudgetsError):
+            end_turned_down(attempt, error, move, line, look)
             return False
         self.result.verdict = FAILED
         self.result.end(FAILED_ACTION, Reason("error", str(error)))
@@ -232,12 +203,6 @@ class Vanished(_Step):
             self.result.end(SKIPPED, Reason("changed_meanwhile", text))
         self._attempt.conclude(line, look)
         return False
-
-
-def _is_temporary(error: KubeError) -> bool:
-    if isinstance(error, (BudgetError, SeveralBudgetsError, UntrustedError)) or is_denied(error):
-        return False
-    return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
 
 
 def _owner_of_pods(workload: Workload, snapshot: ClusterSnapshot) -> str:

@@ -65,8 +65,9 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Remem
 def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
     """Add the updateRevision that the restart of a StatefulSet has made to its outcome; returns what is remembered then.
 
-    The controller names it, so that it cannot be written together with the restart. Without it the rollout of somebody else could be
-    taken for this restart. What cannot be written is in the result's warnings.
+    The controller names it, so that it cannot be written together with the restart. Without it only the generation shows whose rollout it
+    is, and each later change of the StatefulSet, such as another number of replicas, counts as somebody else's rollout. What cannot be
+    written is in the result's warnings.
     """
 
     def seen(workload: Workload) -> Progress:
@@ -150,7 +151,7 @@ def _remember(
             raise _NotRememberedError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
         attempts = 0 if verdict == IMPROVED and settled else max(0, found.attempts - (not counted))
         revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
-        outcome = replace(found, attempts=attempts, verdict=verdict, revision=revision, number=number, expected=None)
+        outcome = replace(found, attempts=attempts, verdict=verdict, revision=revision, number=number, expected=None, generation=None)
         return {OUTCOME_ANNOTATION: outcome.to_annotation()}
 
     try:

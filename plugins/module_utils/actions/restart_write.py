@@ -9,10 +9,11 @@ import typing as t
 from ..kube.api import KubeApi
 from ..kube.errors import ConflictError
 from ..kube.resources import WORKLOADS
-from ..memory.outcome import PENDING, make_outcome, read_outcome
+from ..memory.outcome import PENDING, Outcome, make_outcome, read_outcome
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.timestamps import format_time
+from ..model.wire import replace
 from ..spread.remembered import RESTARTED_AT
 from ..spread.restart_plan import Decision, RestartOptions, holds_for, restart_patch
 from .live import CONFLICT_RETRIES, read_live
@@ -44,7 +45,8 @@ def write_restart(
         number=snapshot.revision_number(judged),
     )
     for _attempt in range(CONFLICT_RETRIES):
-        patch = restart_patch(live, outcome)
+        written = _as_made(outcome, live)
+        patch = restart_patch(live, written)
         try:
             patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
             return patched
@@ -52,11 +54,16 @@ def write_restart(
             repeated = error.repeated
             live, template_now = read_live(api, judged)
         # Without the first condition it might be another run's, of the same second.
-        if repeated and read_outcome(live.metadata.annotations) == outcome:
+        if repeated and read_outcome(live.metadata.annotations) == written:
             return live  # the patch had got through, only its answer was lost
         if template_now != template or not holds_for(live, judged, snapshot, options):
             return None
     return None
+
+
+def _as_made(outcome: Outcome, live: Workload) -> Outcome:
+    """With the generation that a StatefulSet gets by the patch, which holds for no other version of it."""
+    return replace(outcome, generation=live.metadata.generation + 1) if live.kind == "StatefulSet" else outcome
 
 
 def new_time(now_s: float, live: Workload) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ..kube.api import KubeApi
-from ..kube.errors import KubeError, NotFoundError
+from ..kube.errors import DryRunUnsupportedError, KubeError, NotFoundError
 from ..kube.resources import NAMESPACES, WORKLOADS
 from ..model.reasons import Reason
 from ..model.undecodable import Undecodable
@@ -143,8 +143,11 @@ class _Batches:
                 to_look_at.append(run)
 
     def _wait_for_budgets(self) -> list[Target]:
-        """All other work is done: wait, once for all targets that need it, until a budget lets a pod go. Returns these targets."""
-        blocked, self._blocked = self._blocked, []
+        """All other work is done: wait, once for all targets that need it, until a pod may go. Returns these targets.
+
+        Another one is the first each time: one that meets a slow error keeps the others from being asked for.
+        """
+        blocked, self._blocked = [*self._blocked[1:], *self._blocked[:1]], []
         if blocked:
             try:
                 self._budget_wait.wait()
@@ -219,6 +222,10 @@ class _Batches:
             return self._begin_on_fresh_judgement(target, result, alone=alone)
         except NotFoundError as error:
             result.vanish(SKIPPED, Reason("vanished", str(error)))
+            return None
+        except DryRunUnsupportedError as error:
+            text = f"{target} cannot be tried in check mode: {error}; a run without check mode asks the webhook"
+            result.end(SKIPPED, Reason("dry_run_unsupported", text))
             return None
         except KubeError as error:
             result.end(FAILED_ACTION, Reason("error", str(error)))

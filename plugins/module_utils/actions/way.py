@@ -60,7 +60,7 @@ class SharedBudgetError(Exception):
 
 
 class ClosedBudgetError(Exception):
-    """The target has to wait until a PodDisruptionBudget, which lets no pod go now and will soon, does."""
+    """The target has to wait until a pod of it may go: a budget opens soon, or trouble of the server or of a webhook may pass."""
 
 
 class RoomTakenError(Exception):

@@ -37,6 +37,7 @@ from .errors import (
     UnreachableError,
     UntrustedError,
     api_error,
+    nothing_done,
 )
 from .paging import OnToken, pages
 from .resources import EVENTS, PODS, Resource
@@ -471,15 +472,14 @@ class KubeApi:
                 raise
             except (ApiError, UnreachableError) as error:
                 wait_s = _wait_before_retry(error, pause_s)
-                nothing_done = isinstance(error, (OverloadedError, ForbiddenError))
-                if not harmless and not nothing_done:
+                if not harmless and not nothing_done(error):
                     raise
                 if wait_s is None or (ended is not None and ended.is_set()):
                     raise
                 if self._clock() + wait_s > deadline and (again or not self._allows_one_more(error, wait_s)):
                     raise
                 again = True
-                unclear = unclear or not nothing_done
+                unclear = unclear or not nothing_done(error)
             self._sleep(wait_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 

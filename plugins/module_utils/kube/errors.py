@@ -119,6 +119,10 @@ class InvalidError(ApiError):
     """400 or 422: the server refused what was sent."""
 
 
+class DryRunUnsupportedError(InvalidError):
+    """400 to a dry run: the API server does not ask a webhook that may have side effects, and so cannot say what it would answer."""
+
+
 class OverloadedError(ApiError):
     """429: too many requests at once."""
 
@@ -136,6 +140,12 @@ _DENIED = re.compile(r"""admission webhook "[^"]*" denied the request|[Pp]olicy 
 
 Sources: k8s.io/apiserver ``admission/plugin/webhook/errors/statuserror.go``, ``admission/plugin/policy/validating/dispatcher.go``.
 """
+
+_FAILED_WEBHOOK = re.compile(r'failed calling webhook "')
+"""What the API server says where a webhook that must be asked cannot be asked (k8s.io/apiserver ``pkg/util/webhook/error.go``)."""
+
+_NO_DRY_RUN = re.compile(r'admission webhook "[^"]*" does not support dry run')
+"""Source: k8s.io/apiserver ``admission/plugin/webhook/errors/statuserror.go``, NewDryRunUnsupportedErr."""
 
 _LACKS_ROLE = re.compile(r'User "[^"]*" cannot ')
 
@@ -156,11 +166,18 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 def may_pass(error: KubeError) -> bool:
     """The server may answer otherwise in a moment: nobody was there, it has just started, or it was overloaded or in trouble itself."""
-    if isinstance(error, (UntrustedError, SeveralBudgetsError)):
+    if isinstance(error, (UntrustedError, SeveralBudgetsError)) or is_denied(error):
         return False
     if isinstance(error, ForbiddenError):
         return error.early
     return isinstance(error, (OverloadedError, UnreachableError)) or (isinstance(error, ApiError) and error.status >= 500)
+
+
+def nothing_done(error: KubeError) -> bool:
+    """The server surely did nothing: the write was not sent, or was turned down before anything was stored."""
+    if isinstance(error, UnreachableError):
+        return isinstance(error, (NotSentError, UntrustedError))
+    return isinstance(error, ApiError) and (error.status < 500 or is_denied(error) or _FAILED_WEBHOOK.search(str(error)) is not None)
 
 
 def is_denied(error: KubeError) -> bool:
@@ -202,6 +219,8 @@ def api_error(
     blamed = [cause.message for cause in causes if cause.reason == DISRUPTION_BUDGET]
     if status == 429 and blamed:
         kind, advice = BudgetError, " ".join([message, *blamed])
+    elif status == 400 and _NO_DRY_RUN.search(message):
+        kind, advice = DryRunUnsupportedError, message
     else:
         advice = _advice(status, verb, subject, message)
     return kind(f"cannot {verb} {subject.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)

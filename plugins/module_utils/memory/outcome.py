@@ -38,8 +38,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     ``revision``: the one that the verdict is about; while a restart is pending, the one before it.
     ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
     ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises; None for a StatefulSet,
-    and where an earlier version of this collection wrote the annotation. ``expected``: while the restart of a StatefulSet is pending, the
-    updateRevision that it has made; None before the controller has told.
+    and where an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: while the restart of a
+    StatefulSet is pending, the generation and the updateRevision that it has made; ``expected`` is None before the controller has told.
     """
 
     time: str
@@ -49,6 +49,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     eligible: str
     number: t.Optional[int] = None
     expected: t.Optional[str] = None
+    generation: t.Optional[int] = None
 
     def to_annotation(self) -> str:
         """The annotation's text."""
@@ -74,7 +75,8 @@ def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
 
 
 def _is_sane(outcome: Outcome) -> bool:
-    return 0 <= outcome.attempts <= MOST_ATTEMPTS and (outcome.number is None or 0 <= outcome.number < 2**63)
+    numbers = (outcome.number, outcome.generation)
+    return 0 <= outcome.attempts <= MOST_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
 
 
 def eligible_hash(node_names: Iterable[str]) -> str:

@@ -422,6 +422,12 @@ class Pod(ApiStruct, frozen=True):
         entries = self.metadata.managed_fields
         return entries is not None and any(entry.subresource == RESIZE for entry in entries)
 
+    @property
+    def edited_by_others(self) -> bool:
+        """Somebody changed its spec otherwise than by a resize: a pod that was resized as well has another writer than its creator."""
+        entries = self.metadata.managed_fields or ()
+        return self.edited and (not self.resized or sum(not entry.subresource for entry in entries) > 1)
+
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
 

@@ -144,11 +144,13 @@ def _drop_placeless_volumes(pod: Pod) -> None:
 
 
 def _drop_other_writers(pod: Pod) -> None:
-    # Of its writers only one that resized it counts. A spec of generation 1 is as it was created; servers before 1.33 write 0.
+    # Of its writers one that resized it counts and, beside that one, two that wrote to the pod itself: one of them created it.
+    # A spec of generation 1 is as it was created; servers before 1.33 write 0.
     metadata = pod.metadata
     entries = () if metadata.generation == 1 else metadata.managed_fields or ()
-    kept = [entry for entry in entries if entry.subresource == RESIZE]
-    force_setattr(metadata, "managed_fields", tuple(kept[:1]) or None)
+    kept = [entry for entry in entries if entry.subresource == RESIZE][:1]
+    direct = [entry for entry in entries if not entry.subresource][:2] if kept else []
+    force_setattr(metadata, "managed_fields", (*kept, *(direct if len(direct) > 1 else ())) or None)
 
 
 def binds_to_nodes(volume: Volume) -> bool:

@@ -2,8 +2,9 @@
 # Copyright: onprem.kube_scheduling contributors
 """Live pods of one revision compared: what all of them have came from the template or from admission.
 
-After a pod's creation its tolerations may be added to, its requests and limits resized and its scheduling gates removed (kubernetes
-``pkg/apis/core/validation/validation.go``, ValidatePodUpdate and ValidatePodResize). Such changes do not come back with a new pod.
+After a pod's creation its tolerations may be added to, its requests and limits resized and its scheduling gates removed; while it has
+gates, its node selector and node affinity may be added to (kubernetes ``pkg/apis/core/validation/validation.go``, ValidatePodUpdate and
+ValidatePodResize). Such changes do not come back with a new pod: a controller that opens gates decides again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,18 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
 from ..model.label_keys import without_merged_keys
-from ..model.objects import Container, Pod, PodSpec, PodTemplate, ResourceList, ResourceRequirements, Toleration, Volume, Workload
+from ..model.objects import (
+    Container,
+    NodeAffinity,
+    Pod,
+    PodSpec,
+    PodTemplate,
+    ResourceList,
+    ResourceRequirements,
+    Toleration,
+    Volume,
+    Workload,
+)
 from ..model.sharing import binds_to_nodes
 from ..model.wire import replace
 
@@ -84,6 +96,11 @@ class Sample(t.NamedTuple):
             own = {*(template.spec.tolerations or ()), *(Toleration(key, "Exists", "", "NoExecute") for key in _TOLERATED_BY_ALL)}
             if not own.issuperset(spec.tolerations or ()):
                 return _FIELDS["tolerations"]
+        if self.pod.edited_by_others or template.spec.scheduling_gates:
+            if (spec.node_selector or {}) != (template.spec.node_selector or {}):
+                return _FIELDS["node_selector"]
+            if _node_affinity(spec) != _node_affinity(template.spec):
+                return _FIELDS["affinity"]
         if self.resized:
             known = {container.name for container in template.spec.all_containers}
             added = next((container.name for container in spec.all_containers if container.name not in known), "")
@@ -91,6 +108,10 @@ class Sample(t.NamedTuple):
             if added or by_autoscaler:
                 return f"spec.containers[{added or spec.containers[0].name}].resources"
         return ""
+
+
+def _node_affinity(spec: PodSpec) -> t.Optional[NodeAffinity]:
+    return spec.affinity.node_affinity if spec.affinity is not None else None
 
 
 def differing_field(sample: Sample, pods: Iterable[Pod], workload: Workload) -> str:

@@ -23,13 +23,27 @@ def began_current_revision(workload: Workload, outcome: Outcome, snapshot: Clust
     if annotations.get(RESTARTED_AT) != outcome.time:
         return False
     if workload.kind == "StatefulSet":
-        made = outcome.expected if outcome.verdict == PENDING else outcome.revision
-        return made is None or made == workload.status.update_revision
+        return _made_update_revision(workload, outcome)
     if outcome.number is not None:
         return not _brought_back(workload, outcome, snapshot)
     if outcome.verdict == PENDING:
         return snapshot.succeeds(workload, outcome.revision)
     return outcome.revision == snapshot.revision(workload)
+
+
+def _made_update_revision(workload: Workload, outcome: Outcome) -> bool:
+    """The restart of the StatefulSet made its updateRevision. Until that is written down, a higher generation is a later change."""
+    made = outcome.expected if outcome.verdict == PENDING else outcome.revision
+    if made is not None:
+        return made == workload.status.update_revision
+    return outcome.generation is None or outcome.generation == workload.metadata.generation
+
+
+def _changed_since(workload: Workload, outcome: Outcome) -> bool:
+    """Somebody changed the StatefulSet after its restart, and it is not known whether that was its template or its scale."""
+    annotations = workload.spec.template.metadata.annotations or {}
+    own = workload.kind == "StatefulSet" and outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+    return own and outcome.expected is None and outcome.generation is not None and outcome.generation < workload.metadata.generation
 
 
 def made_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
@@ -70,11 +84,11 @@ def remembered_permission(
     """Whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
 
     ``eligible`` is the ``eligible_hash`` of now. An outcome that ``kubectl rollout undo`` brought back counts as absent. An interrupted
-    restart counts from when it was made, as one that has not helped so far.
+    restart counts from when it was made, as one that has not helped so far; so does one of which it is not known whether it was the last.
     """
     revision = snapshot.revision(workload)
     outcome = read_outcome(workload.metadata.annotations)
-    if outcome is not None and made_current_revision(workload, outcome, snapshot):
+    if outcome is not None and (made_current_revision(workload, outcome, snapshot) or _changed_since(workload, outcome)):
         outcome = replace(outcome, revision=revision)
     elif outcome is not None and _brought_back(workload, outcome, snapshot):
         outcome = None

@@ -24,7 +24,7 @@ Verdict = str | None  # the reason of a refusal, or None to let the request pass
 
 @contextlib.contextmanager
 def admission_webhook(cluster: Cluster, name: str, namespace: str, decide: Callable[[Review], Verdict]) -> Iterator[None]:
-    """While this block runs, ``decide`` sees every write of a Deployment and every eviction in ``namespace``; it may take its time."""
+    """While this block runs, ``decide`` sees each write of a Deployment or StatefulSet and each eviction in ``namespace``; it may be slow."""
     authority = trustme.CA()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(decide))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -77,7 +77,12 @@ def _configuration(name: str, namespace: str, port: int, authority: bytes) -> di
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},
                 "rules": [
-                    {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE", "CREATE"], "resources": ["deployments"]},
+                    {
+                        "apiGroups": ["apps"],
+                        "apiVersions": ["v1"],
+                        "operations": ["UPDATE", "CREATE"],
+                        "resources": ["deployments", "statefulsets"],
+                    },
                     {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]},
                 ],
             }

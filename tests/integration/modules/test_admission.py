@@ -225,6 +225,27 @@ def test_pods_of_one_revision_that_differ_are_unknown_by_the_name_of_the_field(
     assert "spec.nodeSelector" in nobody_is_evicted(cluster, modules, web)["reason"]
 
 
+GATE = 'JSONPatch{op: "add", path: "/spec/schedulingGates", value: [Object.spec.schedulingGates{name: "lab.onprem/wait"}]}'
+
+
+def test_a_node_selector_that_was_written_while_the_pods_were_gated_is_unknown(
+    cluster: Cluster, modules: Modules, namespace: str, policy: Policy, disks: list[str]
+) -> None:
+    policy(GATE)
+    web = deployment(namespace, "web", 2)
+    with only_node(cluster, disks[0]):
+        cluster.apply(web)
+        wait_until(lambda: len([pod for pod in pods_of(cluster, web) if pod["spec"].get("schedulingGates")]) == 2, what="the gated pods")
+        for pod in pods_of(cluster, web):
+            opened = {"spec": {"schedulingGates": None, "nodeSelector": {DISK: "ssd"}}}
+            cluster.api.merge_patch(f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}", opened)
+        wait_rolled_out(cluster, web)
+    line = judged(modules, namespace)
+    assert (line["verdict"], line["restart_helps"]) == ("collapsed", "unknown"), line
+    assert [blocker["nodes"] for blocker in line["blockers"]] and "spec.nodeSelector" in line["blockers"][0]["text"], line
+    assert "spec.nodeSelector" in nobody_is_evicted(cluster, modules, web)["reason"]
+
+
 # --- tolerations and spread constraints -------------------------------------------------------------------------------
 
 SPECIAL = "lab.onprem/special"

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -339,6 +339,114 @@ def test_an_eviction_that_a_webhook_denies_is_refused_in_its_words_and_nothing_i
     assert "migrations are in progress" in line["reason"] and "Grant" not in line["reason"]
     assert not done.get("failed") and not done["changed"]
     assert not patches(cluster, mark, namespace) and pod_uids(cluster, web) == before
+
+
+NOBODY = "https://127.0.0.1:1/"
+
+
+def unavailable_webhook(name: str, namespace: str) -> dict[str, Any]:
+    """A webhook for evictions that has no server."""
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": f"{name}.tests.onprem.example",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "clientConfig": {"url": NOBODY},
+                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}],
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def webhook_down(cluster: Cluster, namespace: str) -> Iterator[Callable[[], None]]:
+    """No eviction in the namespace is admitted, because the webhook for it has no server; call it to remove the webhook."""
+    name = f"down-{namespace}"
+    cluster.apply(unavailable_webhook(name, namespace))
+
+    def remove() -> None:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", name, "--ignore-not-found")
+
+    yield remove
+    remove()
+
+
+def wait_until_no_eviction_is_admitted(cluster: Cluster, manifest: dict[str, Any]) -> None:
+    """The API server needs a moment to learn of a webhook."""
+    metadata = pods_of(cluster, manifest)[0]["metadata"]
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]}}
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction?dryRun=All"
+    wait_until(
+        lambda: cluster.api.request("POST", path, body).status == http.client.INTERNAL_SERVER_ERROR, what="the effect of the webhook"
+    )
+
+
+def test_an_unavailable_webhook_is_waited_for_once_in_a_run_and_nothing_is_written(
+    cluster: Cluster, modules: Modules, namespace: str, webhook_down: Callable[[], None]
+) -> None:
+    webs = [deployment(namespace, f"web-{number}", 2) for number in range(3)]
+    pile_up(cluster, *webs)
+    wait_until_no_eviction_is_admitted(cluster, webs[0])
+    mark = cluster.audit().mark()
+    done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=10)
+    ends = [(line["action"], line["verdict"], code(line)) for line in done["workloads"]]
+    assert done["failed"] and not done["changed"] and ends == [("failed", "", "error")] * 3, done
+    assert all(f'failed calling webhook "down-{namespace}.tests.onprem.example"' in line["reason"] for line in done["workloads"])
+    assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
+    # Pauses of 1, 2, 4 and 3 seconds, and one request for each workload before each of them and at the end.
+    assert len(evictions(cluster, mark, namespace, dry_run=True)) == 5 * 3, "one wait for all of them"
+    assert all(outcome(cluster, web) is None for web in webs)
+
+
+def test_a_webhook_that_is_available_again_lets_the_run_go_on(
+    cluster: Cluster, modules: Modules, namespace: str, webhook_down: Callable[[], None]
+) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    wait_until_no_eviction_is_admitted(cluster, web)
+    mark = cluster.audit().mark()
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus", wait_timeout=100)
+    wait_until(lambda: len(evictions(cluster, mark, namespace, dry_run=True)) > 1, what="the wait for the webhook")
+    assert not patches(cluster, mark, namespace)
+    webhook_down()
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert [event.code for event in evictions(cluster, mark, namespace)] == [201]
+
+
+@pytest.mark.parametrize("strategy", ["evict_surplus", "rollout"])
+def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(
+    cluster: Cluster, modules: Modules, namespace: str, strategy: str
+) -> None:
+    """API servers up to 1.21 stored such webhooks (``admissionregistration.k8s.io/v1beta1``); newer ones still honor them."""
+    web, name = deployment(namespace, "web", 2), f"effects-{namespace}"
+    pile_up(cluster, web)
+    webhook = unavailable_webhook(name, namespace)
+    webhook["webhooks"][0]["sideEffects"] = "Some"
+    webhook["webhooks"][0]["rules"].append(
+        {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["deployments"]}
+    )
+    cluster.bulk_load([webhook])
+    try:
+        wait_until(
+            lambda: (
+                "does not support dry run" in modules.restart(**identity(web), strategy=strategy, check_mode=True)["workloads"][0]["reason"]
+            ),
+            what="the effect of the webhook",
+        )
+        done = modules.restart(**identity(web), strategy=strategy, check_mode=True)
+    finally:
+        cluster.kubectl("delete", "validatingwebhookconfiguration", name)
+    line = done["workloads"][0]
+    assert not done["failed"] and not done["changed"], done
+    assert (line["action"], code(line)) == ("skipped", "dry_run_unsupported"), line
+    assert "cannot be tried in check mode" in line["reason"] and f"{name}.tests.onprem.example" in line["reason"]
 
 
 # --- in vain ----------------------------------------------------------------------------------------------------------

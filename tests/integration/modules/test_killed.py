@@ -23,11 +23,13 @@ from tests.integration.workloads import (
     pod_uids,
     pods_of,
     restarted_at,
+    stateful_set,
     wait_rolled_out,
     wait_until,
 )
 
-READY_AFTER_S = 2
+READY_AFTER_S = 5
+"""Long enough that a module can be killed before its rollout ends, also on a slow machine."""
 
 
 class Victims:
@@ -60,7 +62,7 @@ class Victims:
 
     def wait_until_frozen(self, *places: str) -> None:
         for place in places:
-            assert self._frozen[place].wait(30), place
+            assert self._frozen[place].wait(120), place
 
     def wait_until_watching(self, place: str) -> None:
         wait_until(lambda: is_watched(self._cluster, self.mark, place), what=f"the watch of {place}")
@@ -126,6 +128,46 @@ def test_a_killed_restart_is_made_once(cluster: Cluster, modules: Modules, names
         revisions = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets?labelSelector=app%3D{place}")["items"]
         assert len(revisions) == 2, "the first revision and one restart"
         victims.assert_spread(place)
+
+
+FOREIGN, SCALED, ALONE = "foreign", "scaled", "alone"
+
+
+def test_a_restart_of_a_stateful_set_that_is_killed_between_its_two_writes_takes_no_other_rollout_for_its_own(
+    cluster: Cluster, modules: Modules, namespace: str
+) -> None:
+    sets = {place: stateful_set(namespace, place, 2, podManagementPolicy="Parallel") for place in (FOREIGN, SCALED, ALONE)}
+    pile_up(cluster, *sets.values())
+    processes: dict[str, subprocess.Popen[str]] = {}
+
+    def on_second_write(review: Review) -> str | None:
+        if not is_remembering(review):
+            return None
+        processes[review["name"]].send_signal(signal.SIGKILL)
+        return "nobody is there to hear of it"
+
+    with admission_webhook(cluster, "kill-second-writes", namespace, on_second_write):
+        for place, found in sets.items():
+            processes[place] = modules.start("k8s_rollout_restart", workloads=[identity(found)])
+        for process in processes.values():
+            process.wait(120)
+    for found in sets.values():
+        remembered = known_outcome(cluster, found)
+        assert remembered["verdict"] == "pending" and "expected" not in remembered, remembered
+        wait_rolled_out(cluster, found)
+    restarts = {place: restarted_at(cluster, found) for place, found in sets.items()}
+    cluster.kubectl("set", "image", f"statefulset/{FOREIGN}", "-n", namespace, "main=registry.k8s.io/pause:3.9")
+    cluster.kubectl("scale", f"statefulset/{SCALED}", "-n", namespace, "--replicas=3")
+    wait_rolled_out(cluster, sets[FOREIGN])
+    wait_rolled_out(cluster, sets[SCALED])
+
+    done = modules.restart(workloads=[identity(found) for found in sets.values()])["workloads"]
+    lines = {line["name"]: line for line in done}
+    assert (lines[ALONE]["action"], lines[ALONE]["verdict"]) == ("skipped", "improved"), lines
+    assert lines[ALONE]["reason"].startswith("already_restarted")
+    for place in (FOREIGN, SCALED):
+        assert "already_restarted" not in lines[place]["reason"] and lines[place]["verdict"] == "", lines
+    assert {place: restarted_at(cluster, found) for place, found in sets.items()} == restarts, "none was restarted a second time"
 
 
 def test_a_killed_eviction_is_made_once(cluster: Cluster, modules: Modules, namespace: str) -> None:

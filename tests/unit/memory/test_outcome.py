@@ -64,10 +64,19 @@ def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
 
 def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
     written = Outcome(
-        time="2026-01-01T00:00:00Z", attempts=1, verdict="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f"
+        time="2026-01-01T00:00:00Z", attempts=1, verdict="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f", generation=4
     )
     assert read_outcome({OUTCOME_ANNOTATION: written.to_annotation()}) == written
-    assert set(json.loads(written.to_annotation())) == {"time", "attempts", "verdict", "revision", "eligible", "number", "expected"}
+    assert set(json.loads(written.to_annotation())) == {
+        "time",
+        "attempts",
+        "verdict",
+        "revision",
+        "eligible",
+        "number",
+        "expected",
+        "generation",
+    }
 
 
 def test_an_annotation_of_an_earlier_version_is_read():

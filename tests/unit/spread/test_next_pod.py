@@ -235,6 +235,50 @@ def test_gates_that_are_gone_come_back_with_a_new_pod() -> None:
     assert [gate.name for gate in next_pod(workload, cluster.snapshot()).pod.spec.scheduling_gates or ()] == ["quota"]
 
 
+WRITTEN_WHILE_GATED: list[tuple[Json, str]] = [
+    ({"nodeSelector": {"disk": "ssd"}}, "spec.nodeSelector"),
+    (
+        {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}}}},
+        "spec.affinity",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "field"), WRITTEN_WHILE_GATED, ids=["selector", "affinity"])
+def test_what_all_pods_may_have_got_while_they_were_gated_is_unknown(spec: Json, field: str) -> None:
+    cluster, workload = web(metadata={"generation": 2}, spec=spec)
+    found = next_pod(workload, cluster.snapshot())
+    assert [doubt.code for doubt in found.doubts] == ["pods_differ"] and field in fields(found)
+    assert found.pod.spec.node_selector is None and found.pod.spec.affinity is None
+
+
+@pytest.mark.parametrize(("spec", "field"), WRITTEN_WHILE_GATED, ids=["selector", "affinity"])
+def test_with_a_gate_in_the_template_an_addition_is_unknown_on_servers_that_count_no_changes(spec: Json, field: str) -> None:
+    cluster, workload = web(template={"spec": {"schedulingGates": [{"name": "wait"}]}}, spec={**spec, "schedulingGates": None})
+    assert field in fields(next_pod(workload, cluster.snapshot()))
+
+
+@pytest.mark.parametrize(("spec", "field"), WRITTEN_WHILE_GATED, ids=["selector", "affinity"])
+def test_a_pod_that_was_never_changed_beside_one_that_was_gated_is_a_difference(spec: Json, field: str) -> None:
+    cluster, workload = web(metadata={"generation": 1})
+    change(cluster, 1, metadata={"generation": 2}, spec=spec)
+    assert field in fields(next_pod(workload, cluster.snapshot()))
+
+
+def test_an_edited_pod_with_the_node_selector_of_its_template_is_sure() -> None:
+    cluster, workload = web(
+        template={"spec": {"nodeSelector": {"disk": "ssd"}}}, metadata={"generation": 2}, spec={"nodeSelector": {"disk": "ssd"}}
+    )
+    assert next_pod(workload, cluster.snapshot()).doubts == ()
+
+
+@pytest.mark.parametrize(("writers", "unsure"), [([{}], False), ([{}, {}], True), ([{}, {"subresource": "status"}], False)])
+def test_a_resize_alone_does_not_make_the_node_selector_of_admission_unknown(writers: list[Json], unsure: bool) -> None:
+    metadata = {"generation": 3, "managedFields": [*writers, {"subresource": "resize"}]}
+    cluster, workload = web(metadata=metadata, spec={"nodeSelector": {"disk": "ssd"}, "containers": [container()]})
+    assert ("spec.nodeSelector" in fields(next_pod(workload, cluster.snapshot()))) is unsure
+
+
 # --- labels that differ -----------------------------------------------------------------------------------------------
 
 

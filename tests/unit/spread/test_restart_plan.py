@@ -132,6 +132,28 @@ def test_a_stateful_set_with_another_revision_than_the_restart_made_is_somebody_
     assert decision(cluster)[0] == action
 
 
+@pytest.mark.parametrize(
+    ("made", "expected_revision", "options", "wanted"),
+    [
+        (2, None, {}, ("resume", "already_restarted")),
+        (1, None, {}, ("refused", "cooldown")),
+        (1, None, {"cooldown_s": 0}, ("restart", "collapsed")),
+        (1, "rev1", {}, ("resume", "already_restarted")),
+        (1, "rev0", {}, ("restart", "collapsed")),
+    ],
+    ids=["unchanged since", "changed since", "changed since, without cooldown", "scaled since", "rolled out since"],
+)
+def test_the_generation_shows_whose_rollout_it_is_until_the_revision_is_written_down(made, expected_revision, options, wanted):
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="before", eligible="x")
+    outcome = replace(outcome, expected=expected_revision, generation=made)
+    template = {"metadata": {"labels": {"app": "db"}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
+    cluster = workers(2)
+    found = cluster.stateful_set("db", ["worker-1"] * 2, template=template)
+    metadata = replace(found.metadata, annotations={OUTCOME_ANNOTATION: outcome.to_annotation()}, generation=2)
+    cluster.stateful_sets[:] = [replace(found, metadata=metadata, status=replace(found.status, observed_generation=2))]
+    assert decision(cluster, **options) == wanted
+
+
 def test_a_restart_that_was_interrupted_is_resumed_and_not_repeated():
     metadata = remember("pending", revision="hash0", age_s=0)
     cluster = workers(2)
