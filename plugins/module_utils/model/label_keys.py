@@ -46,12 +46,22 @@ def keys_of(spec: PodSpec) -> set[str]:
     found: set[str] = set()
 
     def note(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> LabelSelector | None:
-        if selector is not None:
-            found.update(selector.match_labels or (), (requirement.key for requirement in selector.match_expressions or ()))
-        found.update(match or (), mismatch or ())
+        found.update(_keys(selector, match, mismatch))
         return selector
 
     _with_selectors(spec, note)
+    return found
+
+
+def keys_of_term(term: PodAffinityTerm) -> set[str]:
+    """The labels that one term asks for."""
+    return _keys(term.label_selector, term.match_label_keys, term.mismatch_label_keys)
+
+
+def _keys(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> set[str]:
+    found = {*(match or ()), *(mismatch or ())}
+    if selector is not None:
+        found.update(selector.match_labels or (), (requirement.key for requirement in selector.match_expressions or ()))
     return found
 
 

@@ -25,6 +25,7 @@ from .objects import (
     ResourceQuota,
     Workload,
 )
+from .selector_index import SelectorIndex
 from .storage import Storage
 from .undecodable import Undecodable
 
@@ -107,6 +108,9 @@ class ClusterSnapshot:
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.undecodable: tuple[Undecodable, ...] = tuple(undecodable)
         self._undecodable_by_kind = _group(self.undecodable, lambda one: one.kind)
+        # One for each: that it is there is enough. The name and the namespace are empty where they cannot be read.
+        self._undecodable_places = {(one.kind, one.metadata.namespace): one for one in reversed(self.undecodable)}
+        self._undecodable_names = {(one.kind, one.metadata.namespace, one.metadata.name): one for one in reversed(self.undecodable)}
         self.undecodable_pods: dict[str, Undecodable] = {
             one.node_name: one for one in self.undecodable_of("Pod") if one.node_name and not one.finished
         }
@@ -153,19 +157,27 @@ class ClusterSnapshot:
 
     def undecodable_in(self, namespace: str, *kinds: str) -> Undecodable | None:
         """An object of one of the kinds that could not be decoded, and is or may be in the namespace."""
-        return next((one for kind in kinds for one in self.undecodable_of(kind) if one.may_be_in(namespace)), None)
+        places = ((kind, place) for kind in kinds for place in (namespace, ""))
+        return next((self._undecodable_places[place] for place in places if place in self._undecodable_places), None)
+
+    def undecodable_named(self, kind: str, namespace: str, name: str) -> Undecodable | None:
+        """An object of the kind that could not be decoded, and is or may be the one of this namespace and name."""
+        names = ((kind, place, own) for place in (namespace, "") for own in (name, ""))
+        return next((self._undecodable_names[own] for own in names if own in self._undecodable_names), None)
 
     def undecodable_budget(self, pod: Pod) -> Undecodable | None:
         """A PodDisruptionBudget that could not be decoded and may select the pod."""
-        namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        return next((one for one in self.undecodable_of("PodDisruptionBudget") if one.may_select(namespace, labels)), None)
+        found = self.once(_undecodable_budgets) if self.undecodable_of("PodDisruptionBudget") else {}
+        budgets = (found[place].selecting(pod.metadata.labels) for place in (pod.metadata.namespace, "") if place in found)
+        return next((selecting[0] for selecting in budgets if selecting), None)
 
     def undecodable_revision(self, workload: Workload) -> Undecodable | None:
         """A ReplicaSet that could not be decoded and may be the one of the Deployment's current revision."""
         if workload.kind != "Deployment":
             return None
-        namespace, uid = workload.metadata.namespace, workload.metadata.uid
-        return next((one for one in self.undecodable_of("ReplicaSet") if one.may_belong_to(namespace, uid)), None)
+        found = self.once(_undecodable_replica_sets) if self.undecodable_of("ReplicaSet") else {}
+        owners = ((place, owner) for place in (workload.metadata.namespace, "") for owner in (workload.metadata.uid, None))
+        return next((found[owner] for owner in owners if owner in found), None)
 
     def replica_sets(self, deployment: Workload) -> list[Workload]:
         """The ReplicaSets that the Deployment controls, of all revisions."""
@@ -254,6 +266,17 @@ class ClusterSnapshot:
     def placed_pods(self, workload: Workload) -> list[Pod]:
         """The current revision's pods that count as spread: bound, not terminating, not finished."""
         return [pod for pod in self.current_pods(workload) if pod.spec.node_name and not pod.terminating and not pod.terminal]
+
+
+def _undecodable_budgets(snapshot: ClusterSnapshot) -> dict[str, SelectorIndex[Undecodable]]:
+    """The PodDisruptionBudgets that could not be decoded, by namespace and selector; the namespace is empty where it cannot be read."""
+    grouped = _group(snapshot.undecodable_of("PodDisruptionBudget"), lambda one: one.metadata.namespace)
+    return {namespace: SelectorIndex((one.selector, one) for one in budgets) for namespace, budgets in grouped.items()}
+
+
+def _undecodable_replica_sets(snapshot: ClusterSnapshot) -> dict[tuple[str, str | None], Undecodable]:
+    """The ReplicaSets that could not be decoded, by namespace and owner."""
+    return {(one.metadata.namespace, one.owner_uid): one for one in snapshot.undecodable_of("ReplicaSet")}
 
 
 def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, list[T]]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-from .objects import ApiStruct, Labels, LabelSelector, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
+from .objects import ApiStruct, LabelSelector, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
 from .reasons import Reason
-from .selectors import matches
 from .wire import WireError, decode_json, decode_object, decode_parts, field, member, replace
 
 UNDECODABLE = "undecodable"
@@ -72,14 +71,6 @@ class Undecodable(ApiStruct, frozen=True):
     def may_be(self, namespace: str, name: str) -> bool:
         """It is the object of this namespace and name, or these cannot be read."""
         return self.may_be_in(namespace) and self.metadata.name in ("", name)
-
-    def may_select(self, namespace: str, labels: t.Optional[Labels]) -> bool:
-        """A budget that may be one for a pod with these labels."""
-        return self.may_be_in(namespace) and matches(self.selector, labels)
-
-    def may_belong_to(self, namespace: str, uid: str) -> bool:
-        """Its controller is the object of this uid, or may be."""
-        return self.may_be_in(namespace) and self.owner_uid in (None, uid)
 
 
 class UndecodablePod(Pod, frozen=True):

@@ -95,7 +95,7 @@ class VolumeIndex:
     def claims_known(self, namespace: str, name: str) -> bool:
         """Whether a claim of this name that is not in the snapshot does not exist."""
         known = self.storage.claim_namespaces
-        if any(one.may_be(namespace, name) for one in self._snapshot.undecodable_of("PersistentVolumeClaim")):
+        if self._snapshot.undecodable_named("PersistentVolumeClaim", namespace, name) is not None:
             return False
         return known is None or namespace in known
 
@@ -104,7 +104,7 @@ class VolumeIndex:
         if resource in self.storage.unreadable:
             return True
         kind = _KINDS.get(resource, "")
-        return any(not name or one.metadata.name in ("", name) for one in self._snapshot.undecodable_of(kind))
+        return self._snapshot.undecodable_named(kind, "", name) is not None if name else bool(self._snapshot.undecodable_of(kind))
 
     def default_classes(self) -> list[StorageClass]:
         """The classes that claims without one get; usually one."""

@@ -8,15 +8,15 @@ Sources: kubernetes ``pkg/quota/v1/evaluator/core/pods.go`` (Constraints), ``plu
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
-from ..model.objects import Container, LimitRangeItem, Pod, ResourceList, Workload
+from ..model.objects import Container, LimitRange, LimitRangeItem, Pod, ResourceList, Workload
 from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.resources import quota_amount
 from .next_pod import next_pod
-from .quota import counts, quota_kind
+from .quota import bounds_of, quota_kind, resource_names
 
 _COMPUTE = ("cpu", "memory")
 _NAMED = {name: ("requests", name) for name in _COMPUTE}
@@ -40,23 +40,66 @@ def _answers(_snapshot: ClusterSnapshot) -> dict[Hashable, t.Optional[Reason]]:
 
 
 def _turned_down(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    for quota in snapshot.quotas_by_namespace.get(namespace, ()) if pod.spec.resources is None else ():
-        if not counts(quota, pod):
-            continue
-        for hard in quota.status.hard or quota.spec.hard or ():
-            part, resource = _NAMED.get(hard, ("", ""))
-            lacking = next((c for c in pod.spec.all_containers if part and resource not in _given(c, part)), None)
-            if lacking is not None:
-                said = f"wants {hard} of every container, and container {lacking.name} has none"
-                return Reason("quota", f"ResourceQuota {quota.metadata.name} {said}")
-    for limit_range in snapshot.limit_ranges_by_namespace.get(namespace, ()):
-        for item in limit_range.spec.limits or ():
-            beyond = (
-                _beyond_of_pod(pod, item) if item.type == "Pod" else _beyond_of_containers(pod, item) if item.type == "Container" else ""
-            )
-            if beyond:
-                return Reason("limit_range", f"LimitRange {limit_range.metadata.name} {beyond}")
-    return None
+    bounds = bounds_of(pod, namespace, snapshot) if pod.spec.resources is None else {}
+    for hard in sorted(_NAMED.keys() & bounds.keys(), key=lambda name: bounds[name].first):
+        part, resource = _NAMED[hard]
+        lacking = next((c for c in pod.spec.all_containers if resource not in _given(c, part)), None)
+        if lacking is not None:
+            said = f"wants {hard} of every container, and container {lacking.name} has none"
+            return Reason("quota", f"ResourceQuota {bounds[hard].name} {said}")
+    limits = snapshot.once(_limits_by_namespace)
+    if namespace not in limits:
+        limits[namespace] = _Limits.of(snapshot.limit_ranges_by_namespace.get(namespace, ()))
+    beyond = _beyond_of_containers(pod, limits[namespace].of_container) or _beyond_of_pod(pod, limits[namespace].of_pod)
+    return Reason("limit_range", f"LimitRange {beyond}") if beyond else None
+
+
+def _limits_by_namespace(_snapshot: ClusterSnapshot) -> dict[str, _Limits]:
+    """Filled in by ``_turned_down``."""
+    return {}
+
+
+class _Limit(t.NamedTuple):
+    """The tightest bound of one resource. ``name`` is that of its LimitRange, ``text`` the bound as it is written there."""
+
+    amount: int
+    text: str
+    name: str
+
+
+class _Tightest:
+    """All limits of a namespace for pods, or for containers: the tightest bound of each resource."""
+
+    def __init__(self) -> None:
+        self.most: dict[str, _Limit] = {}
+        self.least: dict[str, _Limit] = {}
+        self.ratio: dict[str, _Limit] = {}
+
+    def add(self, item: LimitRangeItem, name: str) -> None:
+        """One more item, of the LimitRange with the name."""
+        for bounds, texts, sign in ((self.most, item.max, 1), (self.least, item.min, -1), (self.ratio, item.max_limit_request_ratio, 1)):
+            for resource, text in (texts or {}).items():
+                amount = parse_quantity(text)
+                if resource not in bounds or (bounds[resource].amount - amount) * sign > 0:
+                    bounds[resource] = _Limit(amount, text, name)
+
+
+class _Limits(t.NamedTuple):
+    """The limits of a namespace."""
+
+    of_pod: _Tightest
+    of_container: _Tightest
+
+    @classmethod
+    def of(cls, ranges: Iterable[LimitRange]) -> _Limits:
+        """Of the namespace's LimitRanges."""
+        limits = cls(_Tightest(), _Tightest())
+        by_type = {"Pod": limits.of_pod, "Container": limits.of_container}
+        for limit_range in ranges:
+            for item in limit_range.spec.limits or ():
+                if item.type in by_type:
+                    by_type[item.type].add(item, limit_range.metadata.name)
+        return limits
 
 
 def _given(container: Container, part: str) -> ResourceList:
@@ -68,42 +111,41 @@ def _given(container: Container, part: str) -> ResourceList:
     return limits if part == "limits" else {**limits, **(resources.requests or {})}
 
 
-def _beyond_of_containers(pod: Pod, item: LimitRangeItem) -> str:
+def _beyond_of_containers(pod: Pod, limits: _Tightest) -> str:
     for container in pod.spec.all_containers:
         for part in ("requests", "limits"):
             amounts = {name: parse_quantity(text) for name, text in _given(container, part).items()}
-            beyond = _beyond(item, amounts, f"container {container.name} has {part}")
+            beyond = _beyond(limits, amounts, f"container {container.name} has {part}")
             if beyond:
                 return beyond
-        ratio = _beyond_ratio(item, _given(container, "limits"), _given(container, "requests"))
+        ratio = _beyond_ratio(limits, _given(container, "limits"), _given(container, "requests"))
         if ratio:
             return f"{ratio} in container {container.name}"
     return ""
 
 
-def _beyond_of_pod(pod: Pod, item: LimitRangeItem) -> str:
-    names = {*(item.max or ()), *(item.min or ())}
+def _beyond_of_pod(pod: Pod, limits: _Tightest) -> str:
+    names = [name for name in resource_names(pod) if name in limits.most or name in limits.least]
     for part in ("requests", "limits"):
         amounts = {name: quota_amount(pod, name, limits=part == "limits") for name in names}
-        beyond = _beyond(item, {name: amount for name, amount in amounts.items() if amount}, f"the pod has {part}")
+        beyond = _beyond(limits, {name: amount for name, amount in amounts.items() if amount}, f"the pod has {part}")
         if beyond:
             return beyond
     return ""
 
 
-def _beyond(item: LimitRangeItem, amounts: dict[str, int], said: str) -> str:
-    for name, amount in amounts.items():
-        for bounds, word, sign in ((item.max, "at most", 1), (item.min, "at least", -1)):
-            bound = (bounds or {}).get(name)
-            if bound is not None and (amount - parse_quantity(bound)) * sign > 0:
-                return f"allows {word} {bound} {name}, and {said} beyond it"
+def _beyond(limits: _Tightest, amounts: dict[str, int], said: str) -> str:
+    for resource, amount in sorted(amounts.items()):
+        for bounds, word, sign in ((limits.most, "at most", 1), (limits.least, "at least", -1)):
+            bound = bounds.get(resource)
+            if bound is not None and (amount - bound.amount) * sign > 0:
+                return f"{bound.name} allows {word} {bound.text} {resource}, and {said} beyond it"
     return ""
 
 
-def _beyond_ratio(item: LimitRangeItem, limits: ResourceList, requests: ResourceList) -> str:
-    for name, ratio in (item.max_limit_request_ratio or {}).items():
-        if name in limits and name in requests:
-            request = parse_quantity(requests[name])
-            if request and parse_quantity(limits[name]) * NANO > parse_quantity(ratio) * request:
-                return f"allows a limit of {name} of at most {ratio} times the request, which is exceeded"
+def _beyond_ratio(limits: _Tightest, given: ResourceList, requests: ResourceList) -> str:
+    for resource in sorted(limits.ratio.keys() & given.keys() & requests.keys()):
+        request, bound = parse_quantity(requests[resource]), limits.ratio[resource]
+        if request and parse_quantity(given[resource]) * NANO > bound.amount * request:
+            return f"{bound.name} allows a limit of {resource} of at most {bound.text} times the request, which is exceeded"
     return ""

@@ -87,11 +87,11 @@ def _undecodable(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Re
     """An object that could not be decoded and may forbid the restart."""
     namespace = workload.metadata.namespace
     found = snapshot.undecodable_in(namespace, "ResourceQuota", "LimitRange") or snapshot.undecodable_revision(workload)
-    found = found or next((one for one in snapshot.undecodable_of("Namespace") if one.metadata.name in ("", namespace)), None)
+    found = found or snapshot.undecodable_named("Namespace", "", namespace)
     for volume in workload.spec.template.spec.volumes or ():
         claim = volume.persistent_volume_claim
-        claims = snapshot.undecodable_of("PersistentVolumeClaim") if claim is not None and found is None else ()
-        found = found or next((one for one in claims if claim is not None and one.may_be(namespace, claim.claim_name)), None)
+        if claim is not None:
+            found = found or snapshot.undecodable_named("PersistentVolumeClaim", namespace, claim.claim_name)
     return found.reason if found is not None else None
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..model.label_keys import keys_of
+from ..model.label_keys import keys_of, keys_of_term
 from ..model.labels import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, REGION, STATEFUL_SET_POD_NAME, ZONE
-from ..model.objects import Labels, Pod, Workload
+from ..model.objects import Labels, LabelSelector, Pod, Workload
+from ..model.selector_index import SelectorIndex
 from ..model.snapshot import ClusterSnapshot
 from ..scheduling.pod_groups import required_anti_affinity
 
@@ -36,7 +37,7 @@ def labels_of_new_pod(pods: Sequence[Pod], workload: Workload, snapshot: Cluster
     differing = {key for other in others for key in other}.union(first) - common.keys() - _WRITTEN_LATER if others else set()
     if not differing:
         return labels, ""
-    counted = differing & (_asked_by(pods) | snapshot.once(_asked_by_others))
+    counted = differing & (_asked_by(pods) | snapshot.once(_AskedByOthers).keys(workload.metadata.namespace))
     return labels, f"metadata.labels[{min(counted)}]" if counted else ""
 
 
@@ -45,7 +46,34 @@ def _asked_by(pods: Iterable[Pod]) -> set[str]:
     return {key for spec in specs.values() for key in keys_of(spec)}
 
 
-def _asked_by_others(snapshot: ClusterSnapshot) -> set[str]:
-    """The labels that required anti-affinity of any pod asks for: its pods keep away those that it selects."""
-    by_affinity = {id(pod.spec.affinity): pod for pod in snapshot.pods if pod.spec.affinity is not None}
-    return {key for pod in by_affinity.values() if required_anti_affinity(pod) for key in keys_of(pod.spec)}
+class _AskedByOthers:
+    """The labels that required anti-affinity of the pods of a snapshot asks for, by the namespaces that it is for.
+
+    Pods that have such labels are kept away from the pods that ask for them.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._labels = {name: namespace.metadata.labels for name, namespace in snapshot.namespaces.items()}
+        self._named: dict[str, set[str]] = {}
+        selectors: list[tuple[LabelSelector | None, set[str]]] = []
+        found = {(id(pod.spec.affinity), pod.metadata.namespace): pod for pod in snapshot.pods if pod.spec.affinity is not None}
+        for (_affinity, own), pod in found.items():
+            for term in required_anti_affinity(pod):
+                keys = keys_of_term(term)
+                names = term.namespaces or (() if term.namespace_selector is not None else (own,))
+                for name in names:
+                    self._named.setdefault(name, set()).update(keys)
+                if term.namespace_selector is not None:
+                    selectors.append((term.namespace_selector, keys))
+        self._by_selector = SelectorIndex(selectors)
+        self._by_any_selector = {key for _selector, keys in selectors for key in keys}
+        self._known: dict[str, set[str]] = {}
+
+    def keys(self, namespace: str) -> set[str]:
+        """The labels of pods of the namespace that somebody asks for; of a namespace that could not be read, all that may be asked for."""
+        known = self._known.get(namespace)
+        if known is None:
+            readable = namespace in self._labels
+            selecting = self._by_selector.selecting(self._labels[namespace]) if readable else [self._by_any_selector]
+            known = self._known[namespace] = self._named.get(namespace, set()).union(*selecting)
+        return known

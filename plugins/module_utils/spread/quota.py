@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from bisect import bisect_right
 from collections.abc import Hashable
 
 from ..model.objects import Pod, ResourceQuota, Workload
@@ -44,82 +45,103 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     return snapshot.once(_Quotas).overdrawn(next_pod(workload, snapshot).pod, workload.metadata.namespace)
 
 
+class Bound:
+    """One resource in all quotas that count a pod. ``first`` is the number of the first of these quotas, ``name`` its name.
+
+    ``_lower``: the quotas that have less left than all before them. ``_used_up``: what each of these has left, with the sign changed, so
+    that the numbers rise.
+    """
+
+    def __init__(self, number: int, name: str) -> None:
+        self.first, self.name = number, name
+        self._lower: list[tuple[int, str]] = []
+        self._used_up: list[int] = []
+
+    def add(self, left: int, number: int, name: str) -> None:
+        """Another quota, of which ``left`` is left; negative where it is overdrawn."""
+        if not self._used_up or left < self.least:
+            self._lower.append((number, name))
+            self._used_up.append(-left)
+
+    @property
+    def least(self) -> int:
+        """The least that is left."""
+        return -self._used_up[-1]
+
+    def first_below(self, amount: int) -> tuple[int, str]:
+        """Number and name of the first quota that has less left than the amount, which is more than the least."""
+        return self._lower[bisect_right(self._used_up, -amount)]
+
+
+Bounds = dict[str, Bound]
+"""The bounds of a namespace by the resource's name, for pods that all the same quotas count."""
+
+
 class _Quotas:
-    """The quotas of a snapshot: each is parsed once, and asked once about all pods that quotas cannot tell apart."""
+    """The quotas of a snapshot: each is parsed once for all pods that it counts, and pods are compared with the least that is left."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self._by_namespace = {name: [_Quota(quota) for quota in quotas] for name, quotas in snapshot.quotas_by_namespace.items()}
-        self._least: dict[Hashable, SurgeRoom] = {}
-        self._overdrawn: dict[Hashable, t.Optional[Reason]] = {}
+        self._by_namespace = snapshot.quotas_by_namespace
+        self._bounds: dict[Hashable, Bounds] = {}
+
+    def bounds(self, pod: Pod, namespace: str) -> Bounds:
+        """What all quotas that count the pod bound."""
+        key = namespace, pod.spec.priority_class_name, _best_effort(pod)
+        known = self._bounds.get(key)
+        if known is None:
+            known = self._bounds[key] = {}
+            for number, quota in enumerate(self._by_namespace.get(namespace, ())):
+                if counts(quota, pod):
+                    _add_bounds(known, quota, number)
+        return known
 
     def least(self, pod: Pod, namespace: str) -> SurgeRoom:
         """How many further pods like this one all quotas admit, and the first quota that admits no more."""
-        key = namespace, quota_kind(pod)
-        if key not in self._least:
-            found = SurgeRoom(UNBOUNDED, "")
-            usage = _Usage(pod)
-            for quota in self._counting(pod, namespace):
-                left = quota.pods_left(usage)
-                if left < found.pods:
-                    found = SurgeRoom(left, quota.name)
-            self._least[key] = found
-        return self._least[key]
+        bounds = self.bounds(pod, namespace)
+        needs = {name: amount for name, amount in _usages(pod, bounds) if amount > 0}
+        pods = min((max(0, bounds[name].least) // need for name, need in needs.items()), default=UNBOUNDED)
+        bounding = [bounds[name].first_below((pods + 1) * need) for name, need in needs.items() if bounds[name].least < (pods + 1) * need]
+        return SurgeRoom(pods, min(bounding)[1] if bounding else "")
 
     def overdrawn(self, pod: Pod, namespace: str) -> t.Optional[Reason]:
         """Why no further pod like this one is admitted although none is added; None where one is."""
-        key = namespace, quota_kind(pod)
-        if key not in self._overdrawn:
-            usage = _Usage(pod)
-            reasons = (quota.overdrawn(usage) for quota in self._counting(pod, namespace))
-            self._overdrawn[key] = next((reason for reason in reasons if reason is not None), None)
-        return self._overdrawn[key]
-
-    def _counting(self, pod: Pod, namespace: str) -> t.Iterator[_Quota]:
-        return (quota for quota in self._by_namespace.get(namespace, ()) if counts(quota.quota, pod))
+        bounds = self.bounds(pod, namespace)
+        found = [(bounds[name].first_below(0), name) for name, amount in _usages(pod, bounds) if amount > 0 and bounds[name].least < 0]
+        if not found:
+            return None
+        (_number, quota), name = min(found)
+        return Reason("quota", f"ResourceQuota {quota} is overdrawn ({name}): no pod would come in place of one that goes")
 
 
-class _Quota:
-    """A quota; ``left`` of each resource is negative where the quota is overdrawn."""
-
-    def __init__(self, quota: ResourceQuota) -> None:
-        self.quota = quota
-        self.name = quota.metadata.name
-        self._hard = quota.status.hard or quota.spec.hard or {}
-        self._left: dict[str, int] = {}
-
-    def pods_left(self, usage: _Usage) -> int:
-        """Further pods that the quota admits; UNBOUNDED where it bounds nothing of them."""
-        needs = ((name, usage.of(name)) for name in self._hard)
-        return min((max(0, self._left_of(name)) // need for name, need in needs if need > 0), default=UNBOUNDED)
-
-    def overdrawn(self, usage: _Usage) -> t.Optional[Reason]:
-        """Why no pod comes in the place of one that goes; None where one does."""
-        for name in self._hard:
-            if usage.of(name) > 0 and self._left_of(name) < 0:
-                return Reason("quota", f"ResourceQuota {self.name} is overdrawn ({name}): no pod would come in place of one that goes")
-        return None
-
-    def _left_of(self, name: str) -> int:
-        left = self._left.get(name)
-        if left is None:
-            used = (self.quota.status.used or {}).get(name, "0")
-            left = self._left[name] = parse_quantity(self._hard[name]) - parse_quantity(used)
-        return left
+def bounds_of(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> Bounds:
+    """What the quotas of the namespace that count the pod bound, by resource."""
+    return snapshot.once(_Quotas).bounds(pod, namespace)
 
 
-class _Usage:
-    """What one pod takes of the resources of quotas, in nano-units."""
+def resource_names(pod: Pod) -> set[str]:
+    """The resources of which the pod may take something."""
+    parts = [container.resources for container in pod.spec.all_containers] + [pod.spec.resources]
+    found = set(pod.spec.overhead or ())
+    for part in parts:
+        if part is not None:
+            found.update(part.requests or (), part.limits or ())
+    return found
 
-    def __init__(self, pod: Pod) -> None:
-        self._pod = pod
-        self._known: dict[str, int] = {}
 
-    def of(self, name: str) -> int:
-        """What it takes of one resource."""
-        usage = self._known.get(name)
-        if usage is None:
-            usage = self._known[name] = _usage(name, self._pod)
-        return usage
+def _add_bounds(bounds: Bounds, quota: ResourceQuota, number: int) -> None:
+    used, name = quota.status.used or {}, quota.metadata.name
+    for resource, amount in (quota.status.hard or quota.spec.hard or {}).items():
+        if resource not in bounds:
+            bounds[resource] = Bound(number, name)
+        bounds[resource].add(parse_quantity(amount) - parse_quantity(used.get(resource, "0")), number, name)
+
+
+def _usages(pod: Pod, bounds: Bounds) -> t.Iterator[tuple[str, int]]:
+    """What the pod takes of each resource that is bounded, in nano-units."""
+    names = {"pods", "count/pods"}
+    for resource in resource_names(pod):
+        names.update((resource, f"requests.{resource}", f"limits.{resource}"))
+    return ((name, _usage(name, pod)) for name in names if name in bounds)
 
 
 def quota_kind(pod: Pod) -> Hashable:

@@ -24,7 +24,7 @@ Verdict = str | None  # the reason of a refusal, or None to let the request pass
 
 @contextlib.contextmanager
 def admission_webhook(cluster: Cluster, name: str, namespace: str, decide: Callable[[Review], Verdict]) -> Iterator[None]:
-    """While this block runs, ``decide`` sees each write of a Deployment or StatefulSet and each eviction in ``namespace``; it may be slow."""
+    """While this block runs, ``decide`` sees each write of a Deployment or StatefulSet, and each eviction, in ``namespace``."""
     authority = trustme.CA()
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(decide))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

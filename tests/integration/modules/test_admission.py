@@ -225,7 +225,10 @@ def test_pods_of_one_revision_that_differ_are_unknown_by_the_name_of_the_field(
     assert "spec.nodeSelector" in nobody_is_evicted(cluster, modules, web)["reason"]
 
 
-GATE = 'JSONPatch{op: "add", path: "/spec/schedulingGates", value: [Object.spec.schedulingGates{name: "lab.onprem/wait"}]}'
+GATE = (
+    'JSONPatch{op: "add", path: "/spec/schedulingGates", value: []}, '
+    'JSONPatch{op: "add", path: "/spec/schedulingGates/-", value: Object.spec.schedulingGates{name: "lab.onprem/wait"}}'
+)
 
 
 def test_a_node_selector_that_was_written_while_the_pods_were_gated_is_unknown(

@@ -11,14 +11,16 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import resources
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UndecodableError, UnexpectedAnswerError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.json_parts import elements, members, without_deep_parts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Labels, LabelSelector
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Labels, LabelSelector, ObjectMeta, Pod, Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import (
     Undecodable,
     UndecodablePod,
     as_rows,
     undecodable_of,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
 
 Json = dict[str, t.Any]
 
@@ -141,14 +143,19 @@ def budget_with(**spec: t.Any) -> Undecodable:
     ids=["selects", "does not select", "unreadable labels", "no selector object", "everything", "nothing"],
 )
 def test_selector_of_an_undecodable_budget_counts_where_it_can_be_read(spec: Json, labels: Labels, selected: bool) -> None:
-    found = budget_with(**spec)
-    assert found.may_select("app", labels) == selected
-    assert not found.may_select("other", labels)
+    snapshot = ClusterSnapshot(undecodable=[budget_with(**spec)])
+    assert (snapshot.undecodable_budget(pod_in("app", labels)) is not None) == selected
+    assert snapshot.undecodable_budget(pod_in("other", labels)) is None
+
+
+def pod_in(namespace: str, labels: Labels) -> Pod:
+    return Pod(metadata=ObjectMeta(namespace=namespace, labels=labels))
 
 
 def test_budget_whose_namespace_cannot_be_read_may_select_pods_of_every_namespace() -> None:
     found = read(resources.BUDGETS, {"metadata": {"name": "b", "namespace": 5}, "spec": {"selector": {}}})
-    assert found.may_select("anywhere", {}) and found.selector == LabelSelector()
+    assert ClusterSnapshot(undecodable=[found]).undecodable_budget(pod_in("anywhere", {})) is found
+    assert found.selector == LabelSelector()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +172,22 @@ def test_budget_whose_namespace_cannot_be_read_may_select_pods_of_every_namespac
 def test_owner_of_an_undecodable_object_is_known_or_may_be_any(owners: t.Any, uid: str, belongs: bool) -> None:
     value = named("rs", spec={"replicas": "x"})
     value["metadata"]["ownerReferences"] = owners
-    assert read(resources.REPLICA_SETS, value).may_belong_to("app", uid) == belongs
+    found = read(resources.REPLICA_SETS, value)
+    deployment = Workload(metadata=ObjectMeta(namespace="app", name="web", uid=uid))
+    force_setattr(deployment, "kind", "Deployment")
+    assert (ClusterSnapshot(undecodable=[found]).undecodable_revision(deployment) is found) == belongs
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "found"),
+    [("app", "a", True), ("app", "b", False), ("other", "a", False), ("", "a", True), ("app", "", True), ("", "", True)],
+)
+def test_an_object_whose_place_cannot_be_read_may_be_any(namespace: str, name: str, found: bool) -> None:
+    one = Undecodable(kind="ResourceQuota", metadata=ObjectMeta(namespace=namespace, name=name))
+    snapshot = ClusterSnapshot(undecodable=[one])
+    assert (snapshot.undecodable_named("ResourceQuota", "app", "a") is one) == found
+    assert (snapshot.undecodable_in("app", "LimitRange", "ResourceQuota") is one) == (namespace in ("app", ""))
+    assert snapshot.undecodable_named("LimitRange", "app", "a") is None and snapshot.undecodable_in("app", "LimitRange") is None
 
 
 def test_decoding_one_undecodable_object_raises_an_error_that_names_it() -> None:

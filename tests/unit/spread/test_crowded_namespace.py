@@ -20,12 +20,13 @@ from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
 
 def crowd(size: int) -> ClusterBuilder:
-    """So many uneven Deployments, quotas, limit ranges and autoscalers in one namespace; nothing forbids a restart."""
+    """So many different uneven Deployments, quotas, limit ranges and autoscalers in one namespace; nothing forbids a restart."""
     cluster = workers(3)
     for number in range(size):
-        cluster.deployment(f"app-{number}", ["worker-1"] * 2)
+        spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": f"{number + 1}m"}, "limits": {"cpu": "1"}}}]}
+        cluster.deployment(f"app-{number}", ["worker-1"] * 2, template={"spec": spec})
         cluster.quota(f"quota-{number}", {"pods": "1000", "requests.cpu": "1000"}, {"pods": str(size), "requests.cpu": "1"})
-        cluster.limit_range(max={"cpu": "4"})
+        cluster.limit_range(max={"cpu": "4"}, min={"cpu": "1u"}, maxLimitRequestRatio={"cpu": "1000"})
         cluster.autoscaler(f"app-{number}", 1, 9, 2)
     return cluster
 
@@ -43,7 +44,7 @@ class Watched(list[t.Any]):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(quota, "counts"), (admission, "counts"), (admission, "_beyond_of_containers"), (quota, "parse_quantity")],
+    [(quota, "counts"), (quota, "parse_quantity"), (quota, "_usage"), (admission, "_beyond"), (admission, "parse_quantity")],
     ids=lambda value: value if isinstance(value, str) else value.__name__.rpartition(".")[2],
 )
 def test_quotas_and_limit_ranges_are_compared_in_proportion_to_their_number(
@@ -116,3 +117,33 @@ def test_each_workload_is_named_in_its_own_refusal_although_the_answer_is_shared
     cluster.limit_range(max={"cpu": "50m"})
     lines = check_spread(cluster.snapshot(), CheckOptions()).workloads
     assert [str(line.workload) in str(line.refusal) for line in lines] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"max": {"cpu": "200m"}}, "allows at most 200m cpu"),
+        ({"min": {"cpu": "700m"}}, "allows at least 700m cpu"),
+        ({"maxLimitRequestRatio": {"cpu": "2"}}, "allows a limit of cpu of at most 2 times the request"),
+    ],
+)
+def test_the_tightest_of_many_limits_turns_a_pod_down(limit: dict[str, t.Any], said: str) -> None:
+    cluster = workers(2)
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2"}}}]}
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": spec})
+    wide = {"max": {"cpu": "9"}, "min": {"cpu": "1m"}, "maxLimitRequestRatio": {"cpu": "50"}}
+    for one in (wide, limit, wide):
+        cluster.limit_range(**one)
+    snapshot = cluster.snapshot()
+    reason = admission.not_admitted(snapshot.workloads()[0], snapshot)
+    assert reason is not None and said in reason.text
+
+
+def test_the_first_quota_that_wants_a_limit_of_every_container_turns_a_pod_down() -> None:
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    for name, hard in (("free", "requests.cpu"), ("strict", "limits.memory"), ("late", "limits.cpu")):
+        cluster.quota(name, {hard: "100"}, {})
+    snapshot = cluster.snapshot()
+    reason = admission.not_admitted(snapshot.workloads()[0], snapshot)
+    assert reason is not None and "ResourceQuota strict wants limits.memory of every container" in reason.text

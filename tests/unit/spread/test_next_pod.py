@@ -7,7 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NEXT_REVISION, Pod, PodSpec, Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
+    NEXT_REVISION,
+    Namespace,
+    Pod,
+    PodSpec,
+    Workload,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
@@ -308,6 +314,49 @@ def test_a_label_that_differs_is_unknown_where_a_selector_that_counts_asks_for_i
         cluster.pod("other", "worker-2", template={"metadata": {}, "spec": {"containers": [container()], **anti_affinity("role")}})
     change(cluster, 0, metadata={"labels": {"app": "web", "role": "leader"}})
     assert "metadata.labels[role]" in fields(next_pod(workload, cluster.snapshot()))
+
+
+TEAM = {"team": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("of", "term", "counts"),
+    [
+        ("other", {}, False),
+        ("app", {}, True),
+        ("other", {"namespaces": ["app"]}, True),
+        ("other", {"namespaces": ["third"]}, False),
+        ("app", {"namespaces": ["third"]}, False),
+        ("other", {"namespaceSelector": {}}, True),
+        ("other", {"namespaceSelector": {"matchLabels": TEAM}}, True),
+        ("other", {"namespaceSelector": {"matchLabels": {"team": "bank"}}}, False),
+        ("app", {"namespaceSelector": {"matchLabels": {"team": "bank"}}}, False),
+        ("other", {"namespaces": ["app"], "namespaceSelector": {"matchLabels": {"team": "bank"}}}, True),
+        ("other", {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["bank"]}]}}, True),
+        ("other", {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["shop"]}]}}, False),
+        ("other", {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}, False),
+    ],
+)
+def test_only_anti_affinity_that_is_for_the_namespace_makes_a_differing_label_unknown(of: str, term: Json, counts: bool) -> None:
+    found, others = next_pods_beside(of, term, namespaces=[{"metadata": {"name": "app", "labels": TEAM}}])
+    assert ("metadata.labels[role]" in fields(found)) is counts, others
+
+
+@pytest.mark.parametrize(("term", "counts"), [({"namespaceSelector": {"matchLabels": TEAM}}, True), ({"namespaces": ["third"]}, False)])
+def test_in_a_namespace_that_cannot_be_read_each_namespace_selector_counts(term: Json, counts: bool) -> None:
+    found, others = next_pods_beside("other", term, namespaces=[])
+    assert ("metadata.labels[role]" in fields(found)) is counts, others
+
+
+def next_pods_beside(of: str, term: Json, *, namespaces: list[Json]) -> tuple[NextPod, Pod]:
+    """The next pod of a workload whose pods differ in the label ``role``, beside a pod with a term that asks for that label."""
+    cluster, workload = web()
+    cluster.namespaces[:] = [decode_json(Namespace, encode_json(namespace)) for namespace in namespaces]
+    spec = anti_affinity("role")
+    spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0].update(term)
+    cluster.pod("other", "worker-2", template={"metadata": {}, "spec": {"containers": [container()], **spec}}, namespace=of)
+    change(cluster, 0, metadata={"labels": {"app": "web", "role": "leader"}})
+    return next_pod(workload, cluster.snapshot()), cluster.pods[-1]
 
 
 # --- revisions and ordinals -------------------------------------------------------------------------------------------
