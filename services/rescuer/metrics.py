@@ -43,6 +43,7 @@ class Metrics:
             f"{PREFIX}ignored_marks", "Nodes with the annotation of a hold that no taint and no record proves.", registry=registry
         )
         self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
+        self.hindered = Gauge(f"{PREFIX}hindered", "1 in a process that cannot do its work; /readyz says why.", registry=registry)
         self.planning = Histogram(
             f"{PREFIX}planning_seconds", "Look at the cluster and judge one pod.", buckets=PLANNING_BUCKETS_S, registry=registry
         )

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from ...plugins.module_utils.kube.api import KubeApi
 from ...plugins.module_utils.kube.client import connect
+from ...plugins.module_utils.kube.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.errors import ConfigurationError
-from .daemon import TEMPORARY, Daemon
+from .daemon import Daemon
 from .endpoints import Endpoints
+from .leadership import TEMPORARY
 from .log import Log, set_up_log
 from .metrics import Metrics
 from .orders import Orders
@@ -64,7 +66,8 @@ def _work(settings: Settings, log: Log, orders: Orders, metrics: Metrics, watchd
         return GOOD_ORDER
     try:
         transport = connect(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
-        Daemon(settings, KubeApi(transport), log=log, metrics=metrics, watchdog=watchdog, orders=orders).run()
+        api = KubeApi(transport, denials=EarlyDenials(time.monotonic, patient=True))
+        Daemon(settings, api, log=log, metrics=metrics, watchdog=watchdog, orders=orders).run()
     except ConfigurationError as error:
         log.error(str(error))
         return CONFIGURATION

@@ -24,7 +24,7 @@ class Wire:
         self._address = address
         self._allowed_bytes = hold_after_bytes
         self._go_on = threading.Event()
-        self._cut = False
+        self._cut = self._keeps = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -42,6 +42,10 @@ class Wire:
         """Lose what was held, and break its connections; later ones are carried to their end."""
         self._cut = True
         self.release()
+
+    def keep(self) -> None:
+        """From now on keep the connections to the API server when the client ends, as some load balancers do."""
+        self._keeps = True
 
     def close(self) -> None:
         self._listener.close()
@@ -78,7 +82,8 @@ class Wire:
         with contextlib.suppress(OSError):
             while chunk := inner.recv(CHUNK_BYTES):
                 outer.sendall(chunk)
-            outer.shutdown(socket.SHUT_RDWR)
+            if not self._keeps:
+                outer.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

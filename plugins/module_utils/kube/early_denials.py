@@ -23,14 +23,16 @@ class EarlyDenials:
     """What one program was allowed, and when it lost its server. ``clock``: seconds, monotonic. Thread-safe.
 
     A denial may pass for ten seconds if the same request was allowed before, or if a connection was lost. Every other denial is final.
+    ``patient``: the first server of the program counts as one that may have just started, too. That suits a program that the kubelet
+    starts together with the API server.
     """
 
-    def __init__(self, clock: t.Callable[[], float]) -> None:
+    def __init__(self, clock: t.Callable[[], float], *, patient: bool = False) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._allowed: set[Request] = set()
         self._denied_since_s: dict[Request, float] = {}
-        self._lost_at_s: t.Optional[float] = None
+        self._lost_at_s: t.Optional[float] = clock() if patient else None
 
     def note_allowed(self, request: Request) -> None:
         """The server has let the request through."""

@@ -18,14 +18,25 @@ DEFAULT_DURATION_S = 15
 
 
 def may_take(spec: LeaseSpec, identity: str, *, unchanged_for_s: float) -> bool:
-    """Return true where the Lease has no holder or this holder, or where its holder has not renewed it for its whole duration.
+    """Return true where the Lease is free or has this holder, or where its holder has not renewed it for its whole duration.
 
     ``unchanged_for_s``: for how long the caller has seen this spec, by the caller's own monotonic clock. A holder changes the spec with
-    each renewal. ``renewTime`` decides nothing, because another API server may have another clock.
+    each renewal. ``renewTime`` decides nothing, because another API server may have another clock. A Lease is free that nobody has held,
+    or that its holder has released. If only the holder was removed from it, the holder may still act.
     """
-    if not spec.holder_identity or spec.holder_identity == identity:
+    if spec.holder_identity == identity or is_free(spec):
         return True
-    return unchanged_for_s > (spec.lease_duration_seconds or DEFAULT_DURATION_S)
+    return unchanged_for_s > duration_of(spec)
+
+
+def is_free(spec: LeaseSpec) -> bool:
+    """Nobody has held the Lease, or its holder has released it."""
+    return not spec.holder_identity and (spec.lease_duration_seconds or 0) <= RELEASED_FOR_S
+
+
+def duration_of(spec: LeaseSpec) -> int:
+    """Seconds for which the Lease lasts without a renewal."""
+    return spec.lease_duration_seconds or DEFAULT_DURATION_S
 
 
 def taken(before: t.Optional[LeaseSpec], identity: str, *, now_s: float, duration_s: int) -> LeaseSpec:

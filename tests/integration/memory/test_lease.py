@@ -187,6 +187,37 @@ def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, 
     assert_one_holder_at_a_time(held)
 
 
+def test_a_lease_that_is_deleted_again_and_again_has_one_holder_at_a_time(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    """One of the processes starts after the first deletion, so that it has never seen the Lease of the one that holds it."""
+    run_s = 40
+    files = [tmp_path / identity for identity in ("a", "b", "late")]
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kube-scheduling-rescue"
+    processes = [contend(cluster.kubeconfig, namespace, file, run_s=run_s) for file in files[:2]]
+    try:
+        wait_until(lambda: is_held(cluster, path))
+        end_s = time.monotonic() + run_s
+        cluster.api.request("DELETE", path)
+        processes.append(contend(cluster.kubeconfig, namespace, files[2], run_s=run_s))
+        while time.monotonic() < end_s:
+            time.sleep(DURATION_S / 4)
+            if cluster.api.find(path) is not None:
+                cluster.api.request("DELETE", path)
+        for process in processes:
+            assert process.wait(run_s + 30) == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    held = times_held(files)
+    assert len(held) > 1, "it was held again"
+    assert_one_holder_at_a_time(held)
+
+
+def is_held(cluster: Cluster, path: str) -> bool:
+    """The Lease has a holder."""
+    return bool((cluster.api.find(path) or {"spec": {}})["spec"].get("holderIdentity"))
+
+
 @pytest.mark.parametrize("shifts", [(0, 20), (20, 0), (-20, 20)])
 def test_clocks_of_api_servers_that_differ_make_no_second_holder(
     cluster: Cluster, namespace: str, tmp_path: Path, shifts: tuple[int, int]

@@ -5,14 +5,23 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 from lab.cluster import Cluster
+from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene
 from tests.integration.rescue.test_forged_marks import hash_of
 from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.test_rescuer import full_node
+from tests.integration.wire import Wire, wire
 from tests.integration.workloads import wait_until
 
 
@@ -63,3 +72,53 @@ def test_a_node_that_becomes_not_ready_is_given_back_and_another_one_is_cleared(
     scene.stop_kubelet(first)
     wait_until(lambda: scene.bound_to(pod) == second, timeout_s=40, what=f"the other node; {daemon.log.read_text()}")
     wait_until(lambda: scene.held() == [], what="free nodes")
+
+
+@pytest.fixture
+def lossy(cluster: Cluster, tmp_path: Path) -> Iterator[tuple[Wire, Path]]:
+    with wire(cluster, tmp_path, user=cluster.service_account("rescuer")) as found:
+        yield found
+
+
+EVICTION_S = 2.5
+"""The API server gives up an eviction that takes longer than the Lease surely lasts."""
+
+
+class SlowOnce:
+    """The first real eviction of a pod of app ``slow`` takes so long; the API server waits for it, and then evicts the pod."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.asked = threading.Event()
+
+    def decide(self, review: Review) -> None:
+        if is_eviction(review) and review["name"].startswith("slow") and not self.asked.is_set():
+            self.asked.set()
+            threading.Event().wait(self.seconds)
+
+
+@pytest.mark.parametrize(("stop_timeout", "terms"), [("20s", 1), ("1s", 1), ("20s", 2)])
+def test_an_eviction_that_is_under_way_at_the_stop_is_the_only_one(
+    scene: Scene, cluster: Cluster, daemons: Start, lossy: tuple[Wire, Path], stop_timeout: str, terms: int
+) -> None:
+    """The API server goes on with the eviction when the leader has ended. The next leader may only evict another pod."""
+    wire_to_server, kubeconfig = lossy
+    leader = daemons(f"--stop-timeout={stop_timeout}", "--grace-period=10s", kubeconfig=kubeconfig)
+    wait_until(lambda: leader.leads, timeout_s=40, what="a leader")
+    follower = daemons("--grace-period=2s")
+    first, second = scene.nodes(2)
+    scene.occupant("slow", first, cpu="900m", grace=5)
+    scene.occupant("other", second, cpu="900m", grace=1, priority="scene-high")
+    slow = SlowOnce(EVICTION_S)
+    wire_to_server.keep()
+    with admission_webhook(cluster, f"stop-{scene.id}", scene.namespace, slow.decide):
+        pod = scene.critical("dns")
+        assert slow.asked.wait(60), f"no eviction was asked for; {leader.log.read_text()}"
+        for _term in range(terms):
+            leader.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+        assert leader.process.wait(60) == 0
+        wait_until(lambda: scene.bound_to(pod) != "", timeout_s=90, what=f"a node for the pod; {follower.log.read_text()}")
+    evicted = [name.partition("-")[0] for name in scene.evictions()]
+    assert evicted == (["slow"] if scene.bound_to(pod) == first else ["other"]), evicted
+    wait_until(lambda: scene.held() == [], timeout_s=60, what=f"free nodes; {follower.log.read_text()}")

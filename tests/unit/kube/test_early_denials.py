@@ -58,3 +58,12 @@ def test_a_connection_that_was_lost_long_ago_excuses_no_denial() -> None:
     denials.note_lost()
     time.now_s += LOST_FOR_S
     assert not denials.may_pass(LIST)
+
+
+def test_the_first_denials_of_a_patient_program_may_pass_for_ten_seconds() -> None:
+    time = Time()
+    denials = EarlyDenials(time, patient=True)
+    denials.note_allowed(WATCH)
+    assert denials.may_pass(LIST), "the server may have just started"
+    time.now_s += MAY_PASS_FOR_S + 0.1
+    assert not denials.may_pass(LIST), "a role is missing"

@@ -181,6 +181,11 @@ class Clearing:
             del case.unclear[uid]
         return found
 
+    @property
+    def evicting(self) -> bool:
+        """The API server may still carry out an eviction."""
+        return self._evictions.are_open
+
     def release(self, case: Case, nodes: Mapping[str, Node]) -> bool:
         """Give the case's node back, if it is held; false where that could not be written yet."""
         if case.hold is None:
@@ -214,7 +219,8 @@ class Clearing:
 
     def _count(self, case: Case, victim: Victim, view: View) -> None:
         """Write down that the rescue is under way, what has been evicted for it, and what is evicted next."""
-        victims = [*case.evicted, victim]
+        uid = victim.pod.metadata.uid
+        victims = [*case.evicted, *(one for known, one in case.unclear.items() if known != uid), victim]
         records = [record_of(one) for one in victims]
 
         def change(entry: t.Optional[Attempt]) -> Attempt:

@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as NotDoneError
 
 from ...kube.api import KubeApi
 from ...kube.beside import beside
-from ...kube.errors import UnreachableError
+from ...kube.errors import ApiError, KubeError, NotSentError, UnreachableError
 from ...rescue.plan import Victim
 
 ANSWERED_WITHIN_S = 0.5
@@ -19,6 +19,9 @@ ANSWERED_WITHIN_S = 0.5
 
 KEPT_FOR_S = 60.0
 """For how long an answer is kept that nobody takes. A request of a leader ends much sooner."""
+
+ENDS_WITHIN_S = 10.0
+"""After so many seconds a request of a leader has ended, also in the API server (``KubeApi._write``)."""
 
 _Key = tuple[str, int, bool]
 
@@ -38,6 +41,7 @@ class Evictions:
     def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._asked: dict[_Key, _Asked] = {}
+        self._lost_until_s = 0.0
 
     def evict(self, victim: Victim, *, dry_run: bool) -> None:
         """Evict the pod. Raises as ``KubeApi.evict``, and StillAskedError where there is no answer yet."""
@@ -57,13 +61,34 @@ class Evictions:
             if future.done():
                 del self._asked[key]
 
+    @property
+    def are_open(self) -> bool:
+        """The API server may still carry out one of the evictions that were sent, also where its answer was lost."""
+        return bool(self._unanswered) or time.monotonic() < self._lost_until_s
+
     def is_asked(self, pod_uid: str) -> bool:
         """An eviction of the pod is on its way: what becomes of it is not known yet."""
-        return any(uid == pod_uid and not dry_run and not asked.answer.done() for (uid, _grace, dry_run), asked in self._asked.items())
+        return pod_uid in self._unanswered
+
+    @property
+    def _unanswered(self) -> set[str]:
+        return {uid for (uid, _grace, dry_run), asked in self._asked.items() if not dry_run and not asked.answer.done()}
 
     def _send(self, victim: Victim, dry_run: bool) -> None:
         metadata = victim.pod.metadata
-        self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
+        try:
+            self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
+        except KubeError as error:
+            if not dry_run and _was_lost(error):
+                self._lost_until_s = time.monotonic() + ENDS_WITHIN_S
+            raise
+
+
+def _was_lost(error: KubeError) -> bool:
+    """The API server has not said how the request ended, so that it may go on with it: the answer is lost, or that of a proxy."""
+    if isinstance(error, UnreachableError):
+        return not isinstance(error, NotSentError)
+    return isinstance(error, ApiError) and error.status >= 500 and error.reason is None
 
 
 def _key(victim: Victim, dry_run: bool) -> _Key:

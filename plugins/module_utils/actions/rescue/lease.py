@@ -15,8 +15,9 @@ import typing as t
 from ...kube.api import KubeApi
 from ...kube.errors import ApiError, ConflictError, KubeError, NotFoundError, UnreachableError, may_pass
 from ...kube.resources import LEASES
-from ...memory.lease import as_patch, may_take, released, taken
+from ...memory.lease import as_patch, duration_of, may_take, released, taken
 from ...model.records import Lease, LeaseSpec
+from .record_store import RecordStore
 
 RETRY_S = 1.0
 ASKED_EVERY_S = 2.0
@@ -41,6 +42,10 @@ class RescueLease:
     ``duration_s``: whole seconds after which others may take it if they see no renewal in all that time. It is renewed every third of
     that. ``held`` ends two thirds after the last renewal that surely got through was sent, so a holder without an API server stops before
     another can begin. Both are measured by the monotonic clock of the process; no clock of an API server decides anything.
+
+    A Lease that does not exist may have been deleted while its holder lives. It is created after a whole duration without one, or
+    immediately if nobody has ever held it: each holder first creates the ConfigMap of the same name, so that its absence proves that.
+    A holder that cannot read and write that ConfigMap cannot work, and does not take the Lease.
     """
 
     def __init__(
@@ -62,6 +67,9 @@ class RescueLease:
         self._valid_until_s: t.Optional[float] = None
         self._seen: t.Optional[Lease] = None
         self._seen_since_s = 0.0
+        self._absent_since_s: t.Optional[float] = None
+        self._wait_s: t.Optional[float] = None
+        self._records = RecordStore(self._api, name=name, namespace=namespace)
         self._stopping = threading.Event()
         self._thread: t.Optional[threading.Thread] = None
 
@@ -115,10 +123,14 @@ class RescueLease:
                 return False
             self._stopping.wait(min(RETRY_S, left_s))
 
-    def release(self) -> None:
-        """Let others have it at once. Where that fails it ends by itself, after its duration."""
+    def leave(self) -> None:
+        """Renew it no more and do not release it: others may take it after its duration, when every request of its holder has ended."""
         self._end_renewal()
         self._valid_until_s = LOST  # a write that still waits to be sent is not sent any more
+
+    def release(self) -> None:
+        """Let others have it at once. Where that fails it ends by itself, after its duration."""
+        self.leave()
         try:
             for _attempt in range(CONFLICT_RETRIES):
                 lease = self._look()
@@ -135,13 +147,22 @@ class RescueLease:
     def _take(self) -> bool:
         lease = self._look()
         unchanged_for_s = self._clock() - self._seen_since_s
+        if lease is None and not self._may_create():
+            return False
         if lease is not None and not may_take(lease.spec, self._identity, unchanged_for_s=unchanged_for_s):
             return False
+        self._records.check()
         try:
             self._write(lease)
         except ConflictError:
             return False  # somebody was faster
         return True
+
+    def _may_create(self) -> bool:
+        """Nobody can hold the Lease that does not exist: its last holder has stopped by now, or there never was one."""
+        absent_for_s = self._clock() - (self._absent_since_s or 0.0)
+        wait_s = self._duration_s if self._wait_s is None else self._wait_s
+        return absent_for_s > wait_s or (self._wait_s is None and self._records.get() is None)
 
     def _begin_renewal(self) -> None:
         self._stopping.clear()
@@ -162,10 +183,12 @@ class RescueLease:
             pause_s = min(RETRY_S, self._duration_s / 15)
             try:
                 lease = self._look()
-                if lease is None or lease.spec.holder_identity != self._identity:
+                if not self.held:
+                    return
+                if lease is not None and lease.spec.holder_identity != self._identity:
                     self._valid_until_s = LOST
                     return
-                self._write(lease)
+                self._write(lease)  # creates it again where somebody has deleted it
                 pause_s = self._duration_s / 3
             except KubeError:
                 continue
@@ -182,6 +205,7 @@ class RescueLease:
             lease: Lease = self._api.get(LEASES, self._namespace, self._name)
         except NotFoundError:
             self._seen = None
+            self._absent_since_s = self._clock() if self._absent_since_s is None else self._absent_since_s
             return None
         self._note(lease)
         return lease
@@ -191,6 +215,8 @@ class RescueLease:
         if self._seen is None or (self._seen.metadata.uid, self._seen.spec) != (lease.metadata.uid, lease.spec):
             self._seen_since_s = self._clock()
         self._seen = lease
+        self._absent_since_s = None
+        self._wait_s = max(self._duration_s, duration_of(lease.spec))
 
     def _create(self, spec: LeaseSpec) -> Lease:
         body = {

@@ -8,12 +8,14 @@ import typing as t
 from collections.abc import Mapping
 
 from ...kube.api import KubeApi
-from ...kube.errors import NotFoundError
+from ...kube.errors import ConflictError, InvalidError, NotFoundError
 from ...kube.resources import CONFIG_MAPS
 from ...model.records import ConfigMap
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8
+PROBE = "probe"
+"""A key that is only written by dry runs."""
 
 
 class RecordStore:
@@ -41,8 +43,27 @@ class RecordStore:
         if not data:
             return
         if kept is None:
-            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": self._namespace, "name": self._name}, "data": data}
-            self._api.create(CONFIG_MAPS, self._namespace, body)
+            self._create(data)
         else:
             patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": data}
             self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch)
+
+    def check(self) -> None:
+        """Show that this program can read and write the ConfigMap: create it where there is none, otherwise write to it by a dry run.
+
+        What is wrong with the object itself is reported by the write that needs it. Raises NotFoundError (no such namespace),
+        ForbiddenError, UnreachableError, ApiError.
+        """
+        kept = self.get()
+        try:
+            if kept is None:
+                self._create({})
+            else:
+                patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": {PROBE: ""}}
+                self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch, dry_run=True)
+        except (ConflictError, InvalidError):
+            return  # another program was faster; or it is immutable or full
+
+    def _create(self, data: Mapping[str, t.Optional[str]]) -> None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": self._namespace, "name": self._name}, "data": data}
+        self._api.create(CONFIG_MAPS, self._namespace, body)

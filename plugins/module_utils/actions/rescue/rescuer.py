@@ -30,6 +30,7 @@ from .alike import alike
 from .attempts import RescueAttempts
 from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
+from .evictions import ENDS_WITHIN_S
 from .holds import Holds
 from .lease import LeaseLostError, RescueLease
 from .leftovers import settle_leftovers
@@ -52,13 +53,15 @@ BLIND_S = 1.0
 """Until the next look where the watches are broken."""
 SLICE_S = 0.2
 """After so long a time no further judgement begins on the same view."""
+STILL_EVICTING_S = 0.05
+"""Until the next look whether an eviction has ended, at the end of the program."""
 MOST_STEPS = 50
 """After so many the one who drives this gets a word in, whatever goes round in circles."""
 REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
 """The Events about them, by the reason's code."""
 
 
-RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, 10.0
+RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, ENDS_WITHIN_S
 
 
 def in_time(api: KubeApi, lease: RescueLease) -> KubeApi:
@@ -80,6 +83,7 @@ class Rescuer:
 
     ``selected`` bounds which critical pods are its business. With ``dry_run`` plans are made and asked for, and nothing is changed. With
     ``once`` a case that has ended stays so; otherwise its pod is looked at again after a while. ``accepting``: new nodes are cleared.
+    ``hindrance``: why the last ``tick`` could not do its work; empty where it could.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Rescuer:
     ) -> None:
         self.cases: dict[str, Case] = {}
         self.accepting = True
+        self.hindrance = ""
         self._api, self._cache, self._options = api, cache, options
         self._lease, self._selected, self._writer = lease, selected, writer
         self._witness = witness or Witness()
@@ -129,6 +134,7 @@ class Rescuer:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
         blind = self.blind
         if blind:
+            self.hindrance = "; ".join(blind)
             for text in blind:
                 self._witness.troubled(text)
             return BLIND_S
@@ -137,8 +143,10 @@ class Rescuer:
         except KubeError as error:
             if not may_pass(error):
                 raise
-            self._witness.troubled(str(error))
+            self.hindrance = str(error)
+            self._witness.troubled(self.hindrance)
             return BLIND_S
+        self.hindrance = ""
         with collector_paused():
             view = self._look()
             self._check_records(view)
@@ -208,6 +216,32 @@ class Rescuer:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
         for case in self._of(CLEARING):
             case.stage, case.node, case.hold, case.recalled = WATCHED, "", None, False  # it may evict further pods
+
+    @property
+    def evicting(self) -> bool:
+        """The API server may still carry out an eviction that this program has asked for."""
+        return self._clearing.evicting
+
+    def finish_evictions(self, timeout_s: float, *, hurried: t.Callable[[], bool] = lambda: False) -> bool:
+        """Wait until no eviction can be carried out any more, and note what was evicted; false where that takes too long.
+
+        It is the end: no further node is cleared.
+        """
+        self.accepting = False
+        end_at_s = time.monotonic() + timeout_s
+        while self.evicting:
+            if hurried() or time.monotonic() > end_at_s:
+                return False
+            time.sleep(STILL_EVICTING_S)
+        try:
+            unclear = [case for case in self.cases.values() if case.unclear]
+            if unclear:
+                view = self._look()
+                for case in unclear:
+                    self._clearing.resolve(case, view)
+        except (KubeError, LeaseLostError) as error:
+            self._witness.troubled(f"it is not known which pods were evicted at the end: {error}")
+        return True
 
     @property
     def at_work(self) -> bool:

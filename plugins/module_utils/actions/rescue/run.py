@@ -29,6 +29,8 @@ from .witness import Witness
 
 LEASE_TIMEOUT_S = 30.0
 """How long a run waits for the Lease of a program that was killed: its duration, and time for slow answers."""
+EVICTIONS_END_WITHIN_S = 20.0
+"""How long the end of a run waits for its evictions: the time of a request, and of the denials of an API server that has just started."""
 ASK_AGAIN_S = 1.0
 HOW_TO_RELEASE = "ansible localhost -m onprem.kube_scheduling.k8s_critical_rescue -a state=released"
 HOW_TO_RELEASE_BY_PLAYBOOK = "ansible-playbook onprem.kube_scheduling.rescue -e rescue_state=released"
@@ -227,19 +229,26 @@ def _is_done(rescuer: Rescuer, request: RescueRequest, clock: _Clock) -> bool:
 
 @contextmanager
 def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
-    """Whatever happens, no node stays held, and the Lease is free for the next."""
+    """Whatever happens, no node stays held, and the Lease is free for the next.
+
+    An eviction that may still be carried out comes first: the next program would not know of it. If it cannot be waited for, the nodes stay
+    held and the Lease ends by itself.
+    """
     try:
         yield
     except KubeError:
-        _release_own(rescuer, lease)
+        if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
+            _release_own(rescuer, lease)
         raise
     finally:
         try:
-            if lease.held:
+            if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
                 with suppress(LeaseLostError):  # whoever has it now gives them back
                     rescuer.let_go_of_nodes()
         finally:
-            if lease.holder:
+            if rescuer.evicting:
+                lease.leave()
+            elif lease.holder:
                 lease.release()
 
 
