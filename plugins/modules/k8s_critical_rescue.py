@@ -268,6 +268,10 @@ skipped_objects:
       message: "cannot read the answer as PodDisruptionBudget: Expected `int`, got `str` - at `$.status.desiredHealthy`"
 """
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
+
+compile_once()
+
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import (
     RescueOptionError,
     RescueRequest,

@@ -43,17 +43,19 @@ def measured() -> str:
 def _measure(cluster: Cluster, folder: Path) -> dict[str, Figures]:
     (folder / "library").mkdir()
     (folder / "library" / "empty.py").write_text(EMPTY)
-    options = json.dumps({"kubeconfig": str(cluster.kubeconfig)})
-    modules = {"an empty module": _packed("empty", "{}", folder), "k8s_spread_check": _packed(CHECK, options, folder)}
+    options = {"kubeconfig": str(cluster.kubeconfig)}
+    modules = {"an empty module": _packed("empty", {}, folder), "k8s_spread_check": _packed(CHECK, options, folder)}
     commands = {name: Command([sys.executable, str(module)]) for name, module in modules.items()}
     return run_in_turn(commands, runs=RUNS, before_each=lambda: None)
 
 
-def _packed(module: str, options: str, folder: Path) -> Path:
+def _packed(module: str, options: Mapping[str, str], folder: Path) -> Path:
     """The program that Ansible makes of the module and its options, and runs on a host."""
     remote = folder / module
     environment = {"ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TEMP": str(remote), "ANSIBLE_LIBRARY": str(folder / "library")}
-    command = [str(Path(sys.executable).with_name("ansible")), "localhost", "-m", module, "-a", options]
+    # Ansible takes an empty text of options for an argument of the module.
+    arguments = ["-a", json.dumps(options)] if options else []
+    command = [str(Path(sys.executable).with_name("ansible")), "localhost", "-m", module, *arguments]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
     (program,) = remote.glob("ansible-tmp-*/AnsiballZ_*.py")
     return program

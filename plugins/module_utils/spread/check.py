@@ -11,13 +11,13 @@ from __future__ import annotations
 import shlex
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from ..model.labels import HOSTNAME
 from ..model.objects import Namespace, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import Undecodable
+from ..model.wire import Struct, field, replace
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .next_pod import next_pod
@@ -40,8 +40,7 @@ TOO_FEW_NODES = "too_few_ready_nodes"
 NO_NAMESPACE = "no_namespace"
 
 
-@dataclass(frozen=True)
-class CheckOptions:
+class CheckOptions(Struct, frozen=True):
     """What to look at and how to judge it; the options of k8s_spread_check.
 
     ``namespace_annotation`` is a (key, value) that a namespace must carry, or None for any namespace. ``cooldown_s`` and ``max_attempts``:
@@ -59,8 +58,7 @@ class CheckOptions:
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
 
-@dataclass(frozen=True)
-class WorkloadReport:
+class WorkloadReport(Struct, frozen=True):
     """One workload's line of the report; ``interrupted``: an earlier run restarted it, or evicted from it, and has not seen the result."""
 
     workload: Workload
@@ -80,8 +78,7 @@ class WorkloadReport:
         return self.prediction is not None and self.prediction.restart_helps is True and self.refusal is None
 
 
-@dataclass(frozen=True)
-class SpreadReport:
+class SpreadReport(Struct, frozen=True):
     """The whole check. ``reason`` is why nothing was judged, or None."""
 
     nodes_total: int

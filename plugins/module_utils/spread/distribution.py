@@ -7,15 +7,17 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..model.names import number_of
 from ..model.objects import Node
 from ..model.reasons import Reason
 from ..model.recent import Recent
 from ..model.snapshot import ClusterSnapshot
+from ..model.wire import Struct
 from .node_groups import MOST_KEPT, NodeGroups
-from .places import Places
+
+if t.TYPE_CHECKING:
+    from .places import Places
 
 HEALTHY = "healthy"
 COLLAPSED = "collapsed"
@@ -34,8 +36,7 @@ MOST_LISTED = 100
 _SEVERITY = {COLLAPSED: 3, SKEWED: 2, UNKNOWN: 1, HEALTHY: 0}
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """Replicas per domain of one topology key.
 
     ``domains`` are the eligible ones, sorted, and shared by all workloads that have the same; ``placed`` holds only domains with
@@ -102,6 +103,8 @@ class Topology:
 
     def places(self, topology_keys: Sequence[str], eligible: tuple[str, ...]) -> Places:
         """The places of the eligible nodes."""
+        from .places import Places  # only evictions need it
+
         keys = tuple(topology_keys)
         return self._places.get((keys, id(eligible)), lambda: Places(eligible, keys, self.groups))
 

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Sequence
 from ..model.label_keys import keys_of, keys_of_term
 from ..model.labels import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, REGION, STATEFUL_SET_POD_NAME, ZONE
 from ..model.objects import Labels, LabelSelector, Pod, Workload
-from ..model.selector_index import SelectorIndex
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.pod_groups import required_anti_affinity
 
 _WRITTEN_LATER = frozenset((POD_TEMPLATE_HASH, CONTROLLER_REVISION_HASH, STATEFUL_SET_POD_NAME, POD_INDEX, ZONE, REGION))
 """Labels of a pod's revision and ordinal, and of its node: the binding copies these (``plugin/pkg/admission/podtopologylabels``)."""
@@ -53,6 +51,10 @@ class _AskedByOthers:
     """
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
+        # Only where live pods differ in a label.
+        from ..model.selector_index import SelectorIndex
+        from ..scheduling.pod_groups import required_anti_affinity
+
         self._labels = {name: namespace.metadata.labels for name, namespace in snapshot.namespaces.items()}
         self._named: dict[str, set[str]] = {}
         selectors: list[tuple[LabelSelector | None, set[str]]] = []

@@ -5,24 +5,22 @@
 from __future__ import annotations
 
 import typing as t
-from dataclasses import dataclass, field
 
 from ..model.reasons import Reason
+from ..model.wire import Struct, field
 
 HELPS_UNKNOWN = "unknown"
 RestartHelps = t.Union[bool, str]
 
 
-@dataclass(frozen=True)
-class Blocker:
+class Blocker(Struct, frozen=True):
     """Something that stands in the way, and how many nodes it closes."""
 
     reason: Reason
     nodes: int = 0
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """``restart_helps`` is True, False or ``unknown``; ``feasible_domains`` by topology key."""
 
     restart_helps: RestartHelps

@@ -12,7 +12,6 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from .remembered import began_current_revision
 from .rollout_status import is_rolling
-from .unhealthy import hanging_container, new_pods
 
 
 def rolling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -22,6 +21,8 @@ def rolling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]
     """
     if not is_rolling(workload, snapshot):
         return None
+    from .unhealthy import hanging_container, new_pods  # only rollouts in progress need it
+
     outcome = read_outcome(workload.metadata.annotations)
     own = outcome is not None and outcome.verdict in (PENDING, FAILED) and began_current_revision(workload, outcome, snapshot)
     begun = f"the rollout of {workload} that k8s_rollout_restart began at {outcome.time}" if own and outcome is not None else ""
