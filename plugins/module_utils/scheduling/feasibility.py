@@ -199,6 +199,17 @@ class Judge:
         """The topology keys by which rules about other nodes may close domains."""
         return frozenset(key for rule in self._across for key in rule.topology_keys)
 
+    def has_room_for(self, pods: int, names: tuple[str, ...]) -> bool:
+        """Whether so many pods like this one surely find room on these nodes, as of ``open_alone``, one after the other.
+
+        False also where only the attempt can tell. A pod takes room on one node. Rules about other nodes that are silent stay silent as long
+        as no pods come but those like this one.
+        """
+        self._catch_up()
+        if self._closed or self._on_claims or self._promised or self.unknown or not self._nothing_across:
+            return False
+        return len(self._as_read(names).open) - len(self._changed) >= pods
+
     def closes(self, topology_key: str, domain: str | None) -> bool:
         """Whether such a rule rejects all nodes of the domain now; None for the nodes without the key."""
         self._catch_up()

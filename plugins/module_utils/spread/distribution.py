@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -60,8 +61,14 @@ class Distribution(Struct, frozen=True):
     @property
     def listed(self) -> dict[str, int]:
         """The counts for people and results: eligible domains, also empty ones if they are not too many, and then the others."""
-        shown = self.domains if len(self.domains) <= MOST_LISTED else tuple(d for d in self.domains if d in self.placed)
-        return {**{domain: self.placed.get(domain, 0) for domain in shown}, **self.placed}
+        if len(self.domains) <= MOST_LISTED:
+            return {**dict.fromkeys(self.domains, 0), **self.placed}
+        eligible = {domain: count for domain, count in self.placed.items() if self._is_eligible(domain)}
+        return {**eligible, **self.placed}
+
+    def _is_eligible(self, domain: str) -> bool:
+        place = bisect_left(self.domains, domain)
+        return place < len(self.domains) and self.domains[place] == domain
 
     @property
     def skew(self) -> int:
@@ -179,14 +186,20 @@ def judge(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -
     return max(verdicts, key=lambda verdict: (_SEVERITY[verdict.verdict], verdict.reason.code == SPREAD))
 
 
-def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> tuple[int, ...]:
+WORST_RANK = 2
+"""The rank of a collapsed workload, and of one that cannot be judged."""
+
+Badness = tuple[int, ...]
+
+
+def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> Badness:
     """The verdict's rank, replicas in no domain, then the skew by topology key: what is lower is spread better.
 
     Predictions and outcomes compare by it. Replicas on nodes without the key leave the verdict unknown, which is no better than piled up.
     """
     verdict = judge(distributions, max_skew=max_skew).verdict
     nowhere = sum(distribution.without_domain for distribution in distributions)
-    return ({COLLAPSED: 2, UNKNOWN: 2, SKEWED: 1}.get(verdict, 0), nowhere, *(distribution.skew for distribution in distributions))
+    return ({COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0), nowhere, *(distribution.skew for distribution in distributions))
 
 
 def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:

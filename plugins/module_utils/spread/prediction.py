@@ -16,7 +16,7 @@ from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import rollout_bounds, update_strategy_type
-from .distribution import Topology, badness
+from .distribution import HEALTHY, WORST_RANK, Badness, Topology, badness, judge
 from .guard import shared_single_writer_claim
 from .next_pod import next_pod
 from .predicted import HELPS_UNKNOWN, Blocker, Prediction
@@ -57,9 +57,11 @@ class RestartPredictor:
             return Prediction(
                 False, blockers=[Blocker(Reason("quota", f"ResourceQuota {surge.bounded_by} leaves no room for a surge pod"))]
             )
-        best = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
+        before = self._badness([pod.spec.node_name for pod in self._snapshot.placed_pods(workload)], eligible)
+        decides = self._decides(before, eligible)
+        best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
-        if not self._better(workload, best, eligible):
+        if not self._better(before, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         unlabelled = self._topology.lacking(self._keys, _not_out(best.first))
         if unlabelled is not None:
@@ -69,8 +71,8 @@ class RestartPredictor:
             return Prediction(True, domains)
         # Doubts about single nodes leave the others to try; a doubt about the pod itself, or a preference, leaves none.
         if preference is None and not best.first.unknown:
-            sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False)
-            if self._better(workload, sure, eligible):
+            sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
+            if self._better(before, sure, eligible):
                 return Prediction(True, domains)
         return Prediction(HELPS_UNKNOWN, domains, doubts)
 
@@ -90,7 +92,15 @@ class RestartPredictor:
             return Reason("on_delete", "the update strategy OnDelete replaces no pods")
         return None
 
-    def _simulate(self, workload: Workload, eligible: tuple[str, ...], max_surge: int, *, accept_unknown: bool) -> SimulatedRestart:
+    def _simulate(
+        self,
+        workload: Workload,
+        eligible: tuple[str, ...],
+        max_surge: int,
+        *,
+        accept_unknown: bool,
+        decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
+    ) -> SimulatedRestart:
         return RestartSimulation(
             workload,
             self._snapshot,
@@ -100,15 +110,28 @@ class RestartPredictor:
             self._keys,
             max_surge=max_surge,
             accept_unknown=accept_unknown,
+            decides=decides,
         ).run()
 
-    def _better(self, workload: Workload, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
+    def _decides(self, before: Badness, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
+        """Tells by the first new replicas that a restart is better than ``before``, wherever the others come to; None where they decide.
+
+        Replicas in two domains are not collapsed, and stay so. Where nodes have no domain, a later replica may come to lie in none.
+        """
+        if before[0] < WORST_RANK or self._topology.lacking(self._keys, eligible) is not None:
+            return None
+
+        def not_collapsed(homes: Sequence[str]) -> bool:
+            return len(homes) > 1 and judge(self._topology.distribute_over(self._keys, homes, eligible), max_skew=None).verdict == HEALTHY
+
+        return not_collapsed
+
+    def _better(self, before: Badness, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
         if restart.stuck is not None:
             return False
-        before = [pod.spec.node_name for pod in self._snapshot.placed_pods(workload)]
-        return self._badness(restart.nodes, eligible) < self._badness(before, eligible)
+        return restart.decided or self._badness(restart.nodes, eligible) < before
 
-    def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> tuple[int, ...]:
+    def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> Badness:
         return badness(self._topology.distribute_over(self._keys, homes, eligible), max_skew=self._max_skew)
 
     def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:

@@ -29,12 +29,16 @@ from .next_pod import next_pod
 @dataclass(frozen=True)
 class SimulatedRestart:
     """``nodes``: the node of every replica afterwards; ``stuck``: why it would not end, by node, or None; ``first``: where the
-    first new pod could go; ``placement``: all pods afterwards."""
+    first new pod could go; ``placement``: all pods afterwards.
+
+    ``decided``: it was not played to its end, because the caller needs to know no more; then ``nodes`` are those of the first replicas.
+    """
 
     nodes: tuple[str, ...]
     stuck: t.Optional[Feasibility]
     first: Feasibility
     placement: Placement
+    decided: bool = False
 
 
 class _NoRoom(Exception):
@@ -91,6 +95,9 @@ class RestartSimulation:
 
     ``candidates`` are the nodes that may take its pods, in the snapshot's order, ``max_surge`` what quotas leave of the strategy's
     surge. With ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
+
+    ``decides`` is asked with the nodes of the first new replicas, where those that follow surely find room. If it says yes, the restart is
+    not played to its end.
     """
 
     def __init__(
@@ -104,6 +111,7 @@ class RestartSimulation:
         *,
         max_surge: int,
         accept_unknown: bool,
+        decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
     ) -> None:
         self._workload = workload
         self._snapshot = snapshot
@@ -113,6 +121,8 @@ class RestartSimulation:
         self._counts = Counts(topology.groups, topology_keys)
         self._max_surge = max_surge
         self._accept_unknown = accept_unknown
+        self._decides = decides
+        self._decided = False
         self._become(next_pod(workload, snapshot).pod)
         self._new: list[str] = []
         self._old = _OldPods((), self._counts.per_node)
@@ -130,7 +140,8 @@ class RestartSimulation:
                 self._roll()
         except _NoRoom as error:
             stuck = error.feasibility
-        return SimulatedRestart(tuple(self._new), stuck, self._first or Feasibility((), {}, (), {}), self._placement)
+        first = self._first or Feasibility((), {}, (), {})
+        return SimulatedRestart(tuple(self._new), stuck, first, self._placement, self._decided)
 
     def _old_pods(self) -> list[Pod]:
         return [pod for pod in self._snapshot.owned_pods(self._workload) if not pod.terminal and not pod.terminating]
@@ -142,18 +153,19 @@ class RestartSimulation:
         self._count_old(pods)
         old = self._old = _OldPods(pods, self._counts.per_node)
         wanted = min(replicas, len(pods))
-        while len(self._new) < wanted:
+        while len(self._new) < wanted and not self._decided:
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._leave(old.take())
             room_for = replicas + self._max_surge - len(old) - len(self._new)
-            self._place_some(max(1, min(room_for, wanted - len(self._new))))
+            self._place_some(max(1, min(room_for, wanted - len(self._new))), wanted)
 
     def _recreate(self) -> None:
         old = self._old_pods()
         self._count_old(old)
         for pod in old:
             self._leave(pod)
-        for _number in range(min(self._workload.spec.replicas, len(old))):
+        wanted = min(self._workload.spec.replicas, len(old))
+        while len(self._new) < wanted and not self._is_decided(wanted):
             self._place()
 
     def _replace_by_ordinal(self) -> None:
@@ -186,12 +198,18 @@ class RestartSimulation:
         self._judge = Judge(pod, self._placement)
         self._emptiest: t.Optional[EmptiestNode] = None
 
-    def _place_some(self, count: int) -> None:
+    def _place_some(self, count: int, wanted: int) -> None:
         """At least one; once one is there, an old pod may leave and make way for the others."""
         self._place()
         for _number in range(1, count):
-            if not self._try_to_place():
+            if self._is_decided(wanted) or not self._try_to_place():
                 return
+
+    def _is_decided(self, wanted: int) -> bool:
+        """What the caller needs to know does not depend on the replicas that follow, up to the ``wanted`` ones."""
+        if self._decides is not None and self._judge.has_room_for(wanted - len(self._new), self._candidates):
+            self._decided = self._decides(self._new)
+        return self._decided
 
     def _place(self) -> None:
         if not self._try_to_place():
