@@ -290,7 +290,9 @@ def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, li
 
 def _in_namespace(items: Iterable[T], namespace: str) -> list[T]:
     """Those of the namespace, and those whose namespace cannot be read."""
-    return [item for item in items if t.cast("Pod | Workload", item).metadata.namespace in (namespace, "")]
+    wanted = (namespace, "")
+    of_any_type: Iterable[t.Any] = items
+    return [item for item in of_any_type if item.metadata.namespace in wanted]
 
 
 def node_of(pod: Pod) -> str | None:

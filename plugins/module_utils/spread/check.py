@@ -248,7 +248,7 @@ class WorkloadChecker:
         pinned = pinned_by_volumes(line.workload, self._snapshot, self.placement, line.eligible, line.verdict.topology_key)
         prediction = None
         if self._options.predict:
-            prediction = self._predictor.predict(line.workload, line.eligible, preference=preference)
+            prediction = self._predictor.predict(line.workload, line.eligible, line.distributions, preference=preference)
         return replace(
             line,
             prediction=prediction,

@@ -199,7 +199,11 @@ def badness(distributions: Sequence[Distribution], *, max_skew: t.Optional[int])
     """
     verdict = judge(distributions, max_skew=max_skew).verdict
     nowhere = sum(distribution.without_domain for distribution in distributions)
-    return ({COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0), nowhere, *(distribution.skew for distribution in distributions))
+    return (
+        {COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0),
+        nowhere,
+        *(distribution.skew for distribution in distributions),
+    )
 
 
 def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:

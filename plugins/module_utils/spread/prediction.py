@@ -16,7 +16,7 @@ from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import rollout_bounds, update_strategy_type
-from .distribution import HEALTHY, WORST_RANK, Badness, Topology, badness, judge
+from .distribution import HEALTHY, WORST_RANK, Badness, Distribution, Topology, badness, judge
 from .guard import shared_single_writer_claim
 from .next_pod import next_pod
 from .predicted import HELPS_UNKNOWN, Blocker, Prediction
@@ -37,8 +37,13 @@ class RestartPredictor:
         self._keys = list(topology_keys)
         self._max_skew = max_skew
 
-    def predict(self, workload: Workload, eligible: tuple[str, ...], *, preference: t.Optional[Reason] = None) -> Prediction:
-        """What a restart of a collapsed or skewed workload would come to; ``preference`` is ``preference.outweighed_preference``."""
+    def predict(
+        self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution], *, preference: t.Optional[Reason] = None
+    ) -> Prediction:
+        """What a restart of a collapsed or skewed workload would come to.
+
+        ``now``: how its placed pods lie over the domains of each topology key. ``preference`` is ``preference.outweighed_preference``.
+        """
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
         if undecodable is not None:
@@ -57,7 +62,7 @@ class RestartPredictor:
             return Prediction(
                 False, blockers=[Blocker(Reason("quota", f"ResourceQuota {surge.bounded_by} leaves no room for a surge pod"))]
             )
-        before = self._badness([pod.spec.node_name for pod in self._snapshot.placed_pods(workload)], eligible)
+        before = badness(now, max_skew=self._max_skew)
         decides = self._decides(before, eligible)
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
@@ -129,10 +134,9 @@ class RestartPredictor:
     def _better(self, before: Badness, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
         if restart.stuck is not None:
             return False
-        return restart.decided or self._badness(restart.nodes, eligible) < before
-
-    def _badness(self, homes: Sequence[str], eligible: tuple[str, ...]) -> Badness:
-        return badness(self._topology.distribute_over(self._keys, homes, eligible), max_skew=self._max_skew)
+        if restart.decided:
+            return True
+        return badness(self._topology.distribute_over(self._keys, restart.nodes, eligible), max_skew=self._max_skew) < before
 
     def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:
         return {key: self._topology.domains_of(key, _not_out(feasibility)) for key in self._keys}

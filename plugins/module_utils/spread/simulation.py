@@ -153,7 +153,7 @@ class RestartSimulation:
         self._count_old(pods)
         old = self._old = _OldPods(pods, self._counts.per_node)
         wanted = min(replicas, len(pods))
-        while len(self._new) < wanted and not self._decided:
+        while len(self._new) < wanted and not self._is_decided(wanted):
             while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
                 self._leave(old.take())
             room_for = replicas + self._max_surge - len(old) - len(self._new)
