@@ -202,8 +202,8 @@ class Judge:
     def has_room_for(self, pods: int, names: tuple[str, ...]) -> bool:
         """Whether so many pods like this one surely find room on these nodes, as of ``open_alone``, one after the other.
 
-        False also where only the attempt can tell. A pod takes room on one node. Rules about other nodes that are silent stay silent as long
-        as no pods come but those like this one.
+        False also where only the attempt can tell. A pod takes room on one node only. Rules about other nodes that are silent stay silent
+        as long as no pods come but those like this one.
         """
         self._catch_up()
         if self._closed or self._on_claims or self._promised or self.unknown or not self._nothing_across:
