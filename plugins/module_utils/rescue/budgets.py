@@ -8,9 +8,10 @@ more from a budget than it has: this ledger can.
 
 from __future__ import annotations
 
+import operator
 import typing as t
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 from ..model.budget_index import BudgetIndex
 from ..model.objects import Pod, PodDisruptionBudget
@@ -18,6 +19,7 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE
 
+BUDGET_KIND = "PodDisruptionBudget"
 ALWAYS_ALLOW = "AlwaysAllow"
 
 BUDGET = "budget"
@@ -48,6 +50,20 @@ class Budgets:
         self._index = snapshot.once(BudgetIndex)
         self._standings: dict[Hashable, tuple[Pod, Standing]] = {}
         self._taken: Counter[BudgetKey] = Counter()
+
+    @property
+    def taken(self) -> int:
+        """How many evictions ``take`` has counted."""
+        return sum(self._taken.values())
+
+    def changed_since(self, earlier: Budgets) -> t.Optional[set[str]]:
+        """The namespaces in which budgets may stand to a pod otherwise than earlier; None where that may be any."""
+        mine, others = self._snapshot, earlier._snapshot
+        if self._unread != earlier._unread or mine.undecodable_of(BUDGET_KIND) != others.undecodable_of(BUDGET_KIND):
+            return None
+        before, now = others.budgets_by_namespace, mine.budgets_by_namespace
+        changed = {name for name in before.keys() | now.keys() if not _same_objects(before.get(name, ()), now.get(name, ()))}
+        return changed.union(namespace for namespace, _name in (*self._taken, *earlier._taken))
 
     def forbids(self, pod: Pod) -> t.Optional[Reason]:
         """Why the pod may not be evicted now, not even alone; None where it may."""
@@ -133,6 +149,10 @@ def opens_soon(budget: PodDisruptionBudget) -> bool:
 def alike(pod: Pod) -> Hashable:
     """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share these parts (model/sharing.py)."""
     return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
+
+
+def _same_objects(some: Sequence[PodDisruptionBudget], others: Sequence[PodDisruptionBudget]) -> bool:
+    return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))
 
 
 def _goes_uncounted(pod: Pod, budget: PodDisruptionBudget) -> bool:

@@ -5,17 +5,18 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Iterable
 
 from ..model.objects import Pod
 from ..scheduling import device_doubts
 from ..scheduling.host_ports import clashes, host_ports
 from ..scheduling.node_info import NodeInfo, PodLoad
-from ..scheduling.placement import Placement
+from ..scheduling.placement import Placement, pod_key
 from ..scheduling.profile import STOCK, Profiles
 from ..scheduling.rules.node_resources import asked_for
 from .budgets import BudgetKey
 from .options import RescueOptions
-from .residents import Resident, most_room, residents_of
+from .residents import Resident, residents_of
 from .subsets import Amounts
 from .victims import EvictionRules
 
@@ -66,17 +67,18 @@ class Demand:
             evictable.append(Evictable(resident.priority, known[1], budget, resident.pod, resident))
         return Occupants(tuple([amount for amount in lacking if amount]), evictable)
 
-    def can_fit(self, info: NodeInfo, options: RescueOptions, priority: int) -> bool:
-        """Whether there is room on the node once all movable pods up to this priority have left. Host ports do not count.
+    @property
+    def asked(self) -> t.Sequence[tuple[str, int]]:
+        """The resources that have to be there, and their amounts."""
+        return self._asked
 
-        Where there is not, no set of victims does: this is a quick answer before anything is worked out about single pods.
-        """
-        room = most_room(info, options, priority)
-        amounts = room.amounts
-        for name, amount in self._asked:
-            if amount > amounts.get(name, 0):
-                return False
-        return room.places > 0
+    def ports_stay_taken(self, info: NodeInfo, leaving: Iterable[Pod]) -> bool:
+        """Other pods of the node than those that may leave it have a host port that the pod needs."""
+        if not any(clashes(port, info.used_ports) for port in self._ports if info.used_ports):
+            return False
+        keys = set(map(pod_key, leaving))
+        staying = (load for key, (_pod, load) in info.pods.items() if load.ports and key not in keys)
+        return any(_holds(load, port) for load in staying for port in self._ports)
 
     def _lacking(self, info: NodeInfo) -> Amounts:
         """What is lacking of each kind, 0 where there is enough."""

@@ -25,6 +25,7 @@ from .hold_rule import HoldRule, hold_rule, keeps_others_off, no_toleration, tol
 from .leaving import is_preempted, leaving_pods
 from .options import RescueOptions
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
+from .reach import Reaches
 from .search import VictimSearch
 
 NO_NODE = "no_node"
@@ -57,8 +58,8 @@ class RescuePlanner:
     """Plans on one snapshot. What is reserved for one pod is taken into account for those that come after it.
 
     ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``held``: the holds by node name. ``evicted``: the
-    seconds that are left of the grace period of each pod that this program has evicted, by uid. ``earlier``: a placement of an earlier
-    snapshot, which saves working out again what has not changed.
+    seconds that are left of the grace period of each pod that this program has evicted, by uid. ``earlier``: the planner of an earlier
+    snapshot, which is not to be asked any more: what has not changed since is not worked out again.
     """
 
     def __init__(
@@ -70,9 +71,10 @@ class RescuePlanner:
         in_use: t.Optional[dict[str, str]] = None,
         held: t.Optional[Mapping[str, Hold]] = None,
         evicted: t.Optional[Mapping[str, float]] = None,
-        earlier: t.Optional[Placement] = None,
+        earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
-        self.placement = Placement.of(snapshot, earlier)
+        self.placement: Placement = Placement.of(snapshot, earlier.placement if earlier is not None else None)
+        self._reaches: Reaches = earlier._reaches if earlier is not None else Reaches()
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
@@ -101,7 +103,7 @@ class RescuePlanner:
             return promised
         if facts.scheduler is not None:
             return Judgement(pod, IMPOSSIBLE, facts.scheduler)
-        return self._judge_on(pod, self._judge(pod, facts), facts, None, explain=explain)
+        return self._judge_on(pod, facts, None, explain=explain)
 
     def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
@@ -115,11 +117,10 @@ class RescuePlanner:
                 return promised
         if facts.scheduler is not None:
             return _waiting(pod, facts.scheduler.code, facts.scheduler.text)
-        judge = self._judge(pod, facts)
-        feasible = judge.feasibility(self._candidates(pod, facts, None)).feasible
+        feasible = self._judge(pod, facts).feasibility(self._candidates(pod, facts, None)).feasible
         if feasible:
             return self._fits(pod, feasible, facts)
-        return self._judge_on(pod, judge, facts, (node_name,))
+        return self._judge_on(pod, facts, (node_name,))
 
     def objections(self, pod: Pod, victim: Pod, node: Node, facts: Facts) -> tuple[t.Optional[Reason], t.Optional[Reason]]:
         """Why the victim may not be evicted for the pod, and why the node is closed to the pod, both as they are given here."""
@@ -161,13 +162,13 @@ class RescuePlanner:
         aside = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
         return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
 
-    def _judge_on(self, pod: Pod, judge: Judge, facts: Facts, names: t.Optional[Collection[str]], *, explain: bool = True) -> Judgement:
-        if judge.unknown:
-            return Judgement(pod, IMPOSSIBLE, _about(judge.unknown[0]), blockers=_blockers_of(judge.unknown))
-        candidates = self._candidates(pod, facts, names)
+    def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]], *, explain: bool = True) -> Judgement:
         search = self._search(pod, facts, self._options.after(facts.evicted))
+        if search.unknown:
+            return Judgement(pod, IMPOSSIBLE, _about(search.unknown[0]), blockers=_blockers_of(search.unknown))
+        candidates = self._candidates(pod, facts, names)
         reached = search.within_reach(candidates)
-        feasible = judge.feasibility(reached).feasible
+        feasible = search.feasible(reached)
         if feasible:
             return self._fits(pod, feasible, facts)
         choice = search.best(reached)
@@ -221,7 +222,14 @@ class RescuePlanner:
     def _search(self, pod: Pod, facts: Facts, options: RescueOptions) -> VictimSearch:
         placement = self._placement_for(facts)
         return VictimSearch(
-            pod, placement, options, budgets=self._budgets, profiles=profiles_for(pod), banned=facts.banned, held=self._held
+            pod,
+            placement,
+            options,
+            budgets=self._budgets,
+            profiles=profiles_for(pod),
+            banned=facts.banned,
+            held=self._held,
+            reaches=self._reaches,
         )
 
     def _fits(self, pod: Pod, feasible: t.Sequence[str], facts: Facts) -> Judgement:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import lru_cache
 
 from ..model.objects import Pod, mounts_claims
@@ -89,53 +90,29 @@ class Resident(t.NamedTuple):
         )
 
 
-class Room(t.NamedTuple):
-    """The most that a node can have free: ``amounts`` by resource, in scheduler units, and ``places`` for pods."""
-
-    amounts: dict[str, int]
-    places: int
-
-
 class Residents(t.NamedTuple):
-    """The pods bound to a node. ``movable``: those that may go for some pod, by priority and then by cpu, the lowest first.
-
-    ``rooms``: what ``most_room`` has worked out, by the number of pods that leave.
-    """
+    """The pods bound to a node. ``movable``: those that may go for some pod, by priority and then by cpu, the lowest first."""
 
     options: RescueOptions
     everybody: tuple[Resident, ...]
     movable: tuple[Resident, ...]
-    rooms: dict[int, Room]
 
 
 def residents_of(info: NodeInfo, options: RescueOptions) -> Residents:
-    """The pods of the node by these options; kept with the node for as long as nothing changes on it."""
+    """The pods of the node by these options but for ``max_victims``; kept with the node for as long as nothing changes on it."""
     noted = info.noted
-    if isinstance(noted, Residents) and (noted.options is options or noted.options == options):
+    if isinstance(noted, Residents) and _keep_the_same(noted.options, options):
         return noted
     name = info.node.metadata.name
     everybody = tuple(Resident.of(pod, load, options) for pod, load in info.pods.values() if pod.spec.node_name == name)
     movable = [resident for resident in everybody if resident.never is None and resident.by_options is None]
     movable.sort(key=lambda resident: (resident.priority, resident.load.requests.get(CPU, 0)))
-    found = info.noted = Residents(options, everybody, tuple(movable), {})
+    found = info.noted = Residents(options, everybody, tuple(movable))
     return found
 
 
-def most_room(info: NodeInfo, options: RescueOptions, priority: int) -> Room:
-    """What is free on the node once all movable pods up to this priority have left, whatever else keeps them there."""
-    residents = residents_of(info, options)
-    movable = residents.movable
-    number = len(movable)
-    while number and movable[number - 1].priority > priority:
-        number -= 1
-    known = residents.rooms.get(number)
-    if known is None:
-        amounts = {name: offered - info.requested.get(name, 0) for name, offered in info.allocatable.items()}
-        for resident in movable[:number]:
-            for name, amount in resident.load.requests.items():
-                amounts[name] = amounts.get(name, -info.requested.get(name, 0)) + amount
-        known = residents.rooms[number] = Room(amounts, info.allowed_pods - len(info.pods) + number)
-    return known
+def _keep_the_same(some: RescueOptions, others: RescueOptions) -> bool:
+    return some is others or some == others or replace(some, max_victims=others.max_victims) == others
 
 
 def own_grace(pod: Pod) -> int:

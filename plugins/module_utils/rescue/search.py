@@ -29,10 +29,11 @@ from .occupants import Demand, Occupants
 from .options import RescueOptions
 from .plan import Blocker, Choice, Victim
 from .prospect import Key, Means, Prospect
+from .reach import Reaches
 from .residents import Resident
 from .returning import Returning
 from .trial import Trial
-from .victims import EvictionRules, grace_of
+from .victims import EvictionRules, Importance, grace_of
 
 NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evictions there would not end"),)
 
@@ -41,7 +42,7 @@ class VictimSearch:
     """The search for one pod in a placement, which stays as it is.
 
     ``budgets``: what is left of them; the victims' share is not taken. ``banned``: uids of pods that may not be victims now. ``held``: the
-    holds by node name.
+    holds by node name. ``reaches``: what earlier searches have worked out of the nodes.
     Raises QuantityError, which names the object.
     """
 
@@ -55,6 +56,7 @@ class VictimSearch:
         profiles: Profiles = STOCK_PROFILES,
         banned: Collection[str] = frozenset(),
         held: t.Optional[Mapping[str, Hold]] = None,
+        reaches: t.Optional[Reaches] = None,
     ) -> None:
         self._pod = pod
         self._placement = placement
@@ -65,12 +67,21 @@ class VictimSearch:
         named = named_nodes(required_affinity(pod)) is not None
         self._known_closed = {} if named else placement.closed_alike((static_rules_of(pod), profile))
         self._demand = Demand(pod, placement, profiles)
-        self._priority = effective_priority(pod, options)
-        # By the name of each node that was asked about: the answer of ``within_reach``.
-        self._reached: dict[str, bool] = {}
+        self._reach = (reaches or Reaches()).of(Importance.of(pod, options), options, placement, budgets)
+        # By the name of each node that has room: the answer of ``within_reach``.
+        self._reached: t.Optional[dict[str, bool]] = None
         costs = VictimCosts(placement, options, profiles)
         self._rules = EvictionRules(pod, options, budgets, banned, Returning(pod, placement.snapshot.nodes, options, costs, held or {}))
         self._means = Means(options, budgets, costs, Trial(pod, placement, profiles))
+
+    @property
+    def unknown(self) -> Reasons:
+        """What of the pod cannot be judged on any node."""
+        return self._means.trial.unknown
+
+    def feasible(self, node_names: t.Iterable[str]) -> t.Sequence[str]:
+        """Those of the nodes on which the pod fits as things are."""
+        return self._means.trial.feasible(node_names)
 
     def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:
         """The cheapest choice, on any node or on those of ``node_names``; None where nothing that may be evicted makes the pod fit.
@@ -95,25 +106,23 @@ class VictimSearch:
         return None
 
     def within_reach(self, node_names: t.Optional[Iterable[str]] = None) -> list[str]:
-        """Those of the nodes, in order, that the static rules open and that have room once all less important movable pods have left.
+        """Those of the nodes, in order, that are not surely out whichever pods leave them.
 
-        The pod fits on no other node, with evictions or without. This quick answer is given for most nodes without looking at single pods.
+        The pod fits on no other node, with evictions or without. The others have enough room once all have left that priorities, options
+        and budgets let go, and neither the static rules, nor host ports, nor rules about other nodes keep them closed then.
         """
-        reached = self._reached
-        found: list[str] = []
-        for name in self._placement.in_order(node_names):
-            known = reached.get(name)
-            if known is None:
-                known = reached[name] = self._can_reach(name)
-            if known:
-                found.append(name)
-        return found
+        if self._reached is None:
+            roomy = self._reach.nodes_with(self._demand.asked)
+            self._reached = {name: self._can_reach(name) for name in self._placement.in_order(roomy)}
+        wanted = None if node_names is None else set(node_names)
+        return [name for name, open_ in self._reached.items() if open_ and (wanted is None or name in wanted)]
 
     def _can_reach(self, name: str) -> bool:
         closed = self._closed(name)
         if closed and closed is not NODE_NOT_READY:
             return False
-        return self._demand.can_fit(self._placement.info(name), self._options, self._priority)
+        leaving = self._reach.leaving(name)
+        return not self._demand.ports_stay_taken(self._placement.info(name), leaving) and not self._means.trial.shuts(name, leaving)
 
     def blockers(self, node_names: t.Optional[Iterable[str]] = None) -> tuple[Blocker, ...]:
         """Why nothing is chosen on these nodes, for when ``best`` has found nothing there; what closes most nodes comes first.

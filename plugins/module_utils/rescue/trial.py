@@ -27,6 +27,10 @@ class Trial:
         self.unknown = self._judge.unknown
         self._near = [term.label_selector for term in required_pod_affinity(pod)]
 
+    def feasible(self, node_names: Iterable[str]) -> t.Sequence[str]:
+        """Those of the nodes that are surely feasible as things are."""
+        return self._judge.feasibility(node_names).feasible
+
     def verdict(self, node_name: str, without: Iterable[Pod]) -> Verdict:
         """The verdict on the node without these pods of it, each where the snapshot has it."""
         gone = list(without)
@@ -43,6 +47,10 @@ class Trial:
     def verdict_on_empty(self, node_name: str) -> t.Optional[Verdict]:
         """The verdict on the node, which the static rules open, without any pod; None where it depends on more than the node."""
         return self._judge.verdict_on_empty(node_name)
+
+    def shuts(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
+        """A rule about other nodes too closes the node, whichever of these pods of it leave."""
+        return self._judge.shuts(node_name, leaving)
 
     def is_monotone(self, leaving: Iterable[Pod]) -> bool:
         """None of these pods is one that the pod seeks to be near, so that with each more of them that leaves the node can only open."""

@@ -31,6 +31,34 @@ RETURNS = Reason("would_return", "what replaces it is as important, has no other
 BANNED = Reason("banned", "it may not be evicted this time")
 
 
+class Importance(t.NamedTuple):
+    """How a pod compares with those that run, which decides about most of them whoever it is.
+
+    ``own_priority``: what the scheduler goes by; ``priority`` also counts the annotation that makes a pod critical.
+    """
+
+    priority: int
+    own_priority: int
+    equal_may_go: bool
+
+    @classmethod
+    def of(cls, pod: Pod, options: RescueOptions) -> Importance:
+        """The pod's."""
+        return cls(effective_priority(pod, options), pod.spec.priority or 0, options.allow_equal_priority)
+
+    def keeps(self, resident: Resident) -> t.Optional[Reason]:
+        """Why the resident may not go for a pod of this importance."""
+        if resident.priority > self.priority:
+            return HIGHER_PRIORITY
+        if self.own_priority < self.priority and could_preempt(resident.pod, self.own_priority):
+            return WOULD_PREEMPT
+        if self.equal_may_go:
+            return None
+        if resident.protected:
+            return CRITICAL
+        return EQUAL_PRIORITY if resident.priority == self.priority else None
+
+
 class EvictionRules:
     """Who may go for one pod, by its options. What the budgets say counts as it is when asked.
 
@@ -48,9 +76,7 @@ class EvictionRules:
         self._returning = returning
         self._budgets = budgets
         self._banned = frozenset(banned)
-        self._equal_may_go = options.allow_equal_priority
-        self._priority = effective_priority(pod, options)
-        self._own_priority = pod.spec.priority or 0
+        self._importance = Importance.of(pod, options)
         controller = pod.metadata.controller
         self._owner = controller.uid if controller is not None else None
 
@@ -80,15 +106,9 @@ class EvictionRules:
         """Why it may not go for this pod."""
         if resident.owner == self._owner:
             return SAME_OWNER
-        if resident.priority > self._priority:
-            return HIGHER_PRIORITY
-        if self._own_priority < self._priority and could_preempt(resident.pod, self._own_priority):
-            return WOULD_PREEMPT
-        if not self._equal_may_go:
-            if resident.protected:
-                return CRITICAL
-            if resident.priority == self._priority:
-                return EQUAL_PRIORITY
+        kept = self._importance.keeps(resident)
+        if kept is not None:
+            return kept
         return RETURNS if self._returning is not None and self._returning.returns(resident) else None
 
     def _now(self, resident: Resident) -> t.Optional[Reason]:

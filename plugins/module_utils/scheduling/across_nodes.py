@@ -35,5 +35,15 @@ class AcrossNodes(t.Protocol):
     def rejection(self, node: Node) -> Reasons:
         """Why the node is surely out."""
 
+    def rejection_without(self, node: Node, gone: Sequence[Pod]) -> Reasons:
+        """As ``rejection``, once these pods, which are counted on the node, have left it."""
+
+    def shuts(self, node: Node, leaving: Sequence[Pod]) -> bool:
+        """Whether the node is surely out, whichever of these pods, which are counted on it, leave it: all of them, some or none."""
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether ``doubt`` may have something to say about some node."""
+
     def doubt(self, node: Node, /) -> Reasons:
         """What may be against a node that is not surely out."""

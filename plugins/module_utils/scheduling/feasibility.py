@@ -239,10 +239,22 @@ class Judge:
         if self._closed:
             return self._closed, PASSED
         self._catch_up()
-        if self._on_claims or not self._nothing_across or name in self._promised:
+        if self._on_claims or self._features or self._doubts or name in self._promised:
             return None
-        info = self._placement.info(name).without_pods(set(map(pod_key, gone)))
-        return self._look_into(self._nodes[name], info), PASSED
+        speaking, node, info = self._speaking, self._nodes[name], self._placement.info(name)
+        if any(rule.in_doubt for rule in speaking):
+            return None
+        keys = set(map(pod_key, gone))
+        reasons = self._look_into(node, info.without_pods(keys))
+        there = [info.pods[key][0] for key in keys if key in info.pods] if speaking and not reasons else []
+        for rule in speaking if not reasons else ():
+            reasons = reasons or rule.rejection_without(node, there)
+        return reasons, PASSED
+
+    def shuts(self, name: str, leaving: Sequence[Pod]) -> bool:
+        """A rule about other nodes too surely closes the node, which the snapshot has, whichever of these pods, which are on it, leave."""
+        self._catch_up()
+        return any(rule.shuts(self._nodes[name], leaving) for rule in self._speaking)
 
     def verdict_on_empty(self, name: str) -> Verdict | None:
         """The verdict on a node that the static rules open, once all pods have left it; None as in ``verdict_without``."""

@@ -33,7 +33,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
         logs = Path(folder)
         samples = _said(_latency(logs, nodes, options.samples))
-        planning, taken, beside = _said(_big(logs, big_nodes))
+        planning, taken = _said(_big(logs, big_nodes))
+        beside = _said(hopeless.on_nodes(big_nodes, logs / "hopeless.log"))
         ways = _said(comparison.measure(logs))
     section = report.section(report.Measured(nodes, samples, planning, taken, ways, beside))
     print(section)
@@ -54,13 +55,13 @@ def _latency(logs: Path, nodes: int, samples: int) -> list[latency.Sample]:
         return latency.measure(cluster, logs / "latency.log", graces=GRACES, samples=samples)
 
 
-def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float], dict[str, float]]:
+def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float]]:
     group, output = workers(nodes), logs / "planning.json"
     with cluster_of([group], flavour="budget_safe") as cluster:
         fill(cluster, [Crowd(NAMESPACES, names_of(group))])
         run_once("planning", python("tests.bench.rescue.planning", str(cluster.kubeconfig), output=output))
         taken = footprint.measure(cluster, logs / "footprint.log")
-        return json.loads(output.read_text()), taken, hopeless.measure(cluster, logs / "hopeless.log")
+        return json.loads(output.read_text()), taken
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Crowd:
     """Fills ``nodes``; with the same seed always in the same way.
 
     ``grace_s``: what each pod gets to end. ``spec`` and ``annotations`` go into each pod, ``finalizers`` only into those that are stored.
-    ``bare``: the pods have no controller.
+    ``bare``: the pods have no controller. ``slots``: which of SLOTS the pods of this crowd take on each node.
     """
 
     namespaces: Sequence[str]
@@ -60,11 +60,12 @@ class Crowd:
     annotations: Mapping[str, str] = field(default_factory=dict)
     finalizers: tuple[str, ...] = ()
     bare: bool = False
+    slots: Sequence[int] = tuple(range(len(SLOTS)))
 
     def sets(self) -> Iterator[Set]:
         """The ReplicaSets, each of which has at most one pod on a node."""
         chance = random.Random(self.seed)
-        for slot in range(len(SLOTS)):
+        for slot in self.slots:
             order = chance.sample(self.nodes, len(self.nodes))
             for first in range(0, len(order), self.replicas):
                 nodes = tuple(order[first : first + self.replicas])

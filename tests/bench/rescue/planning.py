@@ -88,8 +88,7 @@ class Looks:
         """Take the newest state, and judge the pod, if there is one."""
         with collector_paused():
             wall_s, cpu_s = time.perf_counter(), time.process_time()
-            earlier = self._planner.placement if self._planner is not None else None
-            self._planner = RescuePlanner(self._cache.snapshot(), OPTIONS, now_s=self._api.now_s(), earlier=earlier)
+            self._planner = RescuePlanner(self._cache.snapshot(), OPTIONS, now_s=self._api.now_s(), earlier=self._planner)
             judgement = self._planner.judge(pod, Facts()) if pod is not None else None
             return Took((time.perf_counter() - wall_s) * 1000, (time.process_time() - cpu_s) * 1000), judgement
 

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from collections import Counter
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import rescuer as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, Judgement
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import UNEXPLAINED, Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
 
 from tests.unit.actions.rescue_fakes import CRITICAL, Json, Scene, node, pod, scene
@@ -22,13 +24,14 @@ JUDGE = RescuePlanner.judge
 
 
 class Judged:
-    """The pods that the planner was asked about, in order."""
+    """The pods that the planner was asked about, in order; ``explained``: those of which it had to say why no eviction helps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
+        self.explained: list[str] = []
 
         def judge(planner: RescuePlanner, of: Pod, facts: Facts, *, explain: bool = True) -> Judgement:
-            self.names.append(of.metadata.name)
+            (self.explained if explain else self.names).append(of.metadata.name)
             return JUDGE(planner, of, facts, explain=explain)
 
         monkeypatch.setattr(RescuePlanner, "judge", judge)
@@ -48,6 +51,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every judgement took longer than one may take before the cluster is looked at again."""
     monkeypatch.setattr(module, "SLICE_S", 0.0)
+    monkeypatch.setattr(module, "EXPLAINED_EVERY_S", math.inf)
 
 
 def hopeless(number: int, **how: t.Any) -> Json:
@@ -77,7 +81,7 @@ def test_equal_templates_are_judged_once(judged: Judged) -> None:
         item["spec"]["volumes"] = [{"name": f"kube-api-access-{number}"}]
     on = scene([node("n")], [pod("v", "900m", on="n"), *pods])
     on.rescuer.tick()
-    assert len(judged.take()) == 1
+    assert len(judged.take()) == 1 and len(judged.explained) == 1
     assert {case.status for case in on.rescuer.cases.values()} == {"impossible"}
     for case in on.rescuer.cases.values():
         assert case.judgement is not None and case.judgement.pod is case.pod
@@ -118,9 +122,12 @@ def test_what_was_refused_for_one_pod_is_not_taken_for_another(judged: Judged) -
 @pytest.mark.usefixtures("slow")
 def test_between_two_judgements_the_one_who_drives_is_asked(judged: Judged) -> None:
     on = crowded()
+    for _number in range(MANY):
+        assert on.rescuer.tick() == 0.0
+        assert (len(judged.take()), len(judged.explained)) == (1, 0)
     for number in range(MANY):
-        assert on.rescuer.tick() == (0.0 if number < MANY - 1 else pytest.approx(5.0, abs=1.0))
-        assert len(judged.take()) == 1
+        assert on.rescuer.tick() == (0.0 if number < MANY - 1 else pytest.approx(5.0, abs=2.0))
+        assert (len(judged.take()), len(judged.explained)) == (0, number + 1)
 
 
 @pytest.mark.usefixtures("slow")
@@ -159,6 +166,71 @@ def test_every_pod_is_judged_again_before_another_one_is_twice(judged: Judged) -
         on.rescuer.tick()
     counts = Counter(judged.take())
     assert len(counts) == MANY and set(counts.values()) == {3}
+
+
+@pytest.mark.usefixtures("slow")
+def test_no_reasons_are_worked_out_before_every_pod_was_judged(judged: Judged) -> None:
+    on = crowded()
+    for _number in range(MANY // 2):
+        on.rescuer.tick()
+    on.cluster.pods["z-dns"] = pod("z-dns", "500m")
+    on.cluster.touch(on.cluster.pods["z-dns"])
+    explained: list[int] = []
+    on.cluster.refuse_eviction = lambda _name, _dry_run: explained.append(len(judged.explained))
+    while not on.cluster.evicted:
+        on.rescuer.tick()
+    assert set(explained) == {0}
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("once", [False, True])
+def test_each_pod_is_explained_although_others_are_due_all_the_time(judged: Judged, monkeypatch: pytest.MonkeyPatch, once: bool) -> None:
+    monkeypatch.setattr(module, "EXPLAINED_EVERY_S", 0.0)
+    on = crowded(once=once)
+    for _tick in range(3 * MANY):
+        due_again(on)
+        on.rescuer.tick()
+    assert sorted(judged.explained[:MANY]) == sorted(set(judged.take()))
+    assert once or len(judged.explained) == MANY
+    assert all("Insufficient cpu" in str(case.reason) for case in on.rescuer.cases.values())
+
+
+def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pod may have become one that can be rescued between its judgement and the work on the reasons."""
+    on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m")])
+    monkeypatch.setattr(on.cluster, "refuse_patch", lambda _name, _release: KubeError("the node cannot be written"))
+    judge = RescuePlanner.judge
+
+    def late(planner: RescuePlanner, of: Pod, facts: Facts, *, explain: bool = True) -> Judgement:
+        return judge(planner, of, facts, explain=explain) if explain else Judgement(of, "impossible", UNEXPLAINED)
+
+    monkeypatch.setattr(RescuePlanner, "judge", late)
+    on.rescuer.tick()
+    assert any("the node cannot be written" in text for text in on.notes.troubles)
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_run_that_ends_has_explained_every_pod() -> None:
+    """The module's result has the reasons also where a look is over before each of them is worked out."""
+    on = crowded(once=True)
+    on.rescuer.tick()
+    while any(case.reason is UNEXPLAINED or not case.status for case in on.rescuer.cases.values()):
+        on.rescuer.tick()
+    assert all(case.judgement is not None and case.judgement.blockers for case in on.rescuer.cases.values())
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_pod_is_said_to_be_hopeless_once_and_with_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = crowded(once=False)
+    told: Counter[str] = Counter()
+    monkeypatch.setattr(on.notes, "judged", lambda case: told.update([f"{case.name}: {case.reason}"]))
+    for _tick in range(3 * MANY):
+        on.rescuer.tick()
+    due_again(on)
+    for _tick in range(2 * MANY):
+        on.rescuer.tick()
+    assert set(told.values()) == {1} and len(told) == MANY, told
+    assert all("Insufficient cpu" in text for text in told)
 
 
 @pytest.mark.parametrize("once", [False, True])

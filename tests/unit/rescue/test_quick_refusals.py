@@ -10,18 +10,19 @@ from collections import Counter
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.occupants import Demand
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.residents import most_room
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.reach import Reach, Reaches
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules, Importance
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import NodeInfo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.rules import taint_toleration
 
-from tests.unit.rescue.builders import CRITICAL, pending, running
-from tests.unit.scheduling.builders import node
+from tests.unit.rescue.builders import CRITICAL, budget, pending, running
+from tests.unit.scheduling.builders import affinity_term, anti_affinity, node, pod_affinity
 
 NODES = 30
 PODS = 20
@@ -57,6 +58,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     count(EvictionRules, "may_go")
     count(EvictionRules, "immunity_of")
     count(NodeInfo, "without_pods")
+    count(Reach, "_room")
     return counted
 
 
@@ -66,7 +68,7 @@ def test_for_pods_that_are_too_large_for_every_node_no_single_pod_is_looked_at(c
     judged = [planned.judge(pod, Facts()) for pod in hopeless]
     assert {judgement.status for judgement in judged} == {IMPOSSIBLE}
     assert {blocker.nodes for judgement in judged for blocker in judgement.blockers} == {NODES}
-    assert not calls
+    assert set(calls) == {"_room"}
 
 
 def test_where_the_pods_that_may_go_free_too_little_no_set_of_them_is_sought(calls: Counter[str]) -> None:
@@ -121,7 +123,90 @@ def test_the_most_room_counts_pods_up_to_the_priority_and_no_others() -> None:
         running("n", "300m", priority=20),
         running("n", "50m", kind="DaemonSet"),
     ]
-    placement = Placement.of(ClusterSnapshot(nodes=[node("n", allocatable=ROOM)], pods=pods))
-    rooms = [most_room(placement.info("n"), RescueOptions(), priority) for priority in (-1, 0, 10, 15, 20)]
-    assert [(room.amounts["cpu"], room.places) for room in rooms] == [(350, 6), (450, 7), (650, 8), (650, 8), (950, 9)]
-    assert [room.amounts.get("example.com/gpu", 0) for room in rooms] == [0, 0, 0, 0, 0], "what the node does not offer is never free"
+    for priority, most in {-1: 350, 0: 350, 1: 450, 10: 450, 15: 650, 21: 950}.items():
+        assert most_cpu(pods, priority=priority) == most
+    assert not reach_of(pods, priority=21).nodes_with([("example.com/gpu", 1)]), "what the node does not offer is never free"
+
+
+def test_the_most_room_counts_no_more_pods_than_budgets_let_go_together() -> None:
+    labels = {"app": "web"}
+    pods = [running("n", f"{number}00m", labels=labels) for number in (1, 2, 3)]
+    for allowed, most in enumerate((400, 700, 900, 1000)):
+        assert most_cpu(pods, budgets=[budget("web", labels, allowed=allowed)]) == most
+
+
+def test_the_most_room_counts_no_more_pods_than_the_options_let_go_together() -> None:
+    pods = [running("n", f"{number}00m") for number in (1, 2, 3)]
+    for bound, most in ((1, 700), (2, 900), (3, 1000), (None, 1000)):
+        assert most_cpu(pods, options=RescueOptions(max_victims=bound)) == most
+
+
+def test_a_budget_that_opens_makes_room_and_one_that_closes_takes_it() -> None:
+    labels = {"app": "web"}
+    pods, reaches = [running("n", "900m", labels=labels)], Reaches()
+    for allowed, most in ((0, 100), (1, 1000), (0, 100)):
+        assert most_cpu(pods, budgets=[budget("web", labels, allowed=allowed)], reaches=reaches) == most
+
+
+def test_only_nodes_on_which_something_has_changed_are_worked_out_again(calls: Counter[str]) -> None:
+    nodes, others = crowd()
+    hopeless = pending("1500m")
+    before = RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*others, hopeless]), RescueOptions(), now_s=NOW_S)
+    assert before.judge(hopeless, Facts(), explain=False).status == IMPOSSIBLE
+    assert calls["_room"] == NODES
+    after = RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*others[1:], hopeless]), RescueOptions(), now_s=NOW_S, earlier=before)
+    assert after.judge(hopeless, Facts(), explain=False).status == IMPOSSIBLE
+    assert calls["_room"] == NODES + 1
+
+
+SORTS = {
+    "budgets": {"labels": {"app": "kept"}},
+    "options": {"owner": ""},
+    "priorities": {"priority": CRITICAL},
+    "never": {"kind": "DaemonSet"},
+}
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_for_pods_that_only_kept_pods_would_make_room_for_no_set_of_victims_is_sought(calls: Counter[str], sort: str) -> None:
+    names = [f"n-{number}" for number in range(NODES)]
+    pods = [running(name, "800m", **SORTS[sort]) for name in names] + [running(name, "100m") for name in names]
+    hopeless = [pending(f"{300 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
+    nodes = [node(name, allocatable=ROOM) for name in names]
+    snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, *hopeless], budgets=[budget("kept", {"app": "kept"}, allowed=0)])
+    planned = RescuePlanner(snapshot, RescueOptions(), now_s=NOW_S)
+    assert {planned.judge(pod, Facts(), explain=False).status for pod in hopeless} == {IMPOSSIBLE}
+    assert not calls["may_go"] and calls["_room"] == NODES, "the pods share what is known of the nodes"
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "zone"])
+@pytest.mark.parametrize("rule", ["near nobody", "apart from all", "a host port"])
+def test_for_pods_that_rules_about_other_pods_keep_off_no_set_of_victims_is_sought(calls: Counter[str], key: str, rule: str) -> None:
+    names = [f"n-{number}" for number in range(NODES)]
+    nodes = [node(name, labels={"kubernetes.io/hostname": name, "zone": name[-1]}, allocatable=ROOM) for name in names]
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    agents = [running(name, "100m", kind="DaemonSet", labels={"app": "agent"}, namespace="kube-system", ports=ports) for name in names]
+    more: dict[str, t.Any] = {
+        "near nobody": {"affinity": pod_affinity(affinity_term({"app": "nobody"}, key))},
+        "apart from all": {"affinity": anti_affinity({"app": "agent"}, key)},
+        "a host port": {"ports": ports},
+    }[rule]
+    hopeless = [pending(f"{500 + number}m", name=f"hopeless-{number}", **more) for number in range(PODS)]
+    web = [running(name, "850m") for name in names]
+    planned = RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*agents, *web, *hopeless]), RescueOptions(), now_s=NOW_S)
+    assert {planned.judge(pod, Facts(), explain=False).status for pod in hopeless} == {IMPOSSIBLE}
+    assert not calls["may_go"] and not calls["without_pods"]
+
+
+def reach_of(pods: list[Pod], *, priority: int = CRITICAL, **how: t.Any) -> Reach:
+    options = how.get("options", RescueOptions())
+    snapshot = ClusterSnapshot(nodes=[node("n", allocatable=ROOM)], pods=pods, budgets=how.get("budgets", ()))
+    importance = Importance.of(pending(priority=priority), options)
+    reaches: Reaches = how.get("reaches") or Reaches()
+    return reaches.of(importance, options, Placement.of(snapshot), Budgets(snapshot))
+
+
+def most_cpu(pods: list[Pod], **how: t.Any) -> int:
+    """The most cpu for which there may be room on the one node."""
+    reach = reach_of(pods, **how)
+    return max(amount for amount in range(0, 1001, 50) if reach.nodes_with([("cpu", amount)]))

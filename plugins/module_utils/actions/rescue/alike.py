@@ -13,6 +13,7 @@ from ...model.wire import encode_json, replace
 from ...rescue.critical import effective_priority
 from ...rescue.options import RescueOptions
 from ...rescue.planner import Facts
+from ...scheduling.pod_groups import required_anti_affinity, required_pod_affinity
 
 
 def alike(pod: Pod, facts: Facts, snapshot: ClusterSnapshot, options: RescueOptions) -> t.Optional[Hashable]:
@@ -32,6 +33,12 @@ def alike(pod: Pod, facts: Facts, snapshot: ClusterSnapshot, options: RescueOpti
     labels = tuple(sorted((metadata.labels or {}).items()))
     nominated = pod.status.nominated_node_name
     return owner, metadata.namespace, labels, effective_priority(pod, options), nominated, facts, encode_json(nameless)
+
+
+def depends_on_others(pod: Pod) -> bool:
+    """It has rules about other pods, or volumes, so that it takes longer to be judged."""
+    rules = (required_pod_affinity(pod), required_anti_affinity(pod), pod.spec.topology_spread_constraints)
+    return any(rules) or mounts_claims(pod)
 
 
 def _nameless(volume: Volume) -> Volume:

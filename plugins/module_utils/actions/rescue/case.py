@@ -12,7 +12,7 @@ from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.plan import IMPOSSIBLE, Judgement, Victim
-from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, Facts
+from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, Facts
 
 # How far the case has come.
 WATCHED = "watched"
@@ -46,7 +46,8 @@ class Case:
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
     ``excluded``: nodes not to be tried, and ``banned``: pods whose eviction was refused, until when; ``vain``: nodes on which pods were
-    evicted in vain. ``judgement``: the last one, made in ``round``. ``changed``: an attempt was begun, and ``settled``: its result is in
+    evicted in vain. ``judgement``: the last one, made in ``round``. ``unexplained``: why no eviction helps is still to be worked out.
+    ``said``: the reason that was last told. ``changed``: an attempt was begun, and ``settled``: its result is in
     the ConfigMap. ``gone``: there is no such pod any more. ``status`` and ``reason`` are what a result would say now.
     """
 
@@ -59,6 +60,8 @@ class Case:
     judgement: t.Optional[Judgement] = None
     judge_at_s: float = 0.0
     round: int = -1
+    unexplained: bool = False
+    said: t.Optional[Reason] = None
     node: str = ""
     hold: t.Optional[Hold] = None
     nominated_at: str = ""
@@ -128,12 +131,12 @@ class Case:
         return any(until_s < math.inf for until_s in (*self.banned.values(), *self.excluded.values()))
 
     @property
-    def is_explained(self) -> bool:
-        """It was said why no eviction helps, and that is what a result would say now. After an eviction the newest reasons count."""
+    def explained(self) -> t.Optional[Judgement]:
+        """The judgement that says why no eviction helps, if that is what a result would say now."""
         known = self.judgement
-        if known is None or self.evicted or self.reason is not known.reason:
-            return False
-        return known.status == IMPOSSIBLE and known.reason.code == NO_NODE
+        if known is None or self.reason is not known.reason or known.status != IMPOSSIBLE:
+            return None
+        return known if known.reason.code == NO_NODE and known.reason is not UNEXPLAINED else None
 
     def take(self, judgement: Judgement) -> None:
         """The judgement is what a result would say now."""

@@ -26,7 +26,7 @@ from ...rescue.openings import changed_nodes, has_opened
 from ...rescue.options import RescueOptions
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
 from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, Facts, RescuePlanner
-from .alike import alike
+from .alike import alike, depends_on_others
 from .attempts import RescueAttempts
 from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
 from .clearing import Clearing
@@ -55,6 +55,8 @@ SLICE_S = 0.2
 """After so long a time no further judgement begins on the same view."""
 STILL_EVICTING_S = 0.05
 """Until the next look whether an eviction has ended, at the end of the program."""
+EXPLAINED_EVERY_S = 2.0
+"""Where some pod is due to be judged all the time, reasons are worked out for one pod in so many seconds."""
 MOST_STEPS = 50
 """After so many the one who drives this gets a word in, whatever goes round in circles."""
 REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
@@ -129,6 +131,7 @@ class Rescuer:
         self._records_checked = False
         self._round = 0
         self._interrupted = False
+        self._explained_at_s = 0.0
 
     def tick(self) -> float:
         """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
@@ -154,7 +157,7 @@ class Rescuer:
             self._begin_round(view)
             try:
                 for _step in range(MOST_STEPS):
-                    if not self._one_step(view):
+                    if not self._one_step(view) and not self._explain(view):
                         break
                     view = self._look()
             except LeaseLostError as error:
@@ -260,10 +263,11 @@ class Rescuer:
             if not case.has_ended and has_opened(case.pod, changes):
                 case.settle_again(now_at_s, self._options.settle_time)
         in_use = {case.node: case.uid for case in self.cases.values() if case.stage == CLEARING}
-        earlier = self._planner.placement if self._planner is not None else None
         held = {node.name: hold for node, hold in self.holds.on(snapshot)}
         evicted = {uid: at_s - now_at_s for case in self.cases.values() for uid, at_s in case.ends_at_s.items()}
-        self._planner = RescuePlanner(snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, earlier=earlier)
+        self._planner = RescuePlanner(
+            snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, earlier=self._planner
+        )
         for case in self.cases.values() if self._dry_run else ():
             if case.status == PLANNED and case.has_ended and case.judgement is not None and not self._planner.reserve(case.judgement):
                 case.stage, case.status, case.judge_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
@@ -323,11 +327,14 @@ class Rescuer:
         return False
 
     def _in_order(self) -> list[Case]:
-        """What is under way first, so that it is not disturbed, then what was judged longest ago, and then by importance and age."""
+        """What is under way first, so that it is not disturbed, then what was judged longest ago, and then by importance and age.
 
-        def rank(case: Case) -> tuple[bool, int, int, float, str]:
-            judged_in = case.round if case.stage == WATCHED else 0
-            return case.stage != CLEARING, judged_in, -effective_priority(case.pod, self._options), case.since_s, case.name
+        Of pods that are equally important those come first whose judgement takes the least time.
+        """
+
+        def rank(case: Case) -> tuple[bool, int, int, bool, float, str]:
+            judged_in, importance = case.round if case.stage == WATCHED else 0, effective_priority(case.pod, self._options)
+            return case.stage != CLEARING, judged_in, -importance, depends_on_others(case.pod), case.since_s, case.name
 
         return sorted(self.cases.values(), key=rank)
 
@@ -360,19 +367,51 @@ class Rescuer:
         # Its step may have ended it.
         return self._conclude(case, view) if case.has_ended else changed
 
-    def _judge(self, case: Case, view: View) -> bool:
-        before = case.reason
+    def _explain(self, view: View) -> bool:
+        """Work out why no eviction helps, for pods of which that is still to be said; whether the cluster has to be looked at again.
+
+        That takes longer than a judgement. All pods that are due are judged first, so that a possible rescue does not wait. Where some are
+        due all the time, one pod is explained now and then, and none before all were judged once.
+        """
+        waiting = self._of(WATCHED)
+        overdue = time.monotonic() > self._explained_at_s + EXPLAINED_EVERY_S and all(case.round >= 0 for case in waiting)
+        if self._interrupted and not overdue:
+            return False
+        # Reasons that are only to be renewed come last.
+        for case in sorted(self._in_order(), key=lambda case: case.reason is not UNEXPLAINED):
+            if not case.unexplained or case.stage != WATCHED:
+                continue
+            if not overdue and _is_old(view):
+                self._interrupted = True
+                break
+            leading = self._lease.held
+            try:
+                changed = self._judge(case, view, explain=True)
+            except KubeError as error:
+                changed = self._troubled(case, error, view)
+                if leading:
+                    self._lease.check()
+            if changed:
+                return True
+            self._explained_at_s, overdue = time.monotonic(), False
+        return False
+
+    def _judge(self, case: Case, view: View, *, explain: bool = False) -> bool:
         scheduler = self._life.reason_to_wait(case.pod, case.since_s, view.snapshot)
         began_at_s = time.monotonic()
-        judgement = self._judgement(case, view, case.facts(view.now_at_s, scheduler))
+        # After an eviction for it the pod may be given up, which takes the newest reasons.
+        judgement = self._judgement(case, view, case.facts(view.now_at_s, scheduler), explain=explain or bool(case.evicted))
         if judgement is None:
             self._interrupted = True
             return False
-        if judgement.reason is UNEXPLAINED and case.judgement is not None:
-            judgement = replace(case.judgement, pod=case.pod)  # as it was said
+        explained, unexplained = case.explained, judgement.reason is UNEXPLAINED
+        if unexplained and explained is not None:
+            judgement = replace(explained, pod=case.pod)
         case.round = self._round
         self._witness.planned(case, self._look_s + time.monotonic() - began_at_s)
         judgement = self._unless_settling(case, judgement, view)
+        # The result of a run that ends has the newest reasons.
+        case.unexplained = unexplained and judgement.status == IMPOSSIBLE and (self._once or explained is None)
         case.take(judgement)
         case.note_wait(view.now_at_s)
         case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S.get(judgement.status, 0.0)
@@ -391,8 +430,7 @@ class Rescuer:
             changed = self._clearing.resume(case, view)
         if judgement.status == IMPOSSIBLE and case.evicted and judgement.reason.code == NO_NODE and not case.may_change_soon:
             case.end(FAILED, Reason(NO_OTHER_NODE, f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
-        if before is None or case.reason is None or before.code != case.reason.code or (case.status == PLANNED and before != case.reason):
-            self._say(case)
+        self._say(case)
         return changed
 
     @property
@@ -411,19 +449,17 @@ class Rescuer:
         text = f"the scheduler has {self._options.settle_time} s to place it by itself"
         return Judgement(case.pod, WAITING, Reason("settling", text))
 
-    def _judgement(self, case: Case, view: View, facts: Facts) -> t.Optional[Judgement]:
+    def _judgement(self, case: Case, view: View, facts: Facts, *, explain: bool) -> t.Optional[Judgement]:
         """The judgement of the pod on the view, which pods that are alike share; None where the next judgement needs a newer view.
 
         On a large cluster judgements take long. Between two of them new pods, releases and signals are due.
-        Why no eviction helps is worked out only where it has yet to be said, or where the result needs it.
         """
-        explain = self._once or not case.is_explained
         same = None if view.planner.is_in_use_for(case.uid) else alike(case.pod, facts, view.snapshot, self._options)
         key = (same, explain) if same is not None else None
         known = view.judged.get(key) if key is not None else None
         if known is not None and known.status != PLANNED:
             return replace(known, pod=case.pod)
-        if view.judged and time.monotonic() - view.now_at_s > SLICE_S:
+        if not explain and _is_old(view):
             return None
         judgement = view.planner.judge(case.pod, facts, explain=explain)
         if judgement.status == PLANNED:
@@ -432,6 +468,13 @@ class Rescuer:
         return judgement
 
     def _say(self, case: Case) -> None:
+        """Tell what has become another; why no eviction helps is told with the reasons."""
+        said, reason = case.said, case.reason
+        if reason is UNEXPLAINED:
+            return
+        if said is not None and reason is not None and said.code == reason.code and (case.status != PLANNED or said == reason):
+            return
+        case.said = reason
         self._witness.judged(case)
         # Of several copies of a daemon the one that leads writes the Events.
         if case.reason is None or self._dry_run or not (self._once or self._lease.held):
@@ -530,6 +573,11 @@ class Rescuer:
 
     def _of(self, stage: str) -> list[Case]:
         return [case for case in self.cases.values() if case.stage == stage]
+
+
+def _is_old(view: View) -> bool:
+    """No further judgement begins on it: on a newer one there may be a new pod, or a node to be released."""
+    return bool(view.judged) and time.monotonic() - view.now_at_s > SLICE_S
 
 
 def _end_of(case: Case, *, leading: bool) -> t.Optional[tuple[str, Reason]]:

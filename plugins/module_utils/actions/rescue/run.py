@@ -20,6 +20,7 @@ from ...model.undecodable import Undecodable, undecodable_of
 from ...rescue.critical import effective_priority, is_critical
 from ...rescue.options import RELEASED, RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
+from ...rescue.planner import UNEXPLAINED
 from .attempts import RescueAttempts
 from .case import FAILED, POD_GONE, RESCUED, Case
 from .lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
@@ -216,6 +217,8 @@ def _is_owed(rescuer: Rescuer) -> bool:
 def _is_done(rescuer: Rescuer, request: RescueRequest, clock: _Clock) -> bool:
     """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
     waiting = [case for case in rescuer.cases.values() if not case.has_ended and (case.status != IMPOSSIBLE or case.evicted)]
+    if any(case.reason is UNEXPLAINED for case in rescuer.cases.values()) and not clock.is_over:
+        return False
     if request.dry_run:  # a plan waits only for the scheduler's own attempt, and for answers to its questions
         now_at_s = time.monotonic()
         return all(case.status == WAITING and case.settles_at_s < now_at_s for case in waiting)

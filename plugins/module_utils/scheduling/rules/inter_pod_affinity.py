@@ -7,7 +7,7 @@ Where a term asks for labels of a namespace that could not be read, whom it sele
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 
 from ...model.objects import Namespace, Node, Pod, PodAffinityTerm
@@ -43,6 +43,18 @@ class _Tally:
         sure, possible = ({key: dict(domains) for key, domains in kind.items()} for kind in (self.sure, self.possible))
         return _Tally(sure, possible)
 
+    def less(self, other: _Tally) -> _Tally:
+        """Without what the other one has counted, which is part of what this one has."""
+        return _Tally(_less(self.sure, other.sure), _less(self.possible, other.possible))
+
+    def exceeds(self, other: _Tally, node: Node) -> bool:
+        """Whether it has surely counted more than the other one in a domain of the node."""
+        for key, domains in self.sure.items():
+            domain = node.labels.get(key)
+            if domain is not None and domains.get(domain, 0) > other.sure.get(key, {}).get(domain, 0):
+                return True
+        return False
+
     def add(self, numbers: Mapping[str, int], topology_key: str, nodes: dict[str, Node], *, surely: bool) -> bool:
         """Count so many pods by node in their domains of the key; a negative number takes away what was counted before.
 
@@ -50,12 +62,13 @@ class _Tally:
         """
         kind = self.sure if surely else self.possible
         counts = kind.get(topology_key, {})
-        before = set(counts)
+        changed = False
         for name, number in numbers.items():
             domain = nodes[name].labels.get(topology_key)
             if domain is None:
                 continue
             total = counts.get(domain, 0) + number
+            changed = changed or not total or domain not in counts
             if total:
                 counts[domain] = total
             else:
@@ -64,7 +77,18 @@ class _Tally:
             kind[topology_key] = counts
         else:
             kind.pop(topology_key, None)
-        return before != counts.keys()
+        return changed
+
+
+def _less(all_of_it: _Tally.Domains, part: _Tally.Domains) -> _Tally.Domains:
+    left: _Tally.Domains = {}
+    for key, domains in all_of_it.items():
+        gone = part.get(key)
+        counts = {domain: count - gone.get(domain, 0) for domain, count in domains.items()} if gone else domains
+        counts = {domain: count for domain, count in counts.items() if count} if gone else counts
+        if counts:
+            left[key] = counts
+    return left
 
 
 class _Matching:
@@ -93,11 +117,6 @@ class _Matching:
     def _says_nothing(self) -> bool:
         """Nobody surely has a term."""
         return not (self._affinity or self._anti_affinity or self._repelling.sure)
-
-    @property
-    def _has_doubts(self) -> bool:
-        unknown = self._near.possible or self._apart.possible or self._repelling.possible
-        return bool(unknown) or self._self_affine is None
 
     @property
     def topology_keys(self) -> Collection[str]:
@@ -140,8 +159,59 @@ class _Matching:
                 return EXISTING_ANTI_AFFINITY
         return PASSED
 
+    def rejection_without(self, node: Node, gone: Sequence[Pod]) -> Reasons:
+        counted = self._counted(node, gone)
+        if not self._without_near(counted)._affinity_holds(node, surely=False):
+            return AFFINITY
+        return self._apart_without(counted, node)
+
+    def shuts(self, node: Node, leaving: Sequence[Pod]) -> bool:
+        # Where the pods that it seeks are not near, none of them is on this node: no pod that leaves brings them there.
+        if not self._affinity_holds(node, surely=False):
+            return True
+        if not self.rejection(node):
+            return False
+        # With each more pod that leaves, fewer keep it apart.
+        counting = [pod for pod in leaving if self._keeps_apart(pod)]
+        return not counting or bool(self._apart_without(self._counted(node, counting), node))
+
+    def _keeps_apart(self, other: Pod) -> bool:
+        """Perhaps: it has terms of its own, or a term of the pod selects it."""
+        if required_anti_affinity(other):
+            return True
+        for term in self._anti_affinity:
+            if self._selects_namespace(term, other) is not False and matches(term.label_selector, other.metadata.labels):
+                return True
+        return False
+
+    def _counted(self, node: Node, pods: Sequence[Pod]) -> _Matching:
+        """The rule as it is about, with the counts of nothing but these pods on the node."""
+        counted = copy(self)
+        counted._near, counted._apart, counted._repelling = _Tally(), _Tally(), _Tally()
+        for pod in pods:
+            counted._shift(pod, {node.name: 1})
+        return counted
+
+    def _without_near(self, counted: _Matching) -> _Matching:
+        if not (counted._near.sure or counted._near.possible):
+            return self
+        without = copy(self)
+        without._near = self._near.less(counted._near)
+        return without
+
+    def _apart_without(self, counted: _Matching, node: Node) -> Reasons:
+        """Who keeps the pod off the node without the pods that are counted there."""
+        if self._apart.exceeds(counted._apart, node):
+            return ANTI_AFFINITY
+        return EXISTING_ANTI_AFFINITY if self._repelling.exceeds(counted._repelling, node) else PASSED
+
+    @property
+    def in_doubt(self) -> bool:
+        unknown = self._near.possible or self._apart.possible or self._repelling.possible
+        return bool(unknown) or self._self_affine is None
+
     def doubt(self, node: Node, /) -> Reasons:
-        if not self._has_doubts:
+        if not self.in_doubt:
             return PASSED
         # A sure one has rejected the node, unless it is nominated and the scheduler may skip its plugin.
         tallies = (self._apart.possible, self._repelling.possible, self._repelling.sure)

@@ -61,6 +61,21 @@ class _Spreads:
                 return TOO_SKEWED
         return PASSED
 
+    def rejection_without(self, node: Node, gone: Sequence[Pod]) -> Reasons:
+        for key, spread in self._spreads:
+            domain = node.labels.get(key)
+            if domain is None:
+                return NO_DOMAIN
+            if spread.is_full_without(domain, node.name, gone):
+                return TOO_SKEWED
+        return PASSED
+
+    def shuts(self, node: Node, leaving: Sequence[Pod]) -> bool:
+        # With each more of them that leaves, its domain is less full.
+        return bool(self.rejection_without(node, leaving))
+
+    in_doubt = False
+
     def doubt(self, _node: Node, /) -> Reasons:
         return PASSED
 
@@ -93,6 +108,15 @@ class _Spread:
     def is_full(self, domain: str) -> bool:
         """One more pod in the domain would be too many."""
         return self._counts.get(domain, 0) - self._fewest > self._allowed
+
+    def is_full_without(self, domain: str, node_name: str, gone: Iterable[Pod]) -> bool:
+        """As ``is_full``, once these pods, which are counted on a node of the domain, have left it."""
+        number = 0
+        if self._counts_any and self._domains.of_node.get(node_name) == domain:
+            number = sum(self._selects(pod) and not pod.terminating for pod in gone)
+        left = self._counts.get(domain, 0) - number
+        fewest = min(self._fewest, left) if number else self._fewest
+        return left - fewest > self._allowed
 
     def follow(self, changes: Iterable[Change]) -> bool:
         """Count what has changed in the placement; whether any of it counts."""
