@@ -101,7 +101,7 @@ def lay_out(cluster: Cluster, manifest: dict[str, Any], *homes: int) -> None:
 def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
     """Until kubectl says that the rollout is done."""
     metadata = manifest["metadata"]
-    cluster.kubectl("rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=60s")
+    cluster.kubectl("rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=180s")
 
 
 def workers(cluster: Cluster) -> list[str]:
@@ -154,7 +154,7 @@ def identity(manifest: dict[str, Any]) -> dict[str, str]:
     return {"kind": manifest["kind"], "namespace": manifest["metadata"]["namespace"], "name": manifest["metadata"]["name"]}
 
 
-def wait_until(condition: Any, *, timeout_s: float = 30, what: str = "the condition") -> None:
+def wait_until(condition: Any, *, timeout_s: float = 120, what: str = "the condition") -> None:
     """Poll until ``condition()`` holds."""
     deadline = time.monotonic() + timeout_s
     while not condition():

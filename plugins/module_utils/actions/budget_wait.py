@@ -11,7 +11,7 @@ import time
 import typing as t
 
 from ..kube.api import KubeApi
-from ..kube.errors import KubeError
+from ..kube.errors import BudgetError, KubeError, may_pass
 from ..kube.resources import BUDGETS
 from ..rescue.budgets import BudgetKey, disruptions_allowed, opens_soon
 
@@ -62,8 +62,9 @@ class BudgetWait:
             self._pause_is_enough = True
 
     def note(self, namespace: str, trouble: Trouble) -> None:
-        """An eviction in the namespace ended in an error. Where that took long, the time counts."""
-        if trouble.took_s >= SLOW_ANSWER_S:
+        """An eviction in the namespace ended in an error. Where that is trouble of the server and took long, the time counts."""
+        of_server = may_pass(trouble.error) and not isinstance(trouble.error, BudgetError)
+        if of_server and trouble.took_s >= SLOW_ANSWER_S:
             self._slow.setdefault(namespace, trouble)
             self._left_s -= trouble.took_s
 

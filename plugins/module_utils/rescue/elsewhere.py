@@ -86,7 +86,7 @@ class Elsewhere:
             pod.spec.topology_spread_constraints
             or required_pod_affinity(pod)
             or required_anti_affinity(pod)
-            or self._placement.groups.repelling(pod)
+            or self._placement.groups.repelling(pod, self._placement.snapshot.namespaces)
         )
 
     def _nodes_with_room(self, pod: Pod) -> list[str]:

@@ -8,13 +8,17 @@ The pods of one template share their labels and affinity (``model/sharing.py``),
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from ..model.objects import LabelSelector, Pod, PodAffinityTerm
+from ..model.objects import LabelSelector, Namespace, Pod, PodAffinityTerm
+from ..model.selector_index import SelectorIndex
 from ..model.selectors import matches
+from ..model.wire import encode_json
 
 Label = tuple[str, str]
 _Asked = t.Union[str, Label]
+_Place = t.Union[str, bytes]
+"""A namespace, the text of a namespace selector, or empty for what is neither."""
 
 
 class PodGroup(t.NamedTuple):
@@ -25,6 +29,7 @@ class PodGroup(t.NamedTuple):
 
 
 _Key = tuple[str, int, int, bool]
+_Term = tuple[PodGroup, PodAffinityTerm]
 
 
 class PodGroups:
@@ -33,15 +38,20 @@ class PodGroups:
     def __init__(self, groups: dict[_Key, PodGroup]) -> None:
         self._groups = groups
         self._all: dict[str, list[PodGroup]] = {}
-        self._labelled: dict[str, dict[Label, list[PodGroup]]] = {}
-        # By the namespace that they are for, empty where that may be any, and by a label or key that they ask for, empty where none.
-        self._repelling: dict[tuple[str, _Asked], list[tuple[PodGroup, PodAffinityTerm]]] = {}
+        # By namespace, and by None for all namespaces.
+        self._labelled: dict[str | None, dict[Label, list[PodGroup]]] = {None: {}}
+        # By a label or key that they ask for, empty where none, and by the namespaces that they are for.
+        self._repelling: dict[_Asked, dict[_Place, list[_Term]]] = {}
+        self._selectors: dict[bytes, LabelSelector] = {}
+        self._selector_index: SelectorIndex[bytes] | None = None
+        self._places: dict[str, tuple[Namespace | None, frozenset[_Place]]] = {}
         for group in groups.values():
             namespace = group.pod.metadata.namespace
             self._all.setdefault(namespace, []).append(group)
-            labelled = self._labelled.setdefault(namespace, {})
+            indexes = (self._labelled.setdefault(namespace, {}), self._labelled[None])
             for label in (group.pod.metadata.labels or {}).items():
-                labelled.setdefault(label, []).append(group)
+                for labelled in indexes:
+                    labelled.setdefault(label, []).append(group)
             self._add_terms(group)
 
     @classmethod
@@ -70,35 +80,57 @@ class PodGroups:
 
     def _add_terms(self, group: PodGroup) -> None:
         for term in required_anti_affinity(group.pod):
-            own = not term.namespaces and term.namespace_selector is None
-            namespace = group.pod.metadata.namespace if own else ""
+            places = self._places_for(term, group.pod)
             wanted: list[_Asked] = [*_wanted(term.label_selector)] or [*_wanted_keys(term.label_selector)]
             # The rarest label leaves the fewest terms to compare: "managed-by" is on everything.
-            rarest = min(wanted, key=lambda asked: len(self._repelling.get((namespace, asked), ())), default="")
-            self._repelling.setdefault((namespace, rarest), []).append((group, term))
+            rarest = min(wanted, key=lambda asked: len(self._repelling.get(asked, {}).get(places[0], ())), default="")
+            for place in places:
+                self._repelling.setdefault(rarest, {}).setdefault(place, []).append((group, term))
 
-    @property
-    def namespaces(self) -> Iterable[str]:
-        """The namespaces that have pods on nodes."""
-        return self._all
+    def _places_for(self, term: PodAffinityTerm, owner: Pod) -> t.Sequence[_Place]:
+        """The namespaces that the term is for. One that names some and selects others is compared by itself, so that it counts once."""
+        if term.namespace_selector is None:
+            return tuple(dict.fromkeys(term.namespaces or (owner.metadata.namespace,)))
+        if term.namespaces:
+            return ("",)
+        key = encode_json(term.namespace_selector)
+        self._selectors[key] = term.namespace_selector
+        return (key,)
 
-    def selected(self, namespace: str, selector: LabelSelector | None) -> list[PodGroup]:
-        """The groups of the namespace whose labels the selector selects."""
+    def _places_of(self, namespace: str, known: Mapping[str, Namespace]) -> frozenset[_Place]:
+        """Everything that the namespace is or may be in; one that could not be read may be in every selector."""
+        found = known.get(namespace)
+        kept = self._places.get(namespace)
+        if kept is None or kept[0] is not found:  # its labels may have changed since another snapshot
+            if self._selector_index is None:
+                self._selector_index = SelectorIndex((selector, key) for key, selector in self._selectors.items())
+            keys = self._selectors if found is None else self._selector_index.selecting(found.metadata.labels)
+            kept = self._places[namespace] = (found, frozenset(("", namespace, *keys)))
+        return kept[1]
+
+    def selected(self, namespace: str | None, selector: LabelSelector | None) -> list[PodGroup]:
+        """The groups of the namespace, or with None of all namespaces, whose labels the selector selects."""
         wanted = _wanted(selector)
-        candidates = self._all.get(namespace, [])
+        candidates = self._groups.values() if namespace is None else self._all.get(namespace, [])
         if wanted:
             labelled = self._labelled.get(namespace, {})
             candidates = min((labelled.get(label, []) for label in wanted), key=len)
         return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
 
-    def repelling(self, pod: Pod) -> list[tuple[PodGroup, PodAffinityTerm]]:
-        """The required anti-affinity terms whose labels select the pod, and that may be for its namespace."""
+    def repelling(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[_Term]:
+        """The required anti-affinity terms whose labels select the pod, and that may be for its namespace.
+
+        ``namespaces``: those that could be read, by name.
+        """
         labels = pod.metadata.labels or {}
-        candidates: list[tuple[PodGroup, PodAffinityTerm]] = []
-        for namespace in ("", pod.metadata.namespace):
-            asked: list[_Asked] = ["", *labels, *labels.items()]
-            for one in asked:
-                candidates += self._repelling.get((namespace, one), ())
+        places = self._places_of(pod.metadata.namespace, namespaces)
+        candidates: list[_Term] = []
+        asked: list[_Asked] = ["", *labels, *labels.items()]
+        for one in asked:
+            found = self._repelling.get(one, {})
+            for place in found if len(found) < len(places) else places:
+                if place in places:
+                    candidates += found.get(place, ())
         return [(group, term) for group, term in candidates if matches(term.label_selector, labels)]
 
 

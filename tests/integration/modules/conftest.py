@@ -11,6 +11,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import Modules
+from tests.integration.workloads import wait_until
 
 _NUMBERS = itertools.count(1)
 
@@ -34,6 +35,13 @@ def namespace(cluster: Cluster) -> Iterator[str]:
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
     cluster.wait_namespace(name)
     yield name
-    api = cluster.api
-    for resource in ("apis/apps/v1/namespaces/{}/deployments", "apis/apps/v1/namespaces/{}/statefulsets", "api/v1/namespaces/{}/pods"):
-        api.request("DELETE", "/" + resource.format(name), {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+    wait_until(lambda: _is_empty(cluster, name), what=f"the end of the pods of namespace {name}")
+
+
+def _is_empty(cluster: Cluster, namespace: str) -> bool:
+    """Delete everything that makes pods, and the pods; a ReplicaSet may make pods until the controllers have deleted it."""
+    makers = [f"/apis/apps/v1/namespaces/{namespace}/{plural}" for plural in ("deployments", "statefulsets", "replicasets")]
+    paths = [*makers, f"/api/v1/namespaces/{namespace}/pods"]
+    for path in paths:
+        cluster.api.request("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+    return not any(cluster.get(path)["items"] for path in paths)

@@ -38,7 +38,7 @@ def start_module(
     return process
 
 
-def result_of(process: subprocess.Popen[str], *, timeout_s: float = 120) -> dict[str, Any]:
+def result_of(process: subprocess.Popen[str], *, timeout_s: float = 280) -> dict[str, Any]:
     """What the module printed; fails with its standard error if that is no JSON."""
     output, errors = process.communicate(timeout=timeout_s)
     try:

@@ -19,11 +19,11 @@ from tests.integration.workloads import (
     wait_until,
 )
 
-SLOW = {"lab.onprem/ready-delay": "3"}
+SLOW = {"lab.onprem/ready-delay": "5"}
 
 
 def slow_deployment(namespace: str, name: str = "web") -> dict[str, Any]:
-    """Its pods become ready three seconds after they start, so that a rollout can be disturbed in its middle."""
+    """Its pods become ready five seconds after they start, so that a rollout can be disturbed in its middle."""
     manifest = deployment(namespace, name, 2)
     manifest["spec"]["template"]["metadata"]["annotations"] = dict(SLOW)
     return manifest

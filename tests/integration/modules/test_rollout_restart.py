@@ -189,12 +189,14 @@ def test_a_stateful_set_with_a_partition_restarts_above_it(cluster: Cluster, mod
 
 
 def test_a_rollout_that_cannot_end_fails_with_its_reason_and_is_remembered(cluster: Cluster, modules: Modules, namespace: str) -> None:
-    web = deployment(namespace, "web", 2, progressDeadlineSeconds=2)
+    web = deployment(namespace, "web", 2)
     web["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready": "true"}
     pile_up(cluster, web)
+    # Not before its first rollout has ended, which takes longer on a slow machine.
+    cluster.kubectl("patch", "deployment/web", "-n", namespace, "-p", '{"spec": {"progressDeadlineSeconds": 2}}')
     cluster.cordon(*workers(cluster))
     try:
-        failed = modules.restart(**identity(web), wait_timeout=30)
+        failed = modules.restart(**identity(web), wait_timeout=200)
     finally:
         cluster.uncordon(*workers(cluster))
     line = failed["workloads"][0]

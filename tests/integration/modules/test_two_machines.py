@@ -81,11 +81,11 @@ def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str
     for first, second, params in ((ahead, behind, {"only_if_helps": False}), (behind, ahead, {"cooldown": 1})):
         assert first.restart(web, **params)["verdict"] == "unchanged"
         remembered = known_outcome(cluster, web)["time"]
-        assert -5 < seconds_ago(remembered) < 60 and remembered == restarted_at(cluster, web)
+        assert -HALF_AN_HOUR_S < seconds_ago(remembered) < HALF_AN_HOUR_S and remembered == restarted_at(cluster, web)
         refused = second.restart(web, cooldown=HALF_AN_HOUR_S)
         assert (refused["action"], refused["reason"].partition(":")[0]) == ("refused", "cooldown"), refused
         left_s = int(refused["reason"].partition("next attempt in ")[2].partition(" s")[0])
-        assert left_s <= waiting_s(cluster, web) and left_s > waiting_s(cluster, web) - 60
+        assert left_s <= waiting_s(cluster, web) and left_s > waiting_s(cluster, web) - HALF_AN_HOUR_S
     assert known_outcome(cluster, web)["attempts"] == 2, "the other one's attempt counts"
 
 
@@ -100,10 +100,9 @@ def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, names
     pile_up(cluster, web)
     begun = first.restart(web, strategy="evict_surplus", wait=False)
     assert (begun["action"], begun["verdict"]) == ("evicted", "pending"), begun
-    started_s = time.monotonic()
-    line = second.restart(web, strategy="evict_surplus", wait_timeout=30)
+    line = second.restart(web, strategy="evict_surplus", wait_timeout=200)
     assert (line["action"], line["verdict"]) == ("skipped", "improved"), line
-    assert time.monotonic() - started_s < 25
+    assert line["duration"] < 100, "it did not wait for the other clock"
 
 
 def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namespace: str, ahead_and_behind: Machines) -> None:
@@ -117,7 +116,7 @@ def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namesp
         if first.is_set():
             both.set()
         first.set()
-        both.wait(15)
+        both.wait(25)  # the API server waits 30 seconds for a webhook
 
     with admission_webhook(cluster, "meet", namespace, meet):
         processes = [modules.start("k8s_rollout_restart", env=machine.env, workloads=[identity(web)]) for machine in ahead_and_behind]

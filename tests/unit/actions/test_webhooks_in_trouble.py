@@ -150,6 +150,16 @@ def test_a_slow_error_is_asked_for_once_in_a_namespace_and_its_time_counts(slept
     assert all('failed calling webhook "keeper.example"' in in_words(one.reason) for one in results)
 
 
+def test_a_slow_denial_is_about_its_own_workload_only(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["web", "api"]
+    denied = answer(403, 'admission webhook "keeper.example" denied the request: keep it', reason="Forbidden")
+    api = Evictions(piled_up(*names), dry=denied, took_s=9.0)
+    monkeypatch.setattr(eviction.time, "monotonic", lambda: api.clock_s)
+    results = run(api, *names)
+    assert [(one.action, one.reason and one.reason.code) for one in results] == [("refused", "denied")] * 2
+    assert len(api.asked) == 2 and slept == []
+
+
 def test_every_workload_has_its_turn_while_a_webhook_is_slow(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"web-{number}" for number in range(3)]
     api = Evictions(piled_up(*names), dry=answer(500, DOWN), took_s=5.0)

@@ -7,7 +7,7 @@ Where a term asks for labels of a namespace that could not be read, whom it sele
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 
 from ...model.objects import Namespace, Node, Pod, PodAffinityTerm
@@ -245,7 +245,7 @@ class _Matching:
 
     def _count_snapshot(self, placement: Placement) -> None:
         groups = placement.groups
-        for group, term in groups.repelling(self._pod):
+        for group, term in groups.repelling(self._pod, self._namespaces):
             self._count(self._repelling, group.nodes, (term,), self._is_selected(term, group.pod))
         for term in self._anti_affinity:
             for group in self._selected(term, placement):
@@ -253,12 +253,10 @@ class _Matching:
         for group in self._selected(self._affinity[0], placement) if self._affinity else ():
             self._count(self._near, group.nodes, self._affinity, self._all_select(group.pod))
 
-    def _selected(self, term: PodAffinityTerm, placement: Placement) -> Iterator[PodGroup]:
+    def _selected(self, term: PodAffinityTerm, placement: Placement) -> list[PodGroup]:
         """The groups whose labels the term selects, in namespaces that it does or may select."""
-        groups = placement.groups
         own = not term.namespaces and term.namespace_selector is None
-        for namespace in (self._pod.metadata.namespace,) if own else groups.namespaces:
-            yield from groups.selected(namespace, term.label_selector)
+        return placement.groups.selected(self._pod.metadata.namespace if own else None, term.label_selector)
 
     def _shift(self, other: Pod, numbers: Mapping[str, int]) -> bool:
         """So many more pods like the other one are on nodes; whether that changes where matching pods are."""
