@@ -15,7 +15,7 @@ from ..spread.eviction_plan import all_available, waiting_for
 from ..spread.rollout_status import FAILED, WAITING, Progress
 from ..spread.unhealthy import hanging_container, why_not_ready
 from .live import read_live
-from .workload_wait import ERROR, wait_for_workload, watch_if_allowed
+from .workload_wait import ERROR, created_again, wait_for_workload, watch_if_allowed
 
 _WATCH_S = 60.0
 
@@ -34,14 +34,17 @@ def wait_for_replacement(
     """Wait until all replicas are there, ready and counted as available, and the pod with uid ``gone`` is not.
 
     ``owner`` is the uid that controls the pods, ``template`` the workload's as the server wrote it when the pod went, None for the one of
-    now. The state is ``waiting`` after ``timeout_s``, ``failed`` where somebody changed the template or where a container waits with an
-    error that does not end by itself. Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
+    now. The state is ``waiting`` after ``timeout_s``, and ``failed`` where somebody changed the template or created the workload again, or
+    where a container waits with an error that does not end by itself. Raises NotFoundError if the workload is deleted, and UnreachableError
+    if the API server stays away.
     """
     deadline = clock() + timeout_s
     pods = _Pods(api, workload, owner)
     may_watch = True
     while True:
         live, template_now = read_live(api, workload)
+        if live.metadata.uid != workload.metadata.uid:
+            return created_again(live)
         template = template if template is not None else template_now
         if template_now != template:
             return Progress(FAILED, f"somebody changed {workload} meanwhile")

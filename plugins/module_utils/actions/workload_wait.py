@@ -39,7 +39,7 @@ def wait_for_workload(
     """Wait until ``progress_of`` says done or failed, or until ``timeout_s`` has passed (then the state is ``waiting``).
 
     ``workload`` as it was last read or written: the wait starts from there. A broken or expired watch starts from a fresh read.
-    ``hanging`` says why the wait would be without effect; the state is ``failed`` then.
+    ``hanging`` says why the wait would be without effect; the state is ``failed`` then, as where another workload has the name by now.
     Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
     """
     deadline = clock() + timeout_s
@@ -61,6 +61,13 @@ def wait_for_workload(
         else:
             time.sleep(min(poll_s, left_s))
         workload = api.get(resource, metadata.namespace, metadata.name)
+        if workload.metadata.uid != metadata.uid:
+            return workload, created_again(workload)
+
+
+def created_again(workload: Workload) -> Progress:
+    """Return the end of a wait for a workload in whose place there is another one with its name."""
+    return Progress(FAILED, f"{workload} was deleted, and created again by someone else")
 
 
 def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_of: ProgressOf, timeout_s: float) -> bool:

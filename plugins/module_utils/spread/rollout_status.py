@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Whether a rollout runs, is done or has failed.
 
-``rollout_progress`` applies the rules of ``kubectl rollout status`` (kubectl ``polymorphichelpers/rollout_status.go``).
+``rollout_progress`` applies the rules of ``kubectl rollout status`` (kubectl ``polymorphichelpers/rollout_status.go``), and does not wait
+for a Deployment that is paused.
 """
 
 from __future__ import annotations
@@ -39,13 +40,22 @@ def _deployment_progress(workload: Workload) -> Progress:
     progressing = next((c for c in status.conditions or () if c.type == "Progressing"), None)
     if progressing is not None and progressing.reason == "ProgressDeadlineExceeded":
         return Progress(FAILED, f"{workload} exceeded its progress deadline: {progressing.message}")
+    missing = _missing(workload)
+    if missing and spec.paused:
+        return Progress(FAILED, f"{missing}, and {workload} is paused: its rollout does not go on before kubectl rollout resume")
+    return Progress(WAITING, missing) if missing else Progress(DONE, "rolled out")
+
+
+def _missing(workload: Workload) -> str:
+    """What the rollout of a Deployment still has to do, in words; empty where nothing."""
+    spec, status = workload.spec, workload.status
     if status.updated_replicas < spec.replicas:
-        return Progress(WAITING, f"{status.updated_replicas} of {spec.replicas} new replicas exist")
+        return f"{status.updated_replicas} of {spec.replicas} new replicas exist"
     if status.replicas > status.updated_replicas:
-        return Progress(WAITING, f"{status.replicas - status.updated_replicas} old replicas are still there")
+        return f"{status.replicas - status.updated_replicas} old replicas are still there"
     if status.available_replicas < status.updated_replicas:
-        return Progress(WAITING, f"{status.available_replicas} of {status.updated_replicas} new replicas are available")
-    return Progress(DONE, "rolled out")
+        return f"{status.available_replicas} of {status.updated_replicas} new replicas are available"
+    return ""
 
 
 def _stateful_set_progress(workload: Workload) -> Progress:

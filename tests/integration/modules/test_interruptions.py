@@ -6,12 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lab.cluster import Cluster
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_restart
 from tests.integration.modules.module_process import Modules, result_of
 from tests.integration.workloads import (
     deployment,
     identity,
+    known_outcome,
     outcome,
     pile_up,
     pod_uids,
@@ -95,6 +98,52 @@ def test_a_workload_deleted_during_its_rollout_is_reported(cluster: Cluster, mod
     result = result_of(process)
     assert result["failed"] and result["workloads"][0]["action"] == "failed"
     assert "web" in result["workloads"][0]["reason"]
+
+
+LONG_S = 900
+"""Longer than a test waits for a module: who waits for it fails the test."""
+
+
+@pytest.mark.parametrize("strategy", ["rollout", "evict_surplus"])
+def test_a_workload_that_is_created_again_during_its_restart_is_not_taken_for_the_restarted_one(
+    cluster: Cluster, modules: Modules, namespace: str, strategy: str
+) -> None:
+    web = slow_deployment(namespace)
+    pile_up(cluster, web)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy=strategy, wait_timeout=LONG_S)
+    wait_until(lambda: outcome(cluster, web) is not None, what="the restart")
+    cluster.kubectl("delete", "deployment", "web", "-n", namespace)
+    cluster.apply(web)
+    result = result_of(process)
+    line = result["workloads"][0]
+    assert result["failed"] and line["action"] == "failed" and line["verdict"] != "improved", line
+    assert outcome(cluster, web) is None, "nothing is remembered on the new workload"
+
+
+def test_a_deployment_that_is_paused_during_its_rollout_is_not_waited_for(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = slow_deployment(namespace)
+    pile_up(cluster, web)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(web)], wait_timeout=LONG_S)
+    wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
+    cluster.kubectl("rollout", "pause", "deployment/web", "-n", namespace)
+    line = result_of(process)["workloads"][0]
+    assert (line["action"], line["verdict"]) == ("failed", "failed") and "is paused" in line["reason"], line
+    cluster.kubectl("rollout", "resume", "deployment/web", "-n", namespace)
+
+
+def test_a_restart_that_is_scaled_meanwhile_is_finished_and_remembered(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    sets = [slow_deployment(namespace), {**slow_deployment(namespace, "db"), "kind": "StatefulSet"}]
+    sets[1]["spec"]["serviceName"] = "db"
+    pile_up(cluster, *sets)
+    process = modules.start("k8s_rollout_restart", workloads=[identity(one) for one in sets], max_parallel=2, wait_timeout=LONG_S)
+    wait_until(lambda: all(restarted_at(cluster, one) is not None for one in sets), what="the restarts")
+    wait_until(lambda: "expected" in (outcome(cluster, sets[1]) or {}), what="the revision of the StatefulSet")
+    for one in sets:
+        cluster.kubectl("scale", f"{one['kind'].lower()}/{one['metadata']['name']}", "-n", namespace, "--replicas=3")
+    result = result_of(process)
+    lines = [(line["action"], line["verdict"]) for line in result["workloads"]]
+    assert lines == [("restarted", "improved")] * 2 and not result["warnings"], result
+    assert [known_outcome(cluster, one)["verdict"] for one in sets] == ["improved"] * 2
 
 
 def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -313,6 +313,19 @@ def test_deployment_progress_by_kubectls_rules(status, expected):
     assert progress("Deployment", status) == expected
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (FULL, "done"),
+        ({**FULL, "updatedReplicas": 1}, "failed"),
+        ({**FULL, "replicas": 4}, "failed"),
+        ({**FULL, "observedGeneration": 1}, "waiting"),
+    ],
+)
+def test_the_rollout_of_a_paused_deployment_is_not_waited_for(status, expected):
+    assert progress("Deployment", status, paused=True) == expected
+
+
 REVISIONS = {"currentRevision": "a", "updateRevision": "a"}
 PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
 
