@@ -116,7 +116,8 @@ options:
     description:
       - Seconds to wait for one rollout before it counts as failed; at least 1.
       - With O(strategy=evict_surplus), seconds to wait for the replacement of an evicted pod.
-      - Also the seconds for which one run waits, for all workloads together, for PodDisruptionBudgets that open soon.
+      - Also the seconds for which one run waits, for all workloads together, for PodDisruptionBudgets that open soon, and for API servers
+        and webhooks that cannot judge an eviction now.
     type: int
     default: 600
   wait_sleep:
