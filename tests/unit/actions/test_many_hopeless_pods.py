@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import rescuer as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.clearing import Clearing
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, Judgement
@@ -198,8 +199,12 @@ def test_each_pod_is_explained_although_others_are_due_all_the_time(judged: Judg
 def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod may have become one that can be rescued between its judgement and the work on the reasons."""
     on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m")])
-    monkeypatch.setattr(on.cluster, "refuse_patch", lambda _name, _release: KubeError("the node cannot be written"))
     judge = RescuePlanner.judge
+
+    def refuse(*_of: t.Any) -> bool:
+        raise KubeError("the node cannot be written")
+
+    monkeypatch.setattr(Clearing, "begin", refuse)
 
     def late(planner: RescuePlanner, of: Pod, facts: Facts, *, explain: bool = True) -> Judgement:
         return judge(planner, of, facts, explain=explain) if explain else Judgement(of, "impossible", UNEXPLAINED)
