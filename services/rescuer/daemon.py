@@ -62,9 +62,10 @@ class Daemon:
         """Work until the end is asked for.
 
         Raises ForbiddenError, UnauthorizedError, ConfigurationError and UnreachableError only before the first look; later those show in
-        readiness. ThreadDiedError, and any error of this program itself, at any time.
+        readiness. StoppedAtStartError after a signal in that time. ThreadDiedError, and any error of this program itself, at any time.
         """
-        self._cache.start()
+        with self._orders.ending_at_once():
+            self._cache.start()
         try:
             if not self._settings.dry_run:
                 self._leadership.begin()

@@ -4,12 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 
 
 class ThreadDiedError(Exception):
     """A thread without which the program must not go on has ended; its error is the cause."""
+
+
+class StoppedAtStartError(Exception):
+    """A signal has asked for the end before anything was begun."""
 
 
 class Orders:
@@ -23,17 +29,35 @@ class Orders:
         self.stopping = False
         self._died: threading.ExceptHookArgs | None = None
         self.in_haste = False
+        self._at_start = False
 
     def install(self) -> None:
         """From the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: self.stop())
+            signal.signal(number, lambda _number, _frame: self._hear())
         threading.excepthook = self._note
 
     def stop(self) -> None:
         """Ask for the end."""
         self.in_haste = self.stopping
         self.stopping = True
+
+    @contextlib.contextmanager
+    def ending_at_once(self) -> Iterator[None]:
+        """While the block runs in the main thread, a signal ends it by StoppedAtStartError: it may wait long, and nothing is begun yet."""
+        self._at_start = True
+        try:
+            if self.stopping:
+                raise StoppedAtStartError
+            yield
+        finally:
+            self._at_start = False
+
+    def _hear(self) -> None:
+        self.stop()
+        if self._at_start:
+            self._at_start = False
+            raise StoppedAtStartError
 
     def check(self) -> None:
         """Raise ThreadDiedError where a thread has died."""

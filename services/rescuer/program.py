@@ -17,7 +17,7 @@ from .endpoints import Endpoints
 from .leadership import TEMPORARY
 from .log import Log, set_up_log
 from .metrics import Metrics
-from .orders import Orders
+from .orders import Orders, StoppedAtStartError
 from .settings import Settings, SettingsError, read_settings
 from .watchdog import Watchdog
 
@@ -65,9 +65,12 @@ def _work(settings: Settings, log: Log, orders: Orders, metrics: Metrics, watchd
     if orders.stopping:
         return GOOD_ORDER
     try:
-        transport = connect(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
+        with orders.ending_at_once():
+            transport = connect(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
         api = KubeApi(transport, denials=EarlyDenials(time.monotonic, patient=True))
         Daemon(settings, api, log=log, metrics=metrics, watchdog=watchdog, orders=orders).run()
+    except StoppedAtStartError:
+        log.info("stopped before it has begun")
     except ConfigurationError as error:
         log.error(str(error))
         return CONFIGURATION

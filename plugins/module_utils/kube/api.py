@@ -90,8 +90,8 @@ class KubeApi:
 
     ``retry_for_s`` bounds the time spent on repetitions of one call, but for one after a lost answer; 0 allows none.
     ``answer_timeout_s`` bounds each silence of the server. ``until`` returns the
-    time, by the monotonic clock, at which every write must have ended, also in the server, or None where nothing bounds it. ``sleep`` and
-    ``clock`` are for tests.
+    time, by the monotonic clock, at which every write must have ended, also in the server, or None where nothing bounds it.
+    ``write_within_s`` is the most that each of these bounded writes may take, but for evictions. ``sleep`` and ``clock`` are for tests.
     """
 
     def __init__(
@@ -105,8 +105,10 @@ class KubeApi:
         clock: t.Callable[[], float] = time.monotonic,
         denials: t.Optional[EarlyDenials] = None,
         until: t.Optional[Until] = None,
+        write_within_s: float = math.inf,
     ) -> None:
         self._transport = transport
+        self._write_within_s = write_within_s
         self._until = until
         self._denials = denials or EarlyDenials(clock)
         self._retry_for_s = retry_for_s
@@ -115,7 +117,9 @@ class KubeApi:
         self._sleep = sleep
         self._clock = clock
 
-    def in_haste(self, *, retry_for_s: float, answer_timeout_s: float, until: t.Optional[Until] = None) -> KubeApi:
+    def in_haste(
+        self, *, retry_for_s: float, answer_timeout_s: float, until: t.Optional[Until] = None, write_within_s: float = math.inf
+    ) -> KubeApi:
         """The same API with other bounds, for what is late after a few seconds, or is tried again by its caller anyway.
 
         Without ``until`` the bound on writes stays as it is.
@@ -129,6 +133,7 @@ class KubeApi:
             clock=self._clock,
             denials=self._denials,
             until=until or self._until,
+            write_within_s=min(write_within_s, self._write_within_s),
         )
 
     def now_s(self) -> float:
@@ -268,6 +273,7 @@ class KubeApi:
             query=_dry(dry_run),
             body=body,
             content_type=content_type,
+            at_most_s=self._write_within_s,
         )
         return resource.decode_written(answer.unpack())
 
@@ -286,6 +292,7 @@ class KubeApi:
                 subject=_object(resource, namespace, name),
                 query=_dry(dry_run),
                 body=body,
+                at_most_s=self._write_within_s,
             )
         )
         return resource.decode_written(answer.unpack())
@@ -461,7 +468,8 @@ class KubeApi:
             self._sleep(FIRST_PAUSE_S)
 
     def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True, ended: t.Optional[threading.Event] = None) -> T:
-        deadline = self._clock() + self._retry_for_s
+        began_s = self._clock()
+        deadline = began_s + self._retry_for_s
         pause_s = FIRST_PAUSE_S
         unclear = again = False
         while True:
@@ -472,6 +480,8 @@ class KubeApi:
                 raise
             except (ApiError, UnreachableError) as error:
                 wait_s = _wait_before_retry(error, pause_s)
+                if not isinstance(error, UnreachableError) and self._clock() - began_s > self._write_within_s / 2:
+                    raise  # the next try may take as long, and the caller has other things to do
                 if not harmless and not nothing_done(error):
                     raise
                 if wait_s is None or (ended is not None and ended.is_set()):

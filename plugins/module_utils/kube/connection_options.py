@@ -77,12 +77,11 @@ def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -
 def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
     """The settings of a connection. Raises SettingsError."""
     settings = _completed(_base(options), options)
-    if not settings.proxy:
-        # As the kubernetes client and kubectl do.
-        proxies = getproxies()
-        scheme = settings.server.partition(":")[0]
-        settings = replace(settings, proxy=proxies.get(scheme) or "", no_proxy=settings.no_proxy or proxies.get("no") or "")
-    return settings
+    # As the kubernetes client does: NO_PROXY applies to a proxy from an option or a kubeconfig, too.
+    proxies = getproxies()
+    scheme = settings.server.partition(":")[0]
+    proxy = settings.proxy or proxies.get(scheme) or proxies.get("all") or ""
+    return replace(settings, proxy=proxy, no_proxy=settings.no_proxy or proxies.get("no") or "")
 
 
 def _base(options: ConnectionOptions) -> ConnectionSettings:

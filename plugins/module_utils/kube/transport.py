@@ -31,6 +31,12 @@ LONGEST_TEXT = 300
 START_BYTES = 16_384
 """What ``OnStart`` waits for, as it comes over the wire: servers do not send much less of a packed body at once."""
 
+LONGEST_ERROR_BYTES = 65_536
+"""How much is read of an answer that is an error. An API server says it in less; something else may send any amount."""
+
+LONGEST_RETRY_AFTER_S = 60.0
+"""A server that asks for a longer time is asked again after this one: whoever waits for an hour notices nothing meanwhile."""
+
 GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls the format of HTTP's gzip."""
 
@@ -145,30 +151,41 @@ class Transport:
     ) -> t.Any:
         headers = [*HEADERS.items(), ("User-Agent", self._user_agent), ("Content-Type", content_type)]
         data = None if body is None else json.dumps(body).encode()
+        sent_at_s = time.monotonic()
         try:
             timeouts = (connect_timeout_s, read_timeout_s)
             response = self._connection.send(method.upper(), path, query=query, headers=headers, body=data, timeouts=timeouts)
             if not 200 <= response.status <= 299:
-                raise _answer(verb, subject, response.status, response.headers, response.data, shown=self._connection.without_authorization)
+                said = _error_body(response)
+                raise _answer(verb, subject, response.status, response.headers, said, shown=self._connection.without_authorization)
         except (HttpError, OSError) as error:
             raise self._unreachable(error) from error
         except SettingsError as error:
             raise ConfigurationError(f"no request was sent to {self.server}: {error}") from None
-        self._note_time(response.headers)
+        if response.headers.get("Content-Type", "").lower().startswith("text/html"):
+            response.close()
+            raise BrokenAnswerError(
+                f"no answer from the Kubernetes API server {self.server}: a page in HTML came in its place, as from a proxy"
+            )
+        self._note_time(response.headers, sent_at_s)
         return response
 
-    def _note_time(self, headers: Mapping[str, str]) -> None:
+    def _note_time(self, headers: Mapping[str, str], sent_at_s: float) -> None:
+        """Correct the clock by as little as the date of an answer requires.
+
+        The server wrote the date after the request was sent and before the answer was read, and cut it to whole seconds. An answer that
+        took long says little, and time does not run backwards for it.
+        """
         date = headers.get("Date")
         if not date:
             return
         try:
-            offset_s = parsedate_to_datetime(date).timestamp() - time.monotonic()
-        except (TypeError, ValueError):  # something else than an API server wrote it
+            date_s = parsedate_to_datetime(date).timestamp()
+        except (TypeError, ValueError, OverflowError):  # something else than an API server wrote it
             return
+        least_s, most_s = date_s - time.monotonic(), date_s + 1 - sent_at_s
         known_s = self._clock_offset_s
-        # Dates are cut to whole seconds: one that is behind by less tells nothing new, and time shall not run backwards for it.
-        if known_s is None or not offset_s <= known_s < offset_s + 1:
-            self._clock_offset_s = offset_s
+        self._clock_offset_s = least_s if known_s is None else min(max(known_s, least_s), most_s)
 
     def _body(self, response: t.Any, on_start: t.Optional[OnStart]) -> Body:
         packed = response.headers.get("Content-Encoding", "").lower() in ("gzip", "x-gzip")
@@ -223,10 +240,20 @@ def _answer(verb: str, subject: Subject, code: int, headers: Mapping[str, str], 
         subject=subject,
         status=code,
         message=message if is_status else _cut(message),
-        retry_after_s=float(retry_after) if retry_after.isdecimal() else None,
+        retry_after_s=min(float(retry_after), LONGEST_RETRY_AFTER_S) if retry_after.isdecimal() else None,
         reason=str(status.get("reason") or "") if is_status else None,
         causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in causes),
     )
+
+
+def _error_body(response: t.Any) -> bytes:
+    """The beginning of the body. A connection with more to come cannot be used again."""
+    body: bytes = response.read(LONGEST_ERROR_BYTES, decode_content=True)
+    if len(body) < LONGEST_ERROR_BYTES:
+        response.release_conn()
+    else:
+        response.close()
+    return body
 
 
 def _cut(text: str) -> str:

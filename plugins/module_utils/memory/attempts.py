@@ -20,8 +20,8 @@ FIRST_PAUSE_S = 30
 LONGEST_PAUSE_S = 3600
 MOST_DOUBLINGS = 7
 """More of them than it takes from the first pause to the longest."""
-UNDER_WAY_FOR_S = 3600
-"""What has not ended by then was given up, or is begun anew by a program that dies of it again and again."""
+UNDER_WAY_FOR_S = 2 * 3600
+"""No rescue may take longer. What has not ended by then was given up, or is begun anew by a program that dies of it again and again."""
 KEPT_FOR_S = 7 * 24 * 3600
 OTHER_RECORDS = (hold_records.PREFIX,)
 """Keys of the same ConfigMap that begin so are no attempts: whoever writes them keeps them in order."""
@@ -94,7 +94,7 @@ def may_try(entry: Attempt | None, *, now_s: float, max_attempts: int, pod_uid: 
 
 
 def begun(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
-    """A rescue is under way for the pod; writing it twice changes nothing. One that was left so for an hour has failed before."""
+    """A rescue is under way for the pod; writing it twice changes nothing. One that was left so for two hours has failed before."""
     entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
     fresh = _fresh(entry, now_s)
     if pod_uid in fresh:

@@ -28,6 +28,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
         ({"settle_time": -1}, "settle_time is -1: it has to be at least 0"),
         ({"scheduled_timeout": 0}, "scheduled_timeout is 0: it has to be at least 1"),
         ({"scheduled_timeout": 10**12}, "scheduled_timeout is 1000000000000: it can be at most a year, 31536000 seconds"),
+        ({"scheduled_timeout": 7081}, "scheduled_timeout is 7081 and evict_timeout is 120: together they can be at most 7200 seconds"),
         ({"evict_timeout": 31_536_001}, "evict_timeout is 31536001: it can be at most a year, 31536000 seconds"),
     ],
 )

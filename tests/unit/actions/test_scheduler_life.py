@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.scheduler_life import SchedulerLife
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, NotFoundError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import Event, Lease, LeaseSpec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
@@ -26,7 +26,8 @@ def pod(name: str, *, on: str = "", scheduler: str = "default-scheduler") -> Pod
 class Api:
     """An API server with a Lease that was renewed so long ago, and Events on pods."""
 
-    def __init__(self, renewed_ago_s: float, event_ago_s: float | None, holder: str) -> None:
+    def __init__(self, renewed_ago_s: float, event_ago_s: float | None, holder: str, *, lease: bool) -> None:
+        self._has_lease = lease
         self._spec = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=format_time(NOW - renewed_ago_s))
         self._event_ago_s = event_ago_s
 
@@ -34,6 +35,8 @@ class Api:
         return NOW
 
     def get(self, *_of: t.Any) -> Lease:
+        if not self._has_lease:
+            raise NotFoundError("no Lease", status=404)
         return Lease(spec=self._spec)
 
     def events_on(self, _namespace: str, _uid: str, *, reason: str) -> list[Event]:
@@ -64,9 +67,10 @@ def code(
     bound_ago_s: float | None = None,
     reported_ago_s: float = 7200,
     holder: str = "s",
+    lease: bool = True,
 ) -> str | None:
     the_pod = pod("dns")
-    api: t.Any = Api(renewed_ago_s, event_ago_s, holder)
+    api: t.Any = Api(renewed_ago_s, event_ago_s, holder, lease=lease)
     cache: t.Any = Cache({other.metadata.uid: NOW - reported_ago_s for other in others if not other.spec.node_name}, bound_ago_s)
     reason = SchedulerLife(api, cache).reason_to_wait(the_pod, NOW - ago_s, ClusterSnapshot(nodes=[], pods=[the_pod, *others]))
     return reason.code if reason is not None else None
@@ -104,6 +108,14 @@ def test_a_scheduler_that_is_seen_long_after_its_lease_ran_out_does_not_use_it()
 
 def test_a_pod_that_somebody_has_created_with_a_node_is_no_sign_of_life() -> None:
     assert code(pod("created", on="n")) == "scheduler_down"
+    assert code(pod("created", on="n"), lease=False) == "scheduler_silent"
+
+
+def test_a_scheduler_without_a_lease_is_alive_if_it_was_seen_in_the_last_minutes() -> None:
+    assert code(lease=False) == "scheduler_silent"
+    assert code(lease=False, ago_s=590) is None and code(lease=False, event_ago_s=590) is None
+    assert code(lease=False, bound_ago_s=590) is None, "a pod that got its node while it was watched"
+    assert code(pod("pending"), lease=False, reported_ago_s=590) is None
 
 
 def test_pods_of_another_scheduler_are_no_sign_of_life() -> None:

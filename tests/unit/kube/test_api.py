@@ -392,6 +392,37 @@ def test_a_write_of_a_program_without_a_lease_has_no_bound_of_its_own(write: t.C
     assert "timeout" not in transport.asked[0] and transport.timeouts[0]["timeout_s"] == 10
 
 
+@pytest.mark.parametrize("write", WRITES[1:4])
+def test_a_write_for_which_a_loop_waits_has_a_bound_of_its_own(write: t.Callable[[KubeApi], object]) -> None:
+    api, transport, clock = api_with(ONE)
+    hasty = api.in_haste(retry_for_s=5, answer_timeout_s=10, until=lambda: clock() + 10, write_within_s=4)
+    write(hasty)
+    client_s = transport.timeouts[0]["connect_timeout_s"] + transport.timeouts[0]["timeout_s"]
+    assert client_s == 4 and float(transport.asked[0]["timeout"].removesuffix("ms")) < 4000
+
+
+def test_an_eviction_has_the_whole_time_of_the_lease_because_nobody_waits_for_it() -> None:
+    api, transport, clock = api_with(ONE)
+    api.in_haste(retry_for_s=5, answer_timeout_s=10, until=lambda: clock() + 10, write_within_s=4).evict("app", "a", uid="u")
+    assert transport.timeouts[0]["connect_timeout_s"] + transport.timeouts[0]["timeout_s"] == 10
+
+
+def test_a_write_behind_a_slow_webhook_is_not_repeated() -> None:
+    given_up = ApiError("context deadline exceeded", status=504, reason="Timeout")
+    api, transport, clock = api_with(given_up, ONE)
+    answer = transport.request
+
+    def slow(*of: t.Any, **how: t.Any) -> t.Any:
+        clock.sleep(3.8)
+        return answer(*of, **how)
+
+    transport.request = slow  # type: ignore[method-assign]
+    hasty = api.in_haste(retry_for_s=5, answer_timeout_s=10, until=lambda: clock() + 10, write_within_s=4)
+    with pytest.raises(ApiError):
+        WRITES[1](hasty)
+    assert len(transport.asked) == 1
+
+
 def test_reads_are_not_bounded_by_the_lease() -> None:
     api, transport, _clock = bounded(0.0, page("a"))
     assert names(api.list_all(PODS)) == ["a"] and "timeout" not in transport.asked[0]

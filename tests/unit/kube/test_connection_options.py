@@ -10,6 +10,7 @@ import threading
 import typing as t
 from pathlib import Path
 
+import kubernetes.client
 import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import kubeconfig_settings
@@ -108,6 +109,23 @@ def test_the_proxy_comes_from_the_option_or_from_the_usual_variables(home: Path,
     monkeypatch.setenv("NO_PROXY", "example.org")
     assert (settings({}).proxy, settings({}).no_proxy) == ("http://usual:3128", "example.org")
     assert settings({"proxy": "http://own:3128"}).proxy == "http://own:3128"
+
+
+def test_no_proxy_of_the_environment_applies_to_every_proxy_as_in_the_client(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    found = settings({"proxy": "http://own:3128"})
+    assert (found.proxy, found.no_proxy) == ("http://own:3128", "example.org")
+    client = kubernetes.client.Configuration()
+    client.proxy = "http://own:3128"
+    assert client.no_proxy == found.no_proxy
+    assert settings({"proxy": "http://own:3128", "no_proxy": "other.org"}).no_proxy == "other.org"
+
+
+def test_the_proxy_for_all_schemes_counts_where_there_is_none_for_the_scheme(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://any:3128")
+    assert settings({}).proxy == "http://any:3128"
+    monkeypatch.setenv("HTTPS_PROXY", "http://usual:3128")
+    assert settings({}).proxy == "http://usual:3128"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...kube.resources import NAMESPACES
+from ...memory.attempts import UNDER_WAY_FOR_S
 from ...model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.options import HOLDS, HONORED, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
@@ -59,6 +60,11 @@ def _check(options: RescueOptions) -> None:
     for name in TIMES:
         if getattr(options, name) > LONGEST_S:
             raise RescueOptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")
+    if options.scheduled_timeout + options.evict_timeout > UNDER_WAY_FOR_S:
+        raise RescueOptionError(
+            f"scheduled_timeout is {options.scheduled_timeout} and evict_timeout is {options.evict_timeout}: together they can be at most "
+            f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as given up after that time"
+        )
     if options.grace_period == 0 and not options.force:
         raise RescueOptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
     if not options.namespaces or not all(options.namespaces):

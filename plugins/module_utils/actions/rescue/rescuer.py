@@ -64,11 +64,16 @@ REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackof
 
 
 RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, ENDS_WITHIN_S
+WRITE_WITHIN_S = 5.0
+"""The loop waits for a write to a node, a pod's status or the ConfigMap: a slow admission webhook must not keep it for long.
+
+The requests for the Lease have no more time, so that a server that needs longer has no leader anyway.
+"""
 
 
 def in_time(api: KubeApi, lease: RescueLease) -> KubeApi:
     """The API for rescues: what is not answered soon is tried again on a newer state. Every write ends before the Lease can be lost."""
-    return api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s)
+    return api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S)
 
 
 def waited_s(since_s: float, now_s: float) -> float:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 import typing as t
 
 from ...kube.api import KubeApi
@@ -36,30 +38,30 @@ class SchedulerLife:
 
     def __init__(self, api: KubeApi, cache: WatchCache) -> None:
         self._api, self._cache = api, cache
-        self._alive_s: dict[str, float] = {}
+        self._alive_at_s: dict[str, float] = {}
         self._silent: dict[str, tuple[float, Reason]] = {}
 
     def reason_to_wait(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         """Why the pod's scheduler counts as not running; None where it runs, or where nothing says that it does not."""
-        name, uid, now_s = pod.spec.scheduler_name, pod.metadata.uid, self._api.now_s()
-        if now_s - self._alive_s.get(name, 0.0) < ASKED_EVERY_S:
+        name, uid, now_at_s = pod.spec.scheduler_name, pod.metadata.uid, time.monotonic()
+        if now_at_s - self._alive_at_s.get(name, -math.inf) < ASKED_EVERY_S:
             return None
-        asked_s, known = self._silent.get(uid, (0.0, None))
-        if now_s - asked_s < ASKED_EVERY_S:
+        asked_at_s, known = self._silent.get(uid, (-math.inf, None))
+        if now_at_s - asked_at_s < ASKED_EVERY_S:
             return known
-        self._silent = {uid: entry for uid, entry in self._silent.items() if now_s - entry[0] < ASKED_EVERY_S}
-        found = self._judge(pod, since_s, snapshot, now_s)
+        self._silent = {uid: entry for uid, entry in self._silent.items() if now_at_s - entry[0] < ASKED_EVERY_S}
+        found = self._judge(pod, since_s, snapshot, self._api.now_s())
         if found is None:
-            self._alive_s[name] = now_s
+            self._alive_at_s[name] = now_at_s
         else:
-            self._silent[uid] = now_s, found
+            self._silent[uid] = now_at_s, found
         return found
 
     def _judge(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Reason]:
         name = pod.spec.scheduler_name
         lease = self._lease() if name == DEFAULT_SCHEDULER else None
         if lease is None:
-            return None if self._has_been_seen(pod, since_s, snapshot, now_s) else _silent(name)
+            return None if self._proves_life(pod, since_s, snapshot, now_s, now_s - SILENT_AFTER_S) else _silent(name)
         ended_s = (read_time(lease.renew_time) or 0.0) + (lease.lease_duration_seconds or 0)
         if now_s - ended_s <= STALE_AFTER_S:
             return None
@@ -76,24 +78,19 @@ class SchedulerLife:
         return spec if read_time(spec.renew_time) is not None else None
 
     def _proves_life(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float, earliest_s: float) -> bool:
-        """The scheduler has bound or reported a pod since then. A pod that somebody has created with a node proves nothing."""
-        name = pod.spec.scheduler_name
-        bound_ago_s = self._cache.last_bound_s_ago(name)
-        if since_s > earliest_s or (bound_ago_s is not None and now_s - bound_ago_s > earliest_s):
-            return True
-        waiting = (other for other in snapshot.pods if not other.spec.node_name and other.spec.scheduler_name == name)
-        if any((self._cache.unschedulable_since(other.metadata.uid) or 0.0) > earliest_s for other in waiting):
-            return True
-        return self._has_reported(pod, earliest_s)
+        """The scheduler has bound or reported a pod since then.
 
-    def _has_been_seen(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float) -> bool:
-        """It has marked this pod, bound or reported any of its pods within the last minutes."""
-        earliest_s = now_s - SILENT_AFTER_S
+        Only what a tenant cannot write counts: a pod that got its node while this program watched it, a condition in the status of a pod,
+        and an Event in the namespace of the critical pod. A pod with a node may have been created with it.
+        """
         if since_s > earliest_s:
             return True
         name = pod.spec.scheduler_name
-        bound = (other for other in snapshot.pods if other.spec.node_name and other.spec.scheduler_name == name and not _is_static(other))
-        if any((read_time(other.metadata.creation_timestamp) or 0.0) > earliest_s for other in bound):
+        bound_ago_s = self._cache.last_bound_s_ago(name)
+        if bound_ago_s is not None and now_s - bound_ago_s > earliest_s:
+            return True
+        waiting = (other for other in snapshot.pods if not other.spec.node_name and other.spec.scheduler_name == name)
+        if any((self._cache.unschedulable_since(other.metadata.uid) or 0.0) > earliest_s for other in waiting):
             return True
         return self._has_reported(pod, earliest_s)
 
@@ -106,11 +103,6 @@ class SchedulerLife:
         return any((read_time(event.last_seen) or 0.0) > earliest_s for event in events)
 
 
-def _is_static(pod: Pod) -> bool:
-    """The kubelet runs it; no scheduler has bound it."""
-    return any(owner.kind == "Node" for owner in pod.metadata.owner_references or ())
-
-
 def _given_up(lease: LeaseSpec) -> Reason:
     since = f"Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {lease.renew_time}: evictions have no effect until one runs"
     if lease.holder_identity:
@@ -121,5 +113,8 @@ def _given_up(lease: LeaseSpec) -> Reason:
 
 
 def _silent(name: str) -> Reason:
-    text = f"nothing was bound or reported by the scheduler {name!r} for {SILENT_AFTER_S // 60} minutes: start it, evictions have no effect"
+    text = (
+        f"nothing shows that the scheduler {name!r} has bound or reported a pod in the last {SILENT_AFTER_S // 60} minutes: "
+        "start it, evictions have no effect"
+    )
     return Reason("scheduler_silent", text)

@@ -7,10 +7,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import Orders, ThreadDiedError
+from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import Orders, StoppedAtStartError, ThreadDiedError
 
 
 @pytest.fixture
@@ -47,3 +48,16 @@ def test_a_thread_that_dies_is_not_overlooked(orders: Orders) -> None:
     with pytest.raises(ThreadDiedError, match="the thread worker 7 has died") as caught:
         orders.check()
     assert isinstance(caught.value.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_start_at_once_and_is_only_noted_afterwards(orders: Orders, number: signal.Signals) -> None:
+    with pytest.raises(StoppedAtStartError), orders.ending_at_once():
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), number)).start()
+        time.sleep(60)
+        pytest.fail("the signal has not ended the wait")
+    assert orders.stopping and not orders.in_haste
+    with pytest.raises(StoppedAtStartError), orders.ending_at_once():
+        pytest.fail("the end was asked for before")
+    os.kill(os.getpid(), number)
+    assert orders.in_haste
