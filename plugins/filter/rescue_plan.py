@@ -26,6 +26,24 @@ options:
     description: The longest line in characters, at least 60; longer names stay whole.
     type: int
     default: 120
+  plan:
+    description: Whether the result is that of check mode.
+    type: bool
+    default: false
+  state:
+    description: The option O(onprem.kube_scheduling.k8s_critical_rescue#module:state) that the module was given.
+    type: str
+    choices: [rescued, released]
+    default: rescued
+  namespaces:
+    description: The namespaces that the module was given, for the first line where no pod waits.
+    type: list
+    elements: str
+    default: []
+  label_selector:
+    description: The label selector that the module was given, for the first line where no pod waits.
+    type: str
+    default: ""
 seealso:
   - module: onprem.kube_scheduling.k8s_critical_rescue
 """
@@ -38,7 +56,7 @@ EXAMPLES = r"""
 
 - name: Show it
   ansible.builtin.debug:
-    msg: "{{ rescue | onprem.kube_scheduling.rescue_plan(cluster=inventory_hostname) }}"
+    msg: "{{ rescue | onprem.kube_scheduling.rescue_plan(cluster=inventory_hostname, plan=true) }}"
 """
 
 RETURN = r"""
@@ -52,11 +70,20 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.resc
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 
 
-def rescue_plan(result, cluster="", width=120):
+def rescue_plan(result, cluster="", width=120, plan=False, state="rescued", namespaces=(), label_selector=""):
     """The result of a rescue as text."""
     if not isinstance(result, dict) or not ("pods" in result or "msg" in result):
         raise AnsibleFilterError("rescue_plan: give it the registered result of k8s_critical_rescue")
-    return render_rescue(result, cluster=cluster, width=max(width, MIN_WIDTH))
+    names = namespaces.split(",") if isinstance(namespaces, str) else namespaces  # as Ansible reads an option that is a list
+    return render_rescue(
+        result,
+        cluster=cluster,
+        width=max(width, MIN_WIDTH),
+        plan=bool(plan),
+        state=state,
+        namespaces=[str(name) for name in names or ()],
+        label_selector=label_selector or "",
+    )
 
 
 class FilterModule:

@@ -30,7 +30,8 @@ options:
   state:
     description:
       - V(rescued) makes room for critical pods, and gives back nodes that are held in vain.
-      - V(released) makes no room, and gives back every node that is held, also where a pod is still waited for.
+      - V(released) makes no room, and gives back every node that is held, also where a pod is still waited for. Only while no rescuer has
+        the Lease; otherwise the task fails and names the holder.
     type: str
     choices: [rescued, released]
     default: rescued

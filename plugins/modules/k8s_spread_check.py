@@ -88,7 +88,8 @@ notes:
     restartable.
   - Needs the verb list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
     replicasets, poddisruptionbudgets and horizontalpodautoscalers; C(docs/rebalance.md) has the role. A namespace where some of it is
-    forbidden is reported in RV(skipped_namespaces), with the missing verb.
+    forbidden is reported in RV(skipped_namespaces), with the missing verb. Where no chosen namespace can be read, the module fails and
+    names the cause (C(unreadable)).
   - Where a workload mounts a claim, list on persistentvolumes, storageclasses, csinodes, csidrivers, csistoragecapacities and
     volumeattachments as well; where one asks for an extended resource, list on deviceclasses. What of these is forbidden leaves
     C(restart_helps) of such workloads C(unknown).
@@ -126,8 +127,11 @@ nodes:
   type: dict
   sample: {total: 7, ready: 7, eligible: 6}
 reason:
-  description: Why nothing was judged; empty if it was. V(too_few_ready_nodes) or V(no_namespace) stands before the colon.
-  returned: success
+  description: >-
+    Why nothing was judged; empty if it was. V(too_few_ready_nodes), V(no_namespace) or V(no_workload) stands before the colon, and
+    V(unreadable) where the module fails because no chosen namespace can be read. V(no_workload) means that
+    O(label_selector) matches nothing.
+  returned: success, and where no chosen namespace can be read
   type: str
   sample: ""
 summary:
@@ -256,8 +260,8 @@ node_list:
       type: bool
   sample: [{name: worker-1, hostname: worker-1, zone: a, ready: true, schedulable: true}]
 skipped_namespaces:
-  description: Namespaces that could not be read, or that were asked for by name and lack the annotation.
-  returned: success
+  description: Chosen namespaces that could not be read, and those that were asked for by name and lack the annotation.
+  returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   sample: [{namespace: vault, reason: "cannot list pods in namespace vault: ..."}]
@@ -308,6 +312,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansibl
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.collector import collector_paused
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import UNREADABLE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import (
     nodes_to_result,
@@ -356,6 +361,8 @@ def _check(module):
     result = report_to_result(report, include_healthy=module.params["include_healthy"])
     if module.params["include_nodes"]:
         result["node_list"] = nodes_to_result(snapshot)
+    if report.reason is not None and report.reason.code == UNREADABLE:
+        module.fail_json(msg=str(report.reason), **result)
     module.exit_json(changed=False, **result)
 
 

@@ -14,7 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
 from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.secrets import KUBECONFIG_VARIABLES, is_content, secrets_in
 
-GIVEN_BY = "the option kubeconfig, in the rebalance playbook the variable rebalance_kubeconfig"
+GIVEN_BY = "the option kubeconfig (in the playbooks: rebalance_kubeconfig or rescue_kubeconfig)"
 HIDDEN = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
 
 SECRET_VARIABLES = {"K8S_AUTH_API_KEY": "api_key", "K8S_AUTH_PASSWORD": "password", "K8S_AUTH_PROXY": "proxy"}

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from ...plugins.module_utils.actions.rescue.attempts import RescueAttempts
 from ...plugins.module_utils.actions.rescue.case import CLEARING
@@ -31,10 +32,23 @@ STEADY_FOR_EACH_S = 4.0
 
 
 class Daemon:
-    """One copy of the rescuer. ``run`` returns after an end in good order, and raises whatever keeps it from going on."""
+    """One copy of the rescuer. ``cluster``: what its first line says of the cluster.
 
-    def __init__(self, settings: Settings, api: KubeApi, *, log: Log, metrics: Metrics, watchdog: Watchdog, orders: Orders) -> None:
+    ``run`` returns after an end in good order, and raises whatever keeps it from going on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        api: KubeApi,
+        *,
+        log: Log,
+        metrics: Metrics,
+        watchdog: Watchdog,
+        orders: Orders,
+        cluster: Mapping[str, str | None] | None = None,
+    ) -> None:
         self._settings, self._log, self._metrics = settings, log, metrics
+        self._cluster = cluster or {}
         self._watchdog, self._orders = watchdog, orders
         self._cache = WatchCache(api)
         writer = identity()
@@ -69,7 +83,7 @@ class Daemon:
         try:
             if not self._settings.dry_run:
                 self._leadership.begin()
-            self._log.info("following the cluster", leading=self._leadership.leading, dry_run=self._settings.dry_run)
+            self._log.info("watching the cluster", **self._cluster, leading=self._leadership.leading, dry_run=self._settings.dry_run)
             while not self._orders.stopping:
                 self._rest(*self._turn())
             self._stop()
@@ -120,18 +134,34 @@ class Daemon:
 
     def _blind(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be judged without; nothing is begun on what was true before."""
-        return [self._leadership.trouble] if self._leadership.away else self._rescuer.blind
+        texts = [self._leadership.trouble] if self._leadership.away else self._rescuer.blind
+        return [self._with_credentials(text) for text in texts]
 
     def _show(self, blind: list[str]) -> None:
         self._metrics.show_pending(self._rescuer.cases.values())
         for text in blind:
             self._observer.troubled(text)
-        syncing = [] if blind or self._cache.synced else [f"{name}: {error}" for name, error in self._cache.errors.items()]
+        for text in self._not_followed() if not blind else ():
+            self._observer.troubled(text)
         stopping = ["it is being stopped"] if self._orders.stopping else []
         lease = [self._leadership.trouble] if self._leadership.trouble and not self._leadership.away else []
         hindered = [self._hindrance] if self._hindrance and not blind else []
         self._metrics.hindered.set(bool(blind or lease or hindered))
-        self._watchdog.show([*blind, *hindered, *syncing, *lease, *stopping])
+        self._watchdog.show([*blind, *hindered, *lease, *stopping])
+
+    def _not_followed(self) -> list[str]:
+        """What else is not followed at the moment, each cause once: what was true before goes on to count."""
+        causes: dict[str, list[str]] = {}
+        for name, error in self._cache.errors.items():
+            # The text of the API's errors begins with what was asked for, such as: cannot list jobs in all namespaces.
+            cause = error.partition(": ")[2] if error.startswith("cannot ") else error
+            causes.setdefault(cause, []).append(name)
+        return [self._with_credentials(f"{', '.join(names)} cannot be followed: {cause}") for cause, names in causes.items()]
+
+    def _with_credentials(self, text: str) -> str:
+        """Names the kubeconfig whose credentials the API server does not accept."""
+        path = self._settings.kubeconfig
+        return text.replace("certificate in use", f"certificate of kubeconfig {path}") if path else text
 
     def _lead(self) -> None:
         if not self._settings.dry_run:

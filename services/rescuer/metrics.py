@@ -7,7 +7,16 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, GCCollector, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from ...plugins.module_utils.actions.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
 from ...plugins.module_utils.kube.watch_cache import FOLLOWED
@@ -24,6 +33,8 @@ class Metrics:
     """Everything in a registry of its own, so that several can live in one process."""
 
     def __init__(self) -> None:
+        # Without this each counter and histogram has a second series, the time when the process was started. It comes without a type.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)

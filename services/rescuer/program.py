@@ -68,7 +68,8 @@ def _work(settings: Settings, log: Log, orders: Orders, metrics: Metrics, watchd
         with orders.ending_at_once():
             transport = connect(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
         api = KubeApi(transport, denials=EarlyDenials(time.monotonic, patient=True))
-        Daemon(settings, api, log=log, metrics=metrics, watchdog=watchdog, orders=orders).run()
+        cluster = {"server": transport.server, "context": settings.context, "version": transport.server_version or None}
+        Daemon(settings, api, log=log, metrics=metrics, watchdog=watchdog, orders=orders, cluster=cluster).run()
     except StoppedAtStartError:
         log.info("stopped before it has begun")
     except ConfigurationError as error:

@@ -15,6 +15,8 @@ from pathlib import Path
 import yaml
 
 from ...plugins.module_utils.actions.rescue.request import RescueOptionError, rescue_options
+from ...plugins.module_utils.kube.connection_settings import SettingsError as YamlError
+from ...plugins.module_utils.kube.kubeconfig import load_yaml
 from ...plugins.module_utils.rescue.options import RescueOptions
 from .address import Address, parse_address
 from .options import OPTIONS, PREFIX, SWITCH, Option
@@ -82,7 +84,8 @@ def _settings(values: Mapping[str, t.Any], given: Mapping[str, _Given]) -> Setti
 
 
 def _origin(name: str, given: Mapping[str, _Given]) -> str:
-    return f"{given[name].origin}: " if name in given else ""
+    """Where the setting stands; its name is left out, because the texts of these errors begin with it."""
+    return f"{given[name].origin.removesuffix(f', {name}')}: " if name in given else ""
 
 
 def _parse(option: Option, given: _Given) -> t.Any:
@@ -142,18 +145,33 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, _Given]:
 
 def _from_file(config: _Given) -> dict[str, _Given]:
     try:
-        content = yaml.safe_load(Path(config.value).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        data = Path(config.value).read_bytes()
+        content = load_yaml(data)
+    except OSError as error:
         raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
+    except YamlError as error:
+        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"file {config.value}: settings by their names are expected, such as grace_period: 30s")
+    _check_given_once(config.value, data)
     known = [option.name for option in OPTIONS]
     for key in content:
         if key not in known:
             raise SettingsError(f"file {config.value}: {key} is no setting{_nearest(str(key), known)}")
     return {key: _Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
+
+
+def _check_given_once(file: str, data: bytes) -> None:
+    """Refuse a name that stands twice: YAML would take the last one without a word."""
+    seen: dict[str, int] = {}
+    root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
+    for key, _value in root.value if root is not None else ():
+        line = key.start_mark.line + 1
+        if key.value in seen:
+            raise SettingsError(f"file {file}: {key.value} stands in line {seen[key.value]} and in line {line}; keep one of them")
+        seen[key.value] = line
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

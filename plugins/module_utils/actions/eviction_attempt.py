@@ -120,7 +120,7 @@ def end_turned_down(attempt: Attempt, error: KubeError, move: Move, line: Worklo
 def denial(error: ApiError, move: Move) -> Reason:
     """Why the pod may not go, in the words of the webhook or policy that denies it."""
     pod = move.pod.metadata
-    said = str(error).partition(f"pods/eviction {pod.namespace}/{pod.name}: ")[2] or str(error)
+    said = str(error).partition(f"an eviction of Pod {pod.namespace}/{pod.name}: ")[2] or str(error)
     return Reason("denied", f"the eviction of pod {pod.namespace}/{pod.name} is not admitted: {said}")
 
 

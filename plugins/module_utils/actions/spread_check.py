@@ -11,7 +11,9 @@ from ..kube.api import KubeApi
 from ..kube.errors import InvalidError
 from ..kube.reading import read_snapshot
 from ..model.collector import collector_paused
+from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.wire import replace
 from ..spread.check import CheckOptions, SpreadReport, check_spread
 from ..spread.options import (
     KINDS,
@@ -53,4 +55,12 @@ def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())
     with collector_paused():
-        return snapshot, check_spread(snapshot, options)
+        report = check_spread(snapshot, options)
+    if label_selector and report.reason is None and not report.workloads:
+        report = replace(report, reason=_no_workload(options, label_selector))
+    return snapshot, report
+
+
+def _no_workload(options: CheckOptions, label_selector: str) -> Reason:
+    text = f"no {' or '.join(options.kinds)} in the chosen namespaces has the labels {label_selector}; check label_selector"
+    return Reason("no_workload", text)

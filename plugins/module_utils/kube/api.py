@@ -324,7 +324,7 @@ class KubeApi:
             "deleteOptions": options,
         }
         path = f"{PODS.path(namespace, name)}/eviction"
-        subject = Subject(f"pods/eviction {namespace}/{name}", f"pods/eviction in namespace {namespace}")
+        subject = Subject(f"an eviction of Pod {namespace}/{name}", f"pods/eviction in namespace {namespace}")
         try:
             self._past_early_denials(lambda: self._write("post", path, verb="create", subject=subject, query=_dry(dry_run), body=body))
         except ApiError as error:
@@ -533,7 +533,8 @@ def _collection(resource: Resource, namespace: str) -> Subject:
 
 def _object(resource: Resource, namespace: str, name: str) -> Subject:
     path = f"{namespace}/{name}" if resource.namespaced else name
-    return Subject(f"{resource.role_name} {path}", _scope(resource, namespace))
+    part = f"the {resource.part} of " if resource.part else ""
+    return Subject(f"{part}{resource.kind} {path}", _scope(resource, namespace))
 
 
 def _events(namespace: str) -> Subject:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 from .connection import URLLIB3_IMPORT_ERROR, Connection
@@ -44,9 +45,22 @@ def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
         text = f"cannot connect to Kubernetes with {source}: {error}. Check the file, its context and the credentials."
         raise ConfigurationError(text) from None
     try:
-        transport.request("get", "/version", verb="get", subject=Subject("the version of the API server"), timeout_s=READ_TIMEOUT_S)
+        answer = transport.request(
+            "get", "/version", verb="get", subject=Subject("the version of the API server"), timeout_s=READ_TIMEOUT_S
+        )
+        transport.server_version = _version_in(answer.unpack())
     except UnauthorizedError:
         raise
     except ApiError:
         pass  # Such as 403: a role may be missing for this request only.
     return transport
+
+
+def _version_in(data: bytes) -> str:
+    """The version in an answer; empty where it has none, as that of a proxy."""
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return ""
+    version = found.get("gitVersion") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else ""

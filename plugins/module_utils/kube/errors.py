@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
+from ..model.names import WHOLE_ROLE
 from ..model.undecodable import Undecodable
 
 
@@ -234,7 +235,7 @@ def _advice(status: int, verb: str, subject: Subject, message: str) -> str:
         return said
     if status == 403:
         way_out = f", or {subject.way_out}" if subject.way_out else ""
-        return f"{said} (HTTP 403). Grant the verb '{verb}' on {subject.scope or subject.text} to this user{way_out}."
+        return f"{said} (HTTP 403). Grant the verb '{verb}' on {subject.scope or subject.text} to this user{way_out}. {WHOLE_ROLE}"
     if status == 404:
         return f"{said} (HTTP 404). Check its name, namespace and kind."
     if status == 429:

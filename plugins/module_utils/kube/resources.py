@@ -100,7 +100,9 @@ class Resource(t.NamedTuple):
         return item
 
     def _undecodable(self, data: bytes, error: t.Union[WireError, str]) -> t.Any:
-        found = read_undecodable(self.kind, data, str(error))
+        # Several kinds share one struct, and people know the kind.
+        message = str(error).replace(f" as {self.type.__name__}:", f" as {self.kind}:", 1)
+        found = read_undecodable(self.kind, data, message)
         return stand_in(found) if self.type is objects.Pod else found
 
     def path(self, namespace: str = "", name: str = "") -> str:
@@ -128,12 +130,14 @@ STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", objects
 REPLICA_SETS = Resource("/apis/apps/v1", "replicasets", "ReplicaSet", objects.Workload)
 BUDGETS = Resource("/apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", objects.PodDisruptionBudget)
 AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", objects.HorizontalPodAutoscaler)
-VOLUMES = Resource("/api/v1", "persistentvolumes", "PersistentVolume", storage.PersistentVolume)
-STORAGE_CLASSES = Resource("/apis/storage.k8s.io/v1", "storageclasses", "StorageClass", storage.StorageClass)
-CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", "CSINode", storage.CSINode)
-CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", "CSIDriver", storage.CSIDriver)
+VOLUMES = Resource("/api/v1", "persistentvolumes", "PersistentVolume", storage.PersistentVolume, namespaced=False)
+STORAGE_CLASSES = Resource("/apis/storage.k8s.io/v1", "storageclasses", "StorageClass", storage.StorageClass, namespaced=False)
+CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", "CSINode", storage.CSINode, namespaced=False)
+CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", "CSIDriver", storage.CSIDriver, namespaced=False)
 CSI_CAPACITIES = Resource("/apis/storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", storage.CSIStorageCapacity)
-VOLUME_ATTACHMENTS = Resource("/apis/storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", storage.VolumeAttachment)
+VOLUME_ATTACHMENTS = Resource(
+    "/apis/storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", storage.VolumeAttachment, namespaced=False
+)
 DEVICE_CLASSES = Resource("/apis/resource.k8s.io/v1", "deviceclasses", "DeviceClass", objects.DeviceClass, namespaced=False)
 EVENTS = Resource("/api/v1", "events", "Event", records.Event)
 CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap", records.ConfigMap)

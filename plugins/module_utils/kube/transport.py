@@ -71,6 +71,8 @@ class Transport:
         self._connection = connection
         self._user_agent = user_agent
         self._clock_offset_s: t.Optional[float] = None
+        self.server_version = ""
+        """The version of the API server, such as v1.33.1; empty where it has not said."""
 
     @property
     def server(self) -> str:

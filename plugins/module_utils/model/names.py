@@ -11,10 +11,14 @@ _PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
 _GRANT = re.compile(r"Grant the verb '[a-z]+' on [\w./-]+")
+_GRANT_WHERE = re.compile(_GRANT.pattern + r"(?: in namespace [-\w.]+)?")
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
 """For errors: of what a namespace's name consists."""
+
+WHOLE_ROLE = "The whole role: docs/rebalance.md#permissions, for rescues docs/rescue.md#permissions."
+"""For errors: the first verb that is missing is seldom the only one."""
 
 
 def not_there(namespaces: Iterable[str]) -> str:
@@ -41,3 +45,10 @@ def missing_role(text: str) -> str:
     """Return the verb and resource that a message of ``kube/errors.py`` asks to grant, in whatever namespace; empty where there is none."""
     found = _GRANT.search(text)
     return found.group() if found is not None else ""
+
+
+def missing_everywhere(texts: Iterable[str]) -> str:
+    """One message for messages about one missing verb: the first, and whether the others ask for it in other namespaces."""
+    told = list(texts)
+    asked = {found.group() for found in map(_GRANT_WHERE.search, told) if found is not None}
+    return f"{told[0].rstrip('.')}. The others lack the same verb, each in its own namespace." if len(asked) > 1 else told[0]

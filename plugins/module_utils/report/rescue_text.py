@@ -8,6 +8,7 @@ import textwrap
 import typing as t
 from collections.abc import Mapping
 
+from ..rescue.options import RELEASED, RESCUED
 from .rows import skipped_objects
 
 Json = Mapping[str, t.Any]
@@ -24,22 +25,46 @@ WORDS = {
 INDENT = "    "
 
 
-def render_rescue(result: Json, *, cluster: str = "", width: int = 120) -> str:
-    """The result in lines of at most ``width`` columns, but for names that are longer."""
+def render_rescue(
+    result: Json,
+    *,
+    cluster: str = "",
+    width: int = 120,
+    plan: bool = False,
+    state: str = RESCUED,
+    namespaces: t.Sequence[str] = (),
+    label_selector: str = "",
+) -> str:
+    """The result in lines of at most ``width`` columns, but for names that are longer.
+
+    ``plan``: the result of check mode. ``state``, ``namespaces`` and ``label_selector``: as the module was given them.
+    """
     pods = sorted(result.get("pods") or (), key=lambda pod: (ORDER.index(pod["status"]), pod["namespace"], pod["name"]))
     head = f"{cluster}: " if cluster else ""
     error = f"{head}error: {result['msg']}" if result.get("failed") and not pods and result.get("msg") else ""
-    lines = [error or head + _count(len(pods), "critical pod") + _totals(pods)]
+    released = result.get("released") or ()
+    if pods:
+        about = _count(len(pods), "critical pod") + _totals(pods)
+    elif state == RELEASED:
+        about = _count(len(released), "held node") if released else "no node is held"
+    else:
+        about = f"no critical pod waits for a node{_where(namespaces, label_selector)}"
+    lines = [error or head + about]
     for pod in pods:
         lines += ["", *_about(pod)]
-    released = result.get("released") or ()
     lines += [""] if released else []
-    # Check mode lists the nodes that a run would release.
-    lines += [f"node {entry['node']}: release of the hold for {entry['pod']}" for entry in released]
+    verb = "would be released" if plan else "released"
+    lines += [f"{verb}: node {entry['node']}, held for {entry['pod']}" for entry in released]
     objects = skipped_objects(result)
     lines += ["", "Objects that cannot be decoded:"] if objects else []
     lines += [f"{INDENT}{name}: {reason}" for name, reason in sorted(objects.items())]
     return "\n".join(part for line in lines for part in _wrapped(line, width))
+
+
+def _where(namespaces: t.Sequence[str], label_selector: str) -> str:
+    parts = [f"namespaces: {', '.join(namespaces)}"] if namespaces else []
+    parts += [f"labels: {label_selector}"] if label_selector else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def _totals(pods: t.Sequence[Json]) -> str:
@@ -55,6 +80,7 @@ def _about(pod: Json) -> list[str]:
     lines = [f"{pod['namespace']}/{pod['name']}: {WORDS[pod['status']]}{node}"]
     if len(pod["blockers"]) > 1:
         # The reason says the same in one line, however many they are.
+        lines.append(f"{INDENT}{pod['reason'].partition(':')[0]}:")
         lines += [f"{INDENT}{_nodes(blocker)}{blocker['text'] or blocker['reason']}" for blocker in pod["blockers"]]
     else:
         lines.append(f"{INDENT}{pod['reason']}")

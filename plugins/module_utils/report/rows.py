@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ..memory.outcome import IMPROVED
 from ..model.labels import HOSTNAME
-from ..model.names import missing_role, number_of
+from ..model.names import missing_everywhere, missing_role, number_of
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 
 RESTARTED = "restarted"
@@ -186,10 +186,12 @@ def build_report(
 
 def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """Each text once, with the names that it is about; texts about one missing role count as one, although each names its own object."""
-    found: dict[str, tuple[str, list[str]]] = {}
+    found: dict[str, tuple[list[str], list[str]]] = {}
     for text, name in pairs:
-        found.setdefault(missing_role(text) or text, (text, []))[1].append(name)
-    return list(found.values())
+        texts, names = found.setdefault(missing_role(text) or text, ([], []))
+        texts.append(text)
+        names.append(name)
+    return [(missing_everywhere(texts), names) for texts, names in found.values()]
 
 
 def skipped_objects(result: Mapping[str, t.Any]) -> dict[str, str]:

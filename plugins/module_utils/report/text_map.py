@@ -52,7 +52,8 @@ def _head(report: Report, width: int) -> list[str]:
         namespaces = number_of(summary.get("namespaces", 0), "namespace")
         total = number_of(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
-        lines.append(f"Nothing was judged and nothing is done. {report.reason}" if report.reason else _counts(report))
+        told = "" if report.reason == report.error else f" {report.reason}"
+        lines.append(f"Nothing was judged and nothing is done.{told}" if report.reason else _counts(report))
     if report.lost_nodes:
         lines.append(f"Not ready any more at the end of the run: {_named(report.lost_nodes)}")
     return [part for line in lines for part in textwrap.wrap(line, width)]

@@ -15,6 +15,8 @@ from ..spread.options import MINIMA
 from ..spread.restart_plan import STRATEGIES
 from .text_map import MIN_WIDTH
 
+LEAST = {"grace_period": "1, or 0 with {prefix}force"}
+"""The least values of numbers that depend on another variable, in words."""
 WORDS_OF_BOOLEANS = ("true", "yes", "on", "1", "false", "no", "off", "0")
 
 
@@ -89,7 +91,8 @@ def wrong_variables(given: Mapping[str, t.Any], of: Variables = REBALANCE) -> li
     found = _unknown_names(given, of)
     for name, minimum in of.numbers.items():
         if prefix + name in given:
-            found += _about_number(prefix + name, given[prefix + name], minimum, may_be_empty=name in of.may_be_empty)
+            least = LEAST.get(name, "").format(prefix=prefix) or str(minimum)
+            found += _about_number(prefix + name, given[prefix + name], minimum, least, may_be_empty=name in of.may_be_empty)
     for name in of.booleans:
         if prefix + name in given and str(given[prefix + name]).lower() not in WORDS_OF_BOOLEANS:
             found.append(f"{prefix + name}: {given[prefix + name]!r} is neither true nor false")
@@ -109,10 +112,10 @@ def _unknown_names(given: Mapping[str, t.Any], of: Variables) -> list[str]:
     return [*found, f"The variables are {', '.join(of.names)}"] if unknown else found
 
 
-def _about_number(name: str, value: t.Any, minimum: int, *, may_be_empty: bool) -> list[str]:
+def _about_number(name: str, value: t.Any, minimum: int, least: str, *, may_be_empty: bool) -> list[str]:
     text = "" if value is None else str(value).strip()
     if may_be_empty and not text:
         return []
     if isinstance(value, bool) or not re.fullmatch(r"[+-]?\d+", text):
-        return [f"{name}: {text!r} is not a whole number; it must be at least {minimum}"]
-    return [f"{name}: {text} is too small; it must be at least {minimum}"] if int(text) < minimum else []
+        return [f"{name}: {text!r} is not a whole number; it must be at least {least}"]
+    return [f"{name}: {text} is too small; it must be at least {least}"] if int(text) < minimum else []

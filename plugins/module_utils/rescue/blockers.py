@@ -19,6 +19,8 @@ from .residents import Resident, residents_of
 from .victims import EvictionRules
 
 MAX_VICTIMS = "max_victims"
+MOST_TEXTS = 2
+"""Texts that are shown of one code where they differ."""
 _TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not let as many pods go together as would have to")
 _OF_SEVERAL = {
     BUDGET: "PodDisruptionBudgets allow no disruption now",
@@ -98,5 +100,12 @@ class Blockade:
 
     def _staying(self, code: str) -> str:
         number, words = self._staying_pods[code], self._words[code]
-        text = next(iter(words)) if len(words) == 1 else _OF_SEVERAL[code]
+        text = next(iter(words)) if len(words) == 1 else _OF_SEVERAL.get(code) or _first_of(words)
         return f"{number} pod{'' if number == 1 else 's'} there: {text}"
+
+
+def _first_of(words: set[str]) -> str:
+    """The first texts in their order, so that equal clusters give equal answers."""
+    ordered = sorted(words)
+    more = f"; and {len(ordered) - MOST_TEXTS} more reasons of this kind" if len(ordered) > MOST_TEXTS else ""
+    return "; ".join(ordered[:MOST_TEXTS]) + more

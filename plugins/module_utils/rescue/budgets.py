@@ -84,8 +84,9 @@ class Budgets:
     def _find(self, pod: Pod) -> Standing:
         if not self._applies(pod):
             return _FREE
-        if not self._unread.isdisjoint(("", pod.metadata.namespace)):
-            return Standing(Reason(BUDGETS_NOT_READABLE, "PodDisruptionBudgets could not be read"), None)
+        unread = next((place for place in ("", pod.metadata.namespace) if place in self._unread), None)
+        if unread is not None:
+            return Standing(Reason(BUDGETS_NOT_READABLE, _not_readable(unread)), None)
         undecodable = self._snapshot.undecodable_budget(pod)
         if undecodable is not None:
             return Standing(Reason(UNDECODABLE, f"{undecodable.text}; it protects every pod that it may select"), None)
@@ -162,6 +163,11 @@ def _goes_uncounted(pod: Pod, budget: PodDisruptionBudget) -> bool:
     status = budget.status
     enough_without_it = status.current_healthy >= status.desired_healthy > 0
     return budget.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW or enough_without_it
+
+
+def _not_readable(namespace: str) -> str:
+    place = f"namespace {namespace}" if namespace else "all namespaces"
+    return f"PodDisruptionBudgets in {place} may not be read (HTTP 403): grant the verbs list and watch on poddisruptionbudgets.policy"
 
 
 def _key(budget: PodDisruptionBudget) -> BudgetKey:

@@ -41,6 +41,23 @@ def scheduled_condition(pod: Pod) -> Condition | None:
     return next((condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None)
 
 
+def why_not_critical(pod: Pod, options: RescueOptions) -> str:
+    """Why a pod is not critical: its priority, and what about its annotation does not count."""
+    priority = f"its priority {effective_priority(pod, options)} is below priority_threshold {options.priority_threshold}"
+    value = (pod.metadata.annotations or {}).get(CRITICAL_ANNOTATION)
+    if value is None:
+        return f"{priority}, and it has no annotation that makes it critical"
+    if _is_annotated(pod, options):
+        return priority
+    annotation, honored = f"{priority}; its annotation {CRITICAL_ANNOTATION}", options.honor_critical_annotation
+    if value != "":
+        return f"{annotation} has the value {value!r}, and only an empty value counts"
+    if honored == KUBE_SYSTEM and pod.metadata.namespace != KUBE_SYSTEM:
+        place = f"does not count in namespace {pod.metadata.namespace}"
+        return f"{annotation} {place}, because honor_critical_annotation is {honored}; set it to {ALL}"
+    return f"{annotation} does not count, because honor_critical_annotation is {honored}"
+
+
 def _is_annotated(pod: Pod, options: RescueOptions) -> bool:
     namespace, honored = pod.metadata.namespace, options.honor_critical_annotation
     if namespace not in options.namespaces or not (honored == ALL or (honored == KUBE_SYSTEM and namespace == KUBE_SYSTEM)):

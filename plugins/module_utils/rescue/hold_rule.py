@@ -35,7 +35,7 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
         return HoldRule(BY_TAINT)
     if options.hold != TAINT and len(victims) <= 1 and all(_leaves_room(victim.pod, pod) for victim in victims):
         return HoldRule(BY_NOMINATION, at_once=True)
-    return HoldRule(refusal=no_toleration(options.hold_taint_key))
+    return HoldRule(refusal=no_toleration(pod, options.hold_taint_key))
 
 
 def _leaves_room(victim: Pod, pod: Pod) -> bool:
@@ -57,11 +57,12 @@ def keeps_others_off(node: Node, key: str, held_by: t.Optional[Hold]) -> bool:
     return any(is_foreign(taint, key, held_by) for taint in node.spec.taints or ())
 
 
-def no_toleration(key: str) -> Reason:
+def no_toleration(pod: Pod, key: str) -> Reason:
     """Why the room could not be kept, and what to do about that."""
     text = (
         f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and without a taint only the room of "
-        "one single, less important victim of the same scheduler is safe: add the toleration "
-        f"{{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} to its template"
+        f"one single victim whose spec.priority is lower than that of the pod ({pod.spec.priority or 0}) and that has the same scheduler "
+        f"is safe: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} "
+        f"to {'its template' if pod.metadata.controller is not None else 'the pod'}"
     )
     return Reason("no_toleration", text)

@@ -15,7 +15,7 @@ from ..memory.hold import Hold
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import undecodable_of
+from ..model.undecodable import UNDECODABLE, undecodable_of
 from ..scheduling.doubts import undecodable_pod
 from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
@@ -155,12 +155,19 @@ class RescuePlanner:
             return facts, None
         if self._judge(pod, facts).feasibility((name,)).feasible:
             why = "where pods are ending to make room for it" if self._soon_on(name, facts) else "and there is room"
-            return facts, _waiting(pod, "preemption_under_way", f"it is nominated for node {name}, {why}")
+            return facts, _waiting(pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_on(name, pod)}, {why}")
         staying = [other for other in self._leaving.staying.get(name, ()) if is_preempted(other)]
         if not staying:
             return facts, None
         aside = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
         return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
+
+    def _rescue_on(self, name: str, pod: Pod) -> str:
+        """Whose rescue nominated the pod, where the node has a proved hold for it."""
+        hold = self._held.get(name)
+        if hold is None or hold.uid != pod.metadata.uid:
+            return ""
+        return f" by the rescue {hold.writer}, which holds the node"
 
     def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]], *, explain: bool = True) -> Judgement:
         search = self._search(pod, facts, self._options.after(facts.evicted))
@@ -197,7 +204,7 @@ class RescuePlanner:
         choice = self._allowed(pod, search.best(candidates))
         if choice is not None:
             return _waiting(pod, ROOM_BECOMING_FREE, f"pods that are ending have to be gone from node {choice.node} first")
-        refusal = refusal or no_toleration(self._options.hold_taint_key)
+        refusal = refusal or no_toleration(pod, self._options.hold_taint_key)
         return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
 
     def _allowed(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
@@ -215,7 +222,7 @@ class RescuePlanner:
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in facts.excluded] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
-            reason = Reason(HELD.code, f"{' and '.join(taken)} are being cleared for other critical pods first")
+            reason = Reason(HELD.code, _cleared_first(taken))
             return Judgement(pod, WAITING, reason, blockers=blockers)
         return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside) if explain else UNEXPLAINED, blockers=blockers)
 
@@ -282,6 +289,9 @@ class RescuePlanner:
         yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
         undecodable = (one for name, one in self._snapshot.undecodable_pods.items() if name in self._snapshot.nodes)
         yield from (Blocker(undecodable_pod(one), 1) for one in undecodable)
+        nodes = len(self._snapshot.undecodable_of("Node"))
+        if nodes:
+            yield Blocker(Reason(UNDECODABLE, f"{'it' if nodes == 1 else 'they'} cannot be decoded"), nodes)
 
     def _judge(self, pod: Pod, facts: Facts) -> Judge:
         return Judge(pod, self._placement_for(facts), profiles_for(pod))
@@ -290,6 +300,12 @@ class RescuePlanner:
 def profiles_for(pod: Pod) -> Profiles:
     """What is known of the pod's scheduler: another profile than the stock one counts as having its filters."""
     return {**STOCK_PROFILES, pod.spec.scheduler_name: STOCK}
+
+
+def _cleared_first(names: t.Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"node {names[0]} is being cleared for another critical pod first"
+    return f"nodes {' and '.join(names)} are being cleared for other critical pods first"
 
 
 def _planned(pod: Pod, choice: Choice, aside: str, *, kept_by: t.Optional[str]) -> Judgement:

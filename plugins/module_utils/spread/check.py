@@ -13,6 +13,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ..model.labels import HOSTNAME
+from ..model.names import number_of
 from ..model.objects import Namespace, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
@@ -21,6 +22,7 @@ from ..model.wire import Struct, field, replace
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .next_pod import next_pod
+from .no_domain import NO_DOMAIN, without_domain
 from .predicted import Prediction
 from .remembered import (
     DEFAULT_COOLDOWN_S,
@@ -38,6 +40,8 @@ if t.TYPE_CHECKING:
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
 TOO_FEW_NODES = "too_few_ready_nodes"
 NO_NAMESPACE = "no_namespace"
+UNREADABLE = "unreadable"
+"""The code of the reason where namespaces are chosen and none of them can be read."""
 
 
 class CheckOptions(Struct, frozen=True):
@@ -114,28 +118,60 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
         text = f"nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
         return replace(report, reason=Reason(TOO_FEW_NODES, text))
     if not chosen:
-        return replace(report, reason=Reason(NO_NAMESPACE, _no_namespace(options)))
+        return replace(report, reason=_nothing_chosen(snapshot, options))
     checker = WorkloadChecker(snapshot, options, eligible_nodes)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
 
 
 def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, str]]:
-    """The namespaces to look at, and why others that were asked for by name are left out."""
-    unreadable = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
-    unreadable.update({one.metadata.name: str(one.reason) for one in snapshot.undecodable_of("Namespace")})
-    wanted = sorted(snapshot.namespaces) if options.namespaces is None else list(dict.fromkeys(options.namespaces))
+    """The namespaces to look at, and why others are left out: those that cannot be read, and those that were asked for by name.
+
+    A namespace without the annotation is not chosen, so that it does not matter whether it can be read.
+    """
+    unreadable = _unreadable(snapshot)
     chosen: list[Namespace] = []
     skipped: dict[str, str] = {}
-    for name in wanted:
+    for name in _wanted(snapshot, options):
         namespace = snapshot.namespaces.get(name)
-        if name in unreadable:
-            skipped[name] = unreadable[name]
-        elif namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
+        if namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
             if options.namespaces is not None and options.namespace_annotation is not None:
                 skipped[name] = str(Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation)))
+        elif name in unreadable:
+            skipped[name] = unreadable[name]
         elif namespace is not None:
             chosen.append(namespace)
     return chosen, skipped
+
+
+def _wanted(snapshot: ClusterSnapshot, options: CheckOptions) -> list[str]:
+    """The names of the namespaces that may be chosen; without names also those whose Namespace cannot be decoded."""
+    if options.namespaces is not None:
+        return list(dict.fromkeys(options.namespaces))
+    undecodable = {one.metadata.name for one in snapshot.undecodable_of("Namespace") if one.metadata.name}
+    return sorted(undecodable.union(snapshot.namespaces))
+
+
+def _unreadable(snapshot: ClusterSnapshot) -> dict[str, str]:
+    """The namespaces that cannot be read, or not in full, and one reason for each."""
+    reasons = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
+    reasons.update({one.metadata.name: str(one.reason) for one in snapshot.undecodable_of("Namespace")})
+    return reasons
+
+
+def _nothing_chosen(snapshot: ClusterSnapshot, options: CheckOptions) -> Reason:
+    unreadable = _unreadable(snapshot)
+    skipped = choose_namespaces(snapshot, options)[1]
+    found = [name for name, reason in skipped.items() if unreadable.get(name) == reason]
+    if not found:
+        return Reason(NO_NAMESPACE, _no_namespace(options))
+    number = number_of(len(found), "namespace")
+    reasons = f"({found[0]}: {unreadable[found[0]]})"
+    if options.namespaces is not None or options.namespace_annotation is None:
+        return Reason(UNREADABLE, f"{number} {'is' if len(found) == 1 else 'are'} chosen and none can be read {reasons}")
+    annotation = "=".join(options.namespace_annotation)
+    verb = "has" if len(found) == 1 else "have"
+    doubt = "" if all(name in snapshot.namespaces for name in found) else ", or may have it,"
+    return Reason(UNREADABLE, f"{number} {verb} the annotation {annotation}{doubt} and none can be read {reasons}")
 
 
 def _no_namespace(options: CheckOptions) -> str:
@@ -198,11 +234,11 @@ class WorkloadChecker:
         eligible = self._eligible_nodes.of(workload)
         homes = [pod.spec.node_name for pod in placed]
         distributions = tuple(self._topology.distribute_over(self._options.topology_keys, homes, eligible.names))
-        verdict = self._verdict(workload, len(placed), eligible.names, distributions)
+        verdict = self._verdict(workload, homes, eligible.names, distributions)
         line = WorkloadReport(workload, verdict, len(placed), distributions, eligible.names, eligible.rules_hash)
         return self._explain(replace(line, interrupted=self._is_interrupted(line)), homes)
 
-    def _verdict(self, workload: Workload, placed: int, eligible: Sequence[str], distributions: Sequence[Distribution]) -> Verdict:
+    def _verdict(self, workload: Workload, homes: Sequence[str], eligible: Sequence[str], distributions: Sequence[Distribution]) -> Verdict:
         skipped = self._skip_reason(workload)
         if skipped is not None:
             return Verdict(SKIPPED, skipped)
@@ -212,11 +248,14 @@ class WorkloadChecker:
         in_progress = rolling(workload, self._snapshot)
         if in_progress is not None:
             return Verdict(ROLLING, in_progress)
-        if placed < 2:
-            return Verdict(UNKNOWN, Reason("not_placed", f"{placed} of {workload.spec.replicas} replicas are on a node"))
+        if len(homes) < 2:
+            return Verdict(UNKNOWN, Reason("not_placed", f"{len(homes)} of {workload.spec.replicas} replicas are on a node"))
         verdict = judge(distributions, max_skew=self._options.max_skew)
         if verdict.verdict == UNKNOWN and not eligible:
             return Verdict(HEALTHY, Reason("single_domain", "no node is eligible"), verdict.topology_key)
+        decided_by = next((one for one in distributions if one.topology_key == verdict.topology_key), None)
+        if verdict.reason.code == NO_DOMAIN and decided_by is not None and decided_by.domains:
+            return verdict._replace(reason=without_domain(self._snapshot, verdict.topology_key, homes))
         return verdict
 
     def _skip_reason(self, workload: Workload) -> t.Optional[Reason]:

@@ -15,6 +15,7 @@ from ..model.reasons import Reason
 from ..model.recent import Recent
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import Struct
+from .no_domain import NO_DOMAIN
 from .node_groups import MOST_KEPT, NodeGroups
 
 if t.TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Topology:
             lacking = self._named(key, names).lacking
             if lacking:
                 nodes = f"{lacking} of {len(names)} nodes that are open to it"
-                return Reason("no_domain", f"{nodes} have no label {key}; a new pod there would count nowhere: label them")
+                return Reason(NO_DOMAIN, f"{nodes} have no label {key}; a new pod there would count nowhere: label them")
         return None
 
     def domains_of(self, topology_key: str, names: tuple[str, ...]) -> list[str]:
@@ -214,11 +215,11 @@ def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, 
 def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict:
     key, domains = distribution.topology_key, len(distribution.domains)
     if not domains:
-        return Verdict(UNKNOWN, Reason("no_domain", f"no eligible node has the label {key}"), key)
+        return Verdict(UNKNOWN, Reason(NO_DOMAIN, f"no eligible node has the label {key}"), key)
     if distribution.without_domain:
         verb = "is" if distribution.without_domain == 1 else "are"
-        text = f"{number_of(distribution.without_domain, 'replica')} {verb} on nodes without the label {key}"
-        return Verdict(UNKNOWN, Reason("no_domain", text), key)
+        text = f"{number_of(distribution.without_domain, 'replica')} {verb} in no domain of {key}"
+        return Verdict(UNKNOWN, Reason(NO_DOMAIN, text), key)
     if domains < 2:
         return Verdict(HEALTHY, Reason("single_domain"), key)
     if len(distribution.placed) == 1:

@@ -20,7 +20,7 @@ from .distribution import HEALTHY, WORST_RANK, Badness, Distribution, Topology, 
 from .guard import shared_single_writer_claim
 from .next_pod import next_pod
 from .predicted import HELPS_UNKNOWN, Blocker, Prediction
-from .quota import surge_room
+from .quota import no_surge, surge_room
 from .simulation import RestartSimulation, SimulatedRestart
 
 
@@ -59,9 +59,7 @@ class RestartPredictor:
             return Prediction(False, blockers=[Blocker(turned_down)])
         surge = surge_room(workload, self._snapshot)
         if _needs_surge(workload) and surge.pods == 0:
-            return Prediction(
-                False, blockers=[Blocker(Reason("quota", f"ResourceQuota {surge.bounded_by} leaves no room for a surge pod"))]
-            )
+            return Prediction(False, blockers=[Blocker(no_surge(workload, self._snapshot, surge))])
         before = badness(now, max_skew=self._max_skew)
         decides = self._decides(before, eligible)
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)

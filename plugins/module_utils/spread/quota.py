@@ -45,6 +45,28 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     return snapshot.once(_Quotas).overdrawn(next_pod(workload, snapshot).pod, workload.metadata.namespace)
 
 
+def no_surge(workload: Workload, snapshot: ClusterSnapshot, surge: SurgeRoom) -> Reason:
+    """Why the namespace admits no surge pod."""
+    namespace = workload.metadata.namespace
+    text = f"ResourceQuota {namespace}/{surge.bounded_by}"
+    quotas = snapshot.quotas_by_namespace.get(namespace, ())
+    quota = next((quota for quota in quotas if quota.metadata.name == surge.bounded_by), None)
+    if quota is not None:
+        text += _used_up(quota, next_pod(workload, snapshot).pod)
+    # Where the quota is overdrawn nothing comes in place of an evicted pod.
+    evictions = "" if overdrawn(workload, snapshot) else "; evict_surplus needs none"
+    return Reason("quota", f"{text}: no capacity for a surge pod{evictions}")
+
+
+def _used_up(quota: ResourceQuota, pod: Pod) -> str:
+    """Of which resource the quota leaves less than one pod takes, in words."""
+    hard, used = quota.status.hard or quota.spec.hard or {}, quota.status.used or {}
+    bounds: Bounds = {}
+    _add_bounds(bounds, quota, 0)
+    lacking = sorted(name for name, amount in _usages(pod, bounds) if amount > 0 and bounds[name].least < amount)
+    return f" allows {hard[lacking[0]]} {lacking[0]} and {used.get(lacking[0], '0')} are used" if lacking else ""
+
+
 class Bound:
     """One resource in all quotas that count a pod. ``first`` is the number of the first of these quotas, ``name`` its name.
 

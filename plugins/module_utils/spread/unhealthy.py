@@ -54,7 +54,7 @@ def unhealthy(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
     waiting = waiting_container((pod for pod in pods if not _on_lost_node(pod, snapshot)), LASTING_REASONS | FIRST_FAILURES)
     if waiting:
-        return Reason(UNHEALTHY_PODS, f"{waiting}; a restart of {workload} would not end that")
+        return Reason(UNHEALTHY_PODS, f"{waiting}; neither a restart of {workload} nor an eviction of its pods would end that")
     if not workload.spec.replicas or any(pod.ready for pod in pods):
         return None
     # A pod that has no node may wait for the capacity of the lost one.

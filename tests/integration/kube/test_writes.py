@@ -68,7 +68,7 @@ def test_a_patch_whose_test_holds_is_applied(cluster: Cluster, api: KubeApi) -> 
 )
 def test_a_patch_whose_test_does_not_hold_changes_nothing(cluster: Cluster, api: KubeApi, operations: list[dict[str, Any]]) -> None:
     cluster.api.merge_patch(f"/api/v1/nodes/{NODE}", {"spec": {"taints": [THEIRS]}})
-    with pytest.raises(PatchTestError, match=f"cannot patch nodes {NODE}") as caught:
+    with pytest.raises(PatchTestError, match=f"cannot patch Node {NODE}") as caught:
         api.json_patch(NODES, "", NODE, operations)
     assert not caught.value.repeated and taints(cluster) == [THEIRS]
 

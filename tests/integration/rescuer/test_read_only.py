@@ -64,7 +64,7 @@ def test_the_rescuer_starts_without_a_writable_folder(cluster: Cluster, tmp_path
         command = [sys.executable, "-c", PROGRAM, str(folder), "--dry-run", "--listen-address=", *flags]
         process = subprocess.Popen(command, stderr=stream, env=environment, cwd="/")
     try:
-        wait_until(lambda: process.poll() is not None or "following the cluster" in log.read_text(), what="the start")
+        wait_until(lambda: process.poll() is not None or "watching the cluster" in log.read_text(), what="the start")
         assert process.poll() is None, log.read_text()
         process.terminate()
         assert process.wait(30) == 0

@@ -10,7 +10,14 @@ from types import SimpleNamespace
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, Subject, api_error
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.names import WHOLE_ROLE
 
 
 def refuse(_method: str, _path: str, *, verb: str, subject: Subject, **_rest: t.Any) -> bytes:
@@ -25,6 +32,15 @@ API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
     [
         (lambda: API.list_all(NODES), "cannot list nodes: no (HTTP 403). Grant the verb 'list' on nodes to this user."),
         (
+            lambda: API.list_all(STORAGE_CLASSES),
+            "cannot list storageclasses: no (HTTP 403). Grant the verb 'list' on storageclasses to this user.",
+        ),
+        (
+            lambda: API.evict("shop", "web-0", uid="u"),
+            "cannot create an eviction of Pod shop/web-0: no (HTTP 403). "
+            "Grant the verb 'create' on pods/eviction in namespace shop to this user.",
+        ),
+        (
             lambda: API.list_all(PODS),
             "cannot list pods in all namespaces: no (HTTP 403). Grant the verb 'list' on pods in all namespaces to this user.",
         ),
@@ -35,11 +51,11 @@ API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
         ),
         (
             lambda: API.get(NAMESPACES, "", "shop"),
-            "cannot get namespaces shop: no (HTTP 403). Grant the verb 'get' on namespaces to this user.",
+            "cannot get Namespace shop: no (HTTP 403). Grant the verb 'get' on namespaces to this user.",
         ),
         (
             lambda: API.merge_patch(DEPLOYMENTS, "shop", "web", {}),
-            "cannot patch deployments shop/web: no (HTTP 403). Grant the verb 'patch' on deployments in namespace shop to this user.",
+            "cannot patch Deployment shop/web: no (HTTP 403). Grant the verb 'patch' on deployments in namespace shop to this user.",
         ),
         (
             lambda: API.create_event("shop", {}),
@@ -50,4 +66,4 @@ API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
 def test_a_forbidden_request_says_what_to_grant(call: t.Callable[[], t.Any], said: str) -> None:
     with pytest.raises(ForbiddenError) as caught:
         call()
-    assert str(caught.value) == said
+    assert str(caught.value) == f"{said} {WHOLE_ROLE}"

@@ -239,3 +239,9 @@ def test_texts_about_one_missing_role_are_one() -> None:
     others = ["Grant the verb 'list' on pods in namespace a to this user.", "something else"]
     found = by_reason(zip([*texts, *others], ["x", "y", "a", "b"], strict=True))
     assert found == [(texts[0], ["x", "y"]), (others[0], ["a"]), (others[1], ["b"])]
+
+
+def test_a_verb_that_is_missing_in_several_namespaces_is_not_asked_for_in_one_only() -> None:
+    texts = [f"cannot patch {name}/x. Grant the verb 'patch' on deployments in namespace {name} to this user." for name in "ab"]
+    ((text, names),) = by_reason(zip(texts, ["x", "y"], strict=True))
+    assert names == ["x", "y"] and text == f"{texts[0]} The others lack the same verb, each in its own namespace."

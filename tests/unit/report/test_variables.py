@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.filter.wrong_variables import find_wrong_variables
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import REBALANCE
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.variables import PLAYBOOKS, REBALANCE, wrong_variables
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 def test_what_is_right_passes(name: str, value: t.Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert find_wrong_variables({f"rebalance_{name}": value}) == []
+
+
+def test_the_least_grace_period_depends_on_force() -> None:
+    (said,) = wrong_variables({"rescue_grace_period": -1}, PLAYBOOKS["rescue"])
+    assert said == "rescue_grace_period: -1 is too small; it must be at least 1, or 0 with rescue_force"

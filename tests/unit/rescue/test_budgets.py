@@ -88,3 +88,11 @@ def test_labels_that_pods_share_are_compared_once_and_not_mixed_up() -> None:
         # Labels of pods that are gone leave their place in memory to others.
         assert code(budgets, labels={"app": "web"}) == "budget"
         assert code(budgets, labels={"app": "db"}) == ""
+
+
+def test_budgets_that_may_not_be_read_name_the_verbs_to_grant() -> None:
+    unread = ledger(skipped=[Skipped("poddisruptionbudgets", "", "forbidden")])
+    reason = unread.forbids(running("node-1", labels=WEB))
+    assert reason is not None and reason.text == (
+        "PodDisruptionBudgets in all namespaces may not be read (HTTP 403): grant the verbs list and watch on poddisruptionbudgets.policy"
+    )

@@ -14,6 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.crit
     is_critical,
     is_protected,
     is_unschedulable,
+    why_not_critical,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
@@ -73,3 +74,25 @@ def test_kubernetes_own_classes_are_protected_whatever_the_threshold() -> None:
 )
 def test_which_pods_wait_for_a_node(given: Pod, waits: bool) -> None:
     assert is_unschedulable(given) == waits
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "said"),
+    [
+        (pod(), {}, ", and it has no annotation that makes it critical"),
+        (
+            pod("shop", annotations={ANNOTATION: ""}),
+            {"namespaces": ("shop",)},
+            f"; its annotation {ANNOTATION} does not count in namespace shop, "
+            "because honor_critical_annotation is kube-system; set it to all",
+        ),
+        (pod(annotations={ANNOTATION: "true"}), {}, f"; its annotation {ANNOTATION} has the value 'true', and only an empty value counts"),
+        (
+            pod(annotations={ANNOTATION: ""}),
+            {"honor_critical_annotation": "none"},
+            f"; its annotation {ANNOTATION} does not count, because honor_critical_annotation is none",
+        ),
+    ],
+)
+def test_an_annotation_that_does_not_count_is_not_denied(given: Pod, options: dict[str, t.Any], said: str) -> None:
+    assert why_not_critical(given, RescueOptions(**options)) == f"its priority 0 is below priority_threshold 2000000000{said}"

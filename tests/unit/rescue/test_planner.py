@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import (
     BY_NOMINATION,
@@ -265,3 +265,29 @@ def _metadata(of: Pod) -> Json:
 
 def _spec(of: Pod) -> Json:
     return {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}], "priority": of.spec.priority}
+
+
+def test_a_nomination_by_a_rescue_that_holds_the_node_names_that_rescue() -> None:
+    mine = critical(nominated="n")
+    hold = make_hold(mine, key=KEY, deadline_s=NOW + 60, writer="rescuer-a")
+    said = judge(mine, [node("n")], [pod("web", "300m", on="n")], held={"n": hold}).reason
+    text = "it is nominated for node n by the rescue rescuer-a, which holds the node, and there is room"
+    assert (said.code, said.text) == ("preemption_under_way", text)
+
+
+@pytest.mark.parametrize(("owners", "where"), [(True, "to its template"), (False, "to the pod")])
+def test_the_toleration_is_asked_for_where_it_has_to_be_added(owners: bool, where: str) -> None:
+    mine = critical(tolerations=())
+    if not owners:
+        mine = replace(mine, metadata=replace(mine.metadata, owner_references=None))
+    said = judge(mine, [node("n")], [pod("web", "800m", on="n")], hold="taint").reason.text
+    assert "one single victim whose spec.priority is lower than that of the pod (2000000000)" in said and said.endswith(where)
+
+
+def test_one_node_that_is_being_cleared_for_another_pod_is_told_in_the_singular() -> None:
+    other = make_hold(pod("cni", "500m", priority=2_000_000_000), key=KEY, deadline_s=NOW + 60, writer="w")
+    said = [judge(critical(), [node(n) for n in names], held=dict.fromkeys(names, other)).reason.text for names in (["a"], ["a", "b"])]
+    assert said == [
+        "node a is being cleared for another critical pod first",
+        "nodes a and b are being cleared for other critical pods first",
+    ]

@@ -120,3 +120,19 @@ def test_undecodable_budget_protects_every_pod_that_it_may_select(budget: Undeco
 def test_undecodable_node_is_no_candidate() -> None:
     judgement = judge([pod("web", "900m", on="a")], odd(resources.NODES, "a", namespace=""), nodes=())
     assert judgement.status == IMPOSSIBLE
+
+
+def test_nodes_that_cannot_be_decoded_are_counted_among_the_blockers() -> None:
+    high = pod("high", "800m", on="n", priority=2_100_000_000)
+    snapshot = ClusterSnapshot(nodes=[node("n")], pods=[high, CRITICAL], undecodable=[odd(resources.NODES, "m", namespace="")])
+    judgement = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).judge(CRITICAL, Facts())
+    assert sum(blocker.nodes for blocker in judgement.blockers if blocker.reason.text == "it cannot be decoded") == 1
+
+
+def test_pods_under_several_undecodable_budgets_are_told_without_an_error() -> None:
+    budgets = [odd(resources.BUDGETS, "a"), odd(resources.BUDGETS, "b", namespace="other")]
+    pods = [pod("x", "400m", on="n"), pod("y", "400m", on="n", namespace="other")]
+    snapshot = ClusterSnapshot(nodes=[node("n")], pods=[*pods, CRITICAL], undecodable=budgets)
+    judgement = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).judge(CRITICAL, Facts())
+    (blocker,) = [one for one in judgement.blockers if "pods there" in one.reason.text]
+    assert "app/a" in blocker.reason.text and "other/b" in blocker.reason.text

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.autoscaling import autoscaling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_ready, refusal
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import surge_room
 
@@ -253,3 +254,15 @@ def test_an_autoscaler_that_is_about_to_act(low, high, desired, expected):
     cluster.autoscaler("other", 7, 9, 8)
     reason = autoscaling(workload, cluster.snapshot())
     assert (reason.code if reason is not None else "") == expected
+
+
+def test_a_quota_that_leaves_no_surge_pod_is_told_with_its_numbers() -> None:
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 3, strategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}})
+    cluster.quota("tight", {"pods": "3"}, {"pods": "3"})
+    (line,) = check_spread(cluster.snapshot(), CheckOptions()).workloads
+    assert line.prediction is not None
+    (blocker,) = line.prediction.blockers
+    assert blocker.reason.text == (
+        "ResourceQuota app/tight allows 3 pods and 3 are used: no capacity for a surge pod; evict_surplus needs none"
+    )

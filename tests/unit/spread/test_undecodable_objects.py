@@ -237,3 +237,7 @@ def test_workload_with_an_undecodable_pod_loses_none() -> None:
     assert undecodable is not None
     cluster.pods.append(pod)
     assert evict(cluster, undecodable) == ("refused", "undecodable")
+
+
+def test_a_workload_that_cannot_be_decoded_is_named_by_its_kind() -> None:
+    assert "cannot read the answer as Deployment: " in odd(resources.DEPLOYMENTS).message

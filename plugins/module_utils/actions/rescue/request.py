@@ -56,7 +56,8 @@ def _check(options: RescueOptions) -> None:
     for name, least in MINIMA.items():
         value = getattr(options, name)
         if value is not None and value < least:
-            raise RescueOptionError(f"{name} is {value}: it has to be at least {least}")
+            words = "1, or 0 with force" if name == "grace_period" else str(least)
+            raise RescueOptionError(f"{name} is {value}: it has to be at least {words}")
     for name in TIMES:
         if getattr(options, name) > LONGEST_S:
             raise RescueOptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")

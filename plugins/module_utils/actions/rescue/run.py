@@ -17,7 +17,7 @@ from ...memory.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...model.undecodable import Undecodable, undecodable_of
-from ...rescue.critical import effective_priority, is_critical
+from ...rescue.critical import is_critical, why_not_critical
 from ...rescue.options import RELEASED, RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
 from ...rescue.planner import UNEXPLAINED
@@ -346,8 +346,7 @@ def _answer(pod: Pod, options: RescueOptions) -> Case:
     elif undecodable is not None:
         case.take(Judgement(pod, IMPOSSIBLE, undecodable.reason))
     elif not is_critical(pod, options):
-        text = f"its priority {effective_priority(pod, options)} is below priority_threshold {options.priority_threshold}"
-        case.take(Judgement(pod, IMPOSSIBLE, Reason("not_critical", f"{text}, and it has no annotation that makes it critical")))
+        case.take(Judgement(pod, IMPOSSIBLE, Reason("not_critical", why_not_critical(pod, options))))
     else:
         case.take(Judgement(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
     return case
@@ -367,7 +366,9 @@ def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, reques
         return []
     if not lease.acquire(LEASE_TIMEOUT_S):
         raise RescueError(
-            f"{lease.holder} makes room at the moment (Lease kube-system/kube-scheduling-rescue): stop it first, it gives its nodes back"
+            f"the rescuer or module run {lease.holder} has the Lease kube-system/kube-scheduling-rescue and is making room. Stop it first "
+            "(the rescuer: kubectl -n kube-system scale deployment kube-scheduling-rescuer --replicas=0); "
+            "it releases its own nodes when it stops"
         )
     try:
         rescuer.give_back_all()

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The result of a rescue as text: what would be done differs from what was done."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue
+
+NOTHING: dict[str, t.Any] = {"pods": [], "released": [], "skipped_objects": []}
+HELD = {**NOTHING, "released": [{"node": "worker-6", "pod": "kube-system/dns"}]}
+
+
+def test_a_plan_says_what_would_be_released_and_a_run_what_was() -> None:
+    assert "\nwould be released: node worker-6, held for kube-system/dns" in render_rescue(HELD, plan=True)
+    assert "\nreleased: node worker-6, held for kube-system/dns" in render_rescue(HELD)
+
+
+def test_without_a_pod_that_waits_the_first_line_says_where_none_waits() -> None:
+    shown = render_rescue(NOTHING, cluster="berlin", namespaces=["kube-system", "infra"], label_selector="app=dns")
+    assert shown == "berlin: no critical pod waits for a node (namespaces: kube-system, infra; labels: app=dns)"
+    assert render_rescue(NOTHING) == "no critical pod waits for a node"
+
+
+def test_a_release_says_nothing_of_pods() -> None:
+    assert render_rescue(NOTHING, state="released") == "no node is held"
+    assert render_rescue(HELD, state="released").startswith("1 held node\n")
+
+
+def test_the_code_stands_before_several_blockers() -> None:
+    blockers = [{"reason": "taint", "text": "a taint", "nodes": 2}, {"reason": "undecodable", "text": "it cannot be decoded", "nodes": 1}]
+    pod = {"namespace": "kube-system", "name": "dns", "status": "impossible", "node": "", "victims": [], "blockers": blockers}
+    shown = render_rescue({**NOTHING, "pods": [{**pod, "reason": "no_node: no eviction makes a node fit: a taint (nodes: 2)"}]})
+    assert shown.splitlines()[3:] == ["    no_node:", "    2 nodes: a taint", "    1 node: it cannot be decoded"]
