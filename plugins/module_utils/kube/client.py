@@ -10,9 +10,9 @@ import typing as t
 from .connection import URLLIB3_IMPORT_ERROR, Connection
 from .connection_options import ConnectionOptions, settings_of_options
 from .connection_settings import ConnectionSettings, SettingsError
-from .errors import ApiError, ConfigurationError, Subject, UnauthorizedError
+from .errors import ApiError, BrokenAnswerError, ConfigurationError, Subject, UnauthorizedError
 from .kubeconfig import NO_CLUSTER
-from .transport import READ_TIMEOUT_S, Transport
+from .transport import READ_TIMEOUT_S, Body, Transport
 
 INSTALL = "Install it for this Python: python -m pip install --upgrade 'urllib3>=2'"
 
@@ -48,7 +48,7 @@ def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
         answer = transport.request(
             "get", "/version", verb="get", subject=Subject("the version of the API server"), timeout_s=READ_TIMEOUT_S
         )
-        transport.server_version = _version_in(answer.unpack())
+        transport.server_version = _version_in(answer)
     except UnauthorizedError:
         raise
     except ApiError:
@@ -56,11 +56,11 @@ def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
     return transport
 
 
-def _version_in(data: bytes) -> str:
+def _version_in(answer: Body) -> str:
     """The version in an answer; empty where it has none, as that of a proxy."""
     try:
-        found = json.loads(data)
-    except ValueError:
+        found = json.loads(answer.unpack())
+    except (BrokenAnswerError, ValueError, RecursionError):
         return ""
     version = found.get("gitVersion") if isinstance(found, dict) else None
     return version if isinstance(version, str) else ""

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
     ("params", "said"),
     [
         ({"grace_period": 0}, "grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well"),
-        ({"grace_period": -1, "force": True}, "grace_period is -1: it has to be at least 0"),
+        ({"grace_period": -1, "force": True}, "grace_period is -1: it has to be at least 1, or 0 with force"),
         ({"max_victims": 0}, "max_victims is 0: it has to be at least 1"),
         ({"namespaces": []}, "namespaces is empty"),
         ({"namespaces": [""]}, "namespaces is empty"),
