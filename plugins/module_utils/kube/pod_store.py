@@ -103,6 +103,8 @@ class PodStore(SharingStore):
         self.bound_at_s: dict[str, float] = {}
         """When the watch last showed that a scheduler has bound one of its pods, by the scheduler's name (monotonic)."""
         self._leaving: dict[str, _Assumption] = {}
+        self._kept_uids: frozenset[str] = frozenset()
+        self._deleted: dict[str, Pod] = {}
         self._list_begun_s = 0.0
 
     def read_page(self, data: bytes) -> list[t.Any]:
@@ -143,6 +145,8 @@ class PodStore(SharingStore):
         if change == DELETED:
             self._leaving.pop(uid, None)
             self._since.pop(uid, None)
+            if uid in self._kept_uids:
+                self._deleted[uid] = item
         before = self._items.get(uid)
         if before is not None and not before.spec.node_name and item.spec.node_name:
             self.bound_at_s[item.spec.scheduler_name] = time.monotonic()
@@ -154,6 +158,15 @@ class PodStore(SharingStore):
     def unschedulable_since(self, uid: str) -> str:
         """When the scheduler has set the pod's PodScheduled to False as Unschedulable, RFC 3339; empty where it is not so."""
         return self._since.get(uid, "")
+
+    def keep_deleted(self, uids: Iterable[str]) -> None:
+        """Keep the last state of these pods when the watch shows that they are deleted, and of no others."""
+        self._kept_uids = frozenset(uids)
+        self._deleted = {uid: pod for uid, pod in self._deleted.items() if uid in self._kept_uids}
+
+    def last_state(self, uid: str) -> t.Optional[Pod]:
+        """The last state of a deleted pod; None where it was not to be kept, or where the watch has not shown the deletion."""
+        return self._deleted.get(uid)
 
     def assume_leaving(self, uid: str, *, deletion_timestamp: str) -> bool:
         """Show the pod as terminating until the watch does; false where there is no such pod, or it is already."""

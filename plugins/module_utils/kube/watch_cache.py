@@ -10,7 +10,7 @@ import time
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.objects import Node, PersistentVolumeClaim
+from ..model.objects import Node, PersistentVolumeClaim, Pod
 from ..model.snapshot import ClusterSnapshot, Indexes, Skipped
 from ..model.storage import Storage
 from ..model.timestamps import format_time, read_time
@@ -159,6 +159,16 @@ class WatchCache:
         with self._changed:
             at_s = self._pods.bound_at_s.get(scheduler_name)
         return time.monotonic() - at_s if at_s is not None else None
+
+    def keep_deleted(self, uids: Iterable[str]) -> None:
+        """Keep the last state of these pods when they are deleted, and of no others."""
+        with self._changed:
+            self._pods.keep_deleted(uids)
+
+    def last_state(self, uid: str) -> t.Optional[Pod]:
+        """The last state of a deleted pod; None where it was not to be kept, or where a watch was broken when it was deleted."""
+        with self._changed:
+            return self._pods.last_state(uid)
 
     def assume_leaving(self, uid: str, deletion_timestamp: str = "") -> None:
         """Show the pod as terminating, by default from now on: it has been evicted or is gone, and the watch may not have caught up yet."""

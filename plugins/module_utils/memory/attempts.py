@@ -2,19 +2,27 @@
 # Copyright: onprem.kube_scheduling contributors
 """How often a rescue was tried for the pods of one owner, and when the next one may be.
 
-Kept as small JSON texts, one for each owner's uid, that other processes read and people may edit; times are those of the API server.
+Kept as small JSON texts, one for each owner, that other processes read and people may edit; times are those of the API server. Tenants
+choose the text of an owner reference, so that a key is a hash of it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 import typing as t
 from collections.abc import Collection, Mapping
 
+from ..model.objects import Pod
 from ..model.reasons import Reason
 from ..model.timestamps import format_time, parse_time
 from ..model.wire import Struct, WireError, decode_json, encode_json, field, replace
 from . import hold_records
+from .hold_records import size_of
 from .outcome import FUTURE_TOLERANCE_S
+
+PREFIX = "attempt."
+_KEY = re.compile(re.escape(PREFIX) + "[0-9a-f]{64}")
 
 FIRST_PAUSE_S = 30
 LONGEST_PAUSE_S = 3600
@@ -24,9 +32,12 @@ UNDER_WAY_FOR_S = 2 * 3600
 """No rescue may take longer. What has not ended by then was given up, or is begun anew by a program that dies of it again and again."""
 KEPT_FOR_S = 7 * 24 * 3600
 OTHER_RECORDS = (hold_records.PREFIX,)
-"""Keys of the same ConfigMap that begin so are no attempts: whoever writes them keeps them in order."""
+"""Keys of the same ConfigMap that begin so are no attempts, and are not removed here. Other unknown keys are those of earlier versions."""
 MOST_ENTRIES = 1000
-"""A ConfigMap holds 1 MiB."""
+MOST_BYTES = 384 * 1024
+"""Of all entries with their keys. A ConfigMap holds 1 MiB, and has the records of holds, too."""
+MOST_ENTRY_BYTES = 128 * 1024
+"""Of one entry."""
 MOST_PODS = 50
 """Pods of one owner whose failures are told apart; those of further ones count no more than these."""
 LASTS_S = 600
@@ -69,10 +80,32 @@ class Attempt(Struct, frozen=True):
         return encode_json(self).decode()
 
 
+class Written(t.NamedTuple):
+    """``changes`` of the stored data, where None removes a key. ``dropped``: names of entries that are cut or removed for lack of space."""
+
+    changes: dict[str, t.Optional[str]]
+    dropped: list[str]
+
+
+def attempt_key(pod: Pod) -> str:
+    """The key of the pod's owner: its controller, or the pod itself. Owners of different namespaces never share a key."""
+    metadata = pod.metadata
+    controller = metadata.controller
+    identity = ("pod", metadata.uid) if controller is None else ("controller", controller.uid)
+    return PREFIX + hashlib.sha256("\n".join((metadata.namespace, *identity)).encode(errors="replace")).hexdigest()
+
+
+def key_with(entries: Mapping[str, Attempt], pod_uid: str, key: str) -> str:
+    """The key of the entry that already counts rescues of this pod, otherwise ``key``: an owner reference can be changed later."""
+    if key in entries and _knows(entries[key], pod_uid):
+        return key
+    return next((known for known, entry in entries.items() if _knows(entry, pod_uid)), key)
+
+
 def read_attempts(data: Mapping[str, str] | None, *, now_s: float) -> dict[str, Attempt]:
-    """What is kept, by owner; what cannot be read, lies far in the future, or is old, counts as absent."""
-    found = {owner: _read(text, now_s) for owner, text in (data or {}).items() if not owner.startswith(OTHER_RECORDS)}
-    return {owner: attempt for owner, attempt in found.items() if attempt is not None}
+    """The entries by key. What cannot be read, lies far in the future, or is old, counts as absent."""
+    found = {key: _read(text, now_s) for key, text in (data or {}).items() if _KEY.fullmatch(key)}
+    return {key: attempt for key, attempt in found.items() if attempt is not None}
 
 
 def may_try(entry: Attempt | None, *, now_s: float, max_attempts: int, pod_uid: str) -> t.Optional[Reason]:
@@ -126,41 +159,82 @@ def helped(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str, pend
 
 def called_off(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
     """Nothing has come of the rescue, and nothing could have: the pod was deleted, or the node was not to be had."""
-    if entry is None:
-        return None
-    left = _ended(entry, [pod_uid], now_s)
-    return left if _is_of_use(left) else None
+    return _if_of_use(_ended(entry, [pod_uid], now_s)) if entry is not None else None
 
 
-def without_lost(entry: Attempt | None, *, now_s: float, living: Collection[str]) -> Attempt | None:
-    """The entry when the owner needs another rescue: each pod that was rescued and no longer lives has lost its node, which is a failure.
-
-    ``living``: uids of the pods that are neither gone nor terminating. Why a pod went cannot be told once it is gone; a pod that its owner
-    has replaced counts as well if what replaces it needs a rescue so soon. A rescue that was left under way counts if its pod is gone.
-    """
-    if entry is None:
-        return None
-    gone = [uid for uid in (*entry.rescued, *_fresh(entry, now_s)) if uid not in living]
-    if not gone:
+def lost(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """The rescued pod has lost its node soon: its rescue is a failed attempt."""
+    if entry is None or pod_uid not in entry.rescued:
         return entry
     time = format_time(now_s)
-    lost = _newest({**entry.lost, **dict.fromkeys(gone, time)})
-    rescued = {uid: at for uid, at in entry.rescued.items() if uid not in gone}
-    return _ended(replace(entry, lost=lost, rescued=rescued, time=time), gone, now_s)
+    found = replace(entry, lost=_newest({**entry.lost, pod_uid: time}), rescued=_without(entry.rescued, pod_uid), time=time)
+    return _ended(found, (), now_s)
 
 
-def changes(data: Mapping[str, str] | None, owner: str, entry: Attempt | None, *, now_s: float) -> dict[str, t.Optional[str]]:
-    """What to write where ``data`` is kept, so that ``entry`` is, and what is no longer of use is not; None takes a key away.
+def lasted(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """The rescued pod has kept its node for long enough. That makes up for the nodes that were lost before its rescue."""
+    if entry is None or pod_uid not in entry.rescued:
+        return entry
+    since_s = parse_time(entry.rescued[pod_uid])
+    later = {uid: time for uid, time in entry.lost.items() if parse_time(time) > since_s}
+    return _if_of_use(_ended(replace(entry, lost=later, rescued=_without(entry.rescued, pod_uid)), (), now_s))
 
-    Of use is neither what cannot be read, nor what is old; nor more than ``MOST_ENTRIES``.
+
+def finished(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """The rescued pod has done its work, or was deleted by its owner: its rescue has neither failed nor lasted."""
+    if entry is None or pod_uid not in entry.rescued:
+        return entry
+    return _if_of_use(_ended(replace(entry, rescued=_without(entry.rescued, pod_uid)), (), now_s))
+
+
+def changes(data: Mapping[str, str] | None, key: str, entry: Attempt | None, *, now_s: float) -> Written:
+    """What to write to ``data`` so that it contains ``entry``, and nothing that is no longer of use.
+
+    What cannot be read or is old is not of use. Of more than ``MOST_ENTRIES`` entries or ``MOST_BYTES`` the oldest are dropped.
     """
-    kept = {key: attempt for key, attempt in read_attempts(data, now_s=now_s).items() if key != owner}
-    newest = sorted(kept, key=lambda key: parse_time(kept[key].time), reverse=True)[: MOST_ENTRIES - 1]
-    wanted: dict[str, t.Optional[str]] = {key: None for key in data or {} if key not in newest and not key.startswith(OTHER_RECORDS)}
-    text = entry.to_text() if entry is not None else None
-    if text is not None:
-        wanted[owner] = text
-    return {key: value for key, value in wanted.items() if (data or {}).get(key) != value}
+    dropped: list[str] = []
+    texts: dict[str, str] = {}
+    left = MOST_BYTES
+    if entry is not None:
+        fitting = _cut(entry)
+        if fitting is not entry:
+            dropped.append(entry.name)
+        texts[key] = fitting.to_text()
+        left -= size_of(key, texts[key])
+    kept = {other: attempt for other, attempt in read_attempts(data, now_s=now_s).items() if other != key}
+    for other in sorted(kept, key=lambda other: _newest_s(kept[other]), reverse=True):
+        text = (data or {})[other]
+        left -= size_of(other, text)
+        if left < 0 or len(texts) >= MOST_ENTRIES:
+            dropped.append(kept[other].name)
+        else:
+            texts[other] = text
+    wanted: dict[str, t.Optional[str]] = {known: None for known in data or {} if not known.startswith(OTHER_RECORDS)}
+    wanted.update(texts)
+    return Written({known: text for known, text in wanted.items() if (data or {}).get(known) != text}, dropped)
+
+
+def _newest_s(entry: Attempt) -> float:
+    """The newest time in the entry: a rescue that is under way makes it new."""
+    return max(map(parse_time, (entry.time, *entry.under_way.values(), *entry.rescued.values(), *entry.lost.values())))
+
+
+def _knows(entry: Attempt, pod_uid: str) -> bool:
+    return any(pod_uid in pods for pods in (entry.under_way, entry.failures, entry.rescued, entry.lost))
+
+
+def _without(entries: dict[str, str], uid: str) -> dict[str, str]:
+    return {known: time for known, time in entries.items() if known != uid}
+
+
+def _cut(entry: Attempt) -> Attempt:
+    """The entry, without the oldest rescues under way where it would be too large: first without their victims."""
+    while len(entry.to_text()) > MOST_ENTRY_BYTES and (entry.victims or entry.under_way):
+        if entry.victims:
+            entry = replace(entry, victims=dict(list(entry.victims.items())[1:]))
+        else:
+            entry = replace(entry, under_way=dict(list(entry.under_way.items())[len(entry.under_way) // 10 + 1 :]))
+    return entry
 
 
 def _fresh(entry: Attempt, now_s: float) -> dict[str, str]:
@@ -180,18 +254,8 @@ def _ended(entry: Attempt, uids: Collection[str], now_s: float) -> Attempt:
     return replace(entry, under_way=under_way, victims=victims, attempts=attempts)
 
 
-def _is_of_use(entry: Attempt) -> bool:
-    return bool(entry.attempts or entry.under_way or entry.rescued)
-
-
-def _settled(entry: Attempt, now_s: float) -> Attempt:
-    """A rescue that has lasted makes up for the nodes that were lost before."""
-    lasted = [parse_time(time) for time in entry.rescued.values() if parse_time(time) + LASTS_S <= now_s]
-    if not lasted:
-        return entry
-    rescued = {uid: time for uid, time in entry.rescued.items() if parse_time(time) + LASTS_S > now_s}
-    lost = {uid: time for uid, time in entry.lost.items() if parse_time(time) > max(lasted)}
-    return replace(entry, rescued=rescued, lost=lost, attempts=sum(entry.failures.values()) + len(lost))
+def _if_of_use(entry: Attempt) -> Attempt | None:
+    return entry if entry.attempts or entry.under_way or entry.rescued else None
 
 
 def _read(text: str, now_s: float) -> Attempt | None:
@@ -199,12 +263,11 @@ def _read(text: str, now_s: float) -> Attempt | None:
         attempt = decode_json(Attempt, text)
         dated = (attempt.under_way, attempt.rescued, attempt.lost)
         times = [parse_time(time) for time in (attempt.time, *(time for entries in dated for time in entries.values()))]
-    except (WireError, ValueError):
+    except (WireError, ValueError, RecursionError):
         return None
     counted = attempt.attempts >= 0 and all(number > 0 for number in attempt.failures.values())
     if not counted or attempt.attempts != sum(attempt.failures.values()) + len(attempt.lost):
         return None
     if not all(now_s - KEPT_FOR_S < time_s <= now_s + FUTURE_TOLERANCE_S for time_s in times):
         return None
-    attempt = _settled(attempt, now_s)
-    return attempt if _is_of_use(attempt) else None
+    return _if_of_use(attempt)

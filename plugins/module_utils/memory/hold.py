@@ -25,6 +25,8 @@ Operations = list[Json]
 """An RFC 6902 JSON patch."""
 
 _ANNOTATIONS = "/metadata/annotations"
+LONGEST_OWNER = 128
+"""Characters of the owner's kind and name. Tenants choose them, as long as they like."""
 HASH_LENGTH = 16
 """Characters of a taint's value."""
 _MARK = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
@@ -77,7 +79,7 @@ def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
         namespace=metadata.namespace,
         pod=metadata.name,
         uid=metadata.uid,
-        owner=f"{controller.kind} {controller.name}" if controller is not None else "",
+        owner=f"{controller.kind} {controller.name}"[:LONGEST_OWNER] if controller is not None else "",
         deadline=format_time(deadline_s),
         writer=writer,
     )

@@ -22,7 +22,8 @@ PREFIX = "hold."
 LONGEST_KEY = 253
 """Of a ConfigMap."""
 MOST_RECORDS = 500
-"""A ConfigMap holds 1 MiB, and a record about 500 bytes."""
+MOST_BYTES = 512 * 1024
+"""Of all records with their keys. A ConfigMap holds 1 MiB; a record has about 500 bytes, and three times as much with the longest names."""
 
 
 class HoldRecord(Struct, frozen=True):
@@ -53,6 +54,18 @@ def read_records(data: Mapping[str, str] | None) -> dict[str, HoldRecord]:
     return {record.node: record for record in found if record is not None}
 
 
+def size_of(key: str, text: str) -> int:
+    """The bytes that the API server counts for an entry of a ConfigMap."""
+    return len(key.encode(errors="replace")) + len(text.encode(errors="replace"))
+
+
+def has_space_for(data: Mapping[str, str] | None, record: HoldRecord) -> bool:
+    """One more record is within ``MOST_RECORDS`` and ``MOST_BYTES``."""
+    others = [other for other in read_records(data).values() if other.node != record.node]
+    size = sum(size_of(record_key(other.node), other.to_text()) for other in (*others, record))
+    return len(others) < MOST_RECORDS and size <= MOST_BYTES
+
+
 def record_changes(
     data: Mapping[str, str] | None, *, put: t.Optional[HoldRecord] = None, drop: Collection[HoldRecord] = ()
 ) -> dict[str, t.Optional[str]]:
@@ -70,6 +83,6 @@ def _read(key: str, text: str) -> t.Optional[HoldRecord]:
     try:
         record = decode_json(HoldRecord, text)
         parse_time(record.hold.deadline)
-    except (WireError, ValueError):
+    except (WireError, ValueError, RecursionError):
         return None
     return record if record_key(record.node) == key and is_genuine(record.hold) else None

@@ -150,6 +150,7 @@ class Scene:
         priority: str = CRITICAL,
         tolerates: bool = True,
         annotations: Json | None = None,
+        owner_references: list[Json] | None = None,
         wait: bool = True,
         **spec: Any,
     ) -> str:
@@ -157,7 +158,9 @@ class Scene:
         whole = f"{self.id}-{name}"
         selector = {"kubernetes.io/hostname": node} if node else {SCENE_LABEL: self.id}
         pod = {**self._spec(cpu, priority, 1), "nodeSelector": selector, "tolerations": [TOLERATION] if tolerates else [], **spec}
-        self.cluster.apply(_pod(SYSTEM, whole, pod, annotations=annotations, labels={SCENE_LABEL: self.id}))
+        made = _pod(SYSTEM, whole, pod, annotations=annotations, labels={SCENE_LABEL: self.id})
+        made["metadata"]["ownerReferences"] = owner_references or []
+        self.cluster.apply(made)
         self._critical.append(whole)
         if wait:
             self.wait_unschedulable(whole)

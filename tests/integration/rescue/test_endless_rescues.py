@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
+from tests.integration.rescue.program import program
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import SYSTEM, TOLERATION, Scene, priority_classes
 from tests.integration.workloads import IMAGE, wait_until
@@ -18,6 +21,8 @@ from tests.integration.workloads import IMAGE, wait_until
 Json = dict[str, Any]
 
 CONFIG_MAP = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
+PODS = f"/api/v1/namespaces/{SYSTEM}/pods"
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
 ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
 
 
@@ -66,6 +71,47 @@ def test_rescue_whose_pod_loses_its_node_counts_as_a_failed_attempt(scene: Scene
     assert (_attempts(scene, name)["attempts"], len(_attempts(scene, name)["lost"])) == (1, 1)
 
 
+ENDS: dict[str, Callable[[Scene, str, str], object]] = {
+    "preempted": lambda scene, _name, node: scene.occupant("bully", node, cpu="800m", priority="scene-high"),
+    "evicted": lambda scene, name, _node: scene.api.post(f"{PODS}/{name}/eviction", {**EVICTION, "metadata": {"name": name}}),
+    "deleted": lambda scene, name, _node: scene.api.request("DELETE", f"{PODS}/{name}"),
+    "deleted at once": lambda scene, name, _node: scene.api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0}),
+    "succeeded": lambda scene, name, _node: scene.api.merge_patch(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}}),
+}
+
+
+@pytest.mark.parametrize("grace_s", [0, 2])
+@pytest.mark.parametrize(
+    ("how", "attempts"), [("preempted", 1), ("evicted", 1), ("deleted", None), ("deleted at once", None), ("succeeded", None)]
+)
+def test_loss_of_a_node_is_counted_without_a_next_pod_and_an_end_by_work_or_owner_is_not(
+    scene: Scene, how: str, attempts: int | None, grace_s: int
+) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m")
+    pod = scene.critical("old", priority="", annotations=ANNOTATED, terminationGracePeriodSeconds=grace_s)
+    with program(scene, pod, settle_time=1, scheduled_timeout=120) as running:
+        running.tick_until(lambda: [list(entry["rescued"]) for entry in _entries(scene, pod) if entry["rescued"]], timeout_s=120)
+        ENDS[how](scene, pod, node)
+        running.tick_until(lambda: not any(entry["rescued"] for entry in _entries(scene, pod)), timeout_s=120)
+        assert [entry["attempts"] for entry in _entries(scene, pod)] == ([] if attempts is None else [attempts])
+
+
+@pytest.mark.parametrize("uid", ["hold.{node}", "attempt.x", "a/b c", "x" * 300, "\u202e"])
+def test_text_of_an_owner_reference_becomes_no_key_and_changes_no_record(scene: Scene, rescues: Rescues, uid: str) -> None:
+    """The garbage collector keeps pods whose owner has an unknown kind."""
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m")
+    owner = {"apiVersion": "nowhere.example/v1", "kind": "K" * 2000, "name": "n", "uid": uid.format(node=node), "controller": True}
+    pod = scene.critical("forged", priority="", annotations=ANNOTATED, owner_references=[owner])
+    row = rescues.one(pod)
+    assert (row["status"], row["node"], victims(row)) == ("rescued", node, {"web"})
+    assert len(scene.evictions()) == 1 and scene.held() == []
+    ((key, entry),) = ((key, entry) for key, entry in _data(scene).items() if entry.get("name") == f"{SYSTEM}/{pod}")
+    assert re.fullmatch(r"attempt\.[0-9a-f]{64}", key) and len(entry["rescued"]) == 1
+    assert all(key.startswith(("attempt.", "hold.")) for key in _data(scene))
+
+
 def _annotated_replica_set(scene: Scene) -> str:
     name = f"{scene.id}-old"
     container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": "500m"}}}
@@ -86,8 +132,18 @@ def _is_pending(scene: Scene, name: str) -> bool:
     return any(one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions)
 
 
+def _data(scene: Scene) -> dict[str, Json]:
+    """What is in the ConfigMap, by key."""
+    found = scene.cluster.api.find(CONFIG_MAP) or {}
+    return {key: json.loads(text) for key, text in (found.get("data") or {}).items()}
+
+
+def _entries(scene: Scene, name: str) -> list[Json]:
+    """The entries of a pod, or of the pods of an owner."""
+    return [entry for entry in _data(scene).values() if entry.get("name", "").startswith(f"{SYSTEM}/{name}")]
+
+
 def _attempts(scene: Scene, name: str) -> Json:
     """What is kept of the rescues for the ReplicaSet."""
-    entries = [json.loads(text) for text in (scene.cluster.get(CONFIG_MAP).get("data") or {}).values()]
-    (found,) = [entry for entry in entries if entry.get("name", "").startswith(f"{SYSTEM}/{name}")]
-    return dict(found)
+    (found,) = _entries(scene, name)
+    return found

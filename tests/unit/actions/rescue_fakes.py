@@ -13,10 +13,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.res
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.witness import Witness
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError, NotFoundError, PatchTestError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import CONFIG_MAPS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import Attempt
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import Attempt, attempt_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import ConfigMap
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import ConfigMap, Event
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
@@ -74,6 +74,12 @@ class Cluster:
         self.broken: KubeError | None = None
         self.records: dict[str, str] = {}
         self.refuse_record: t.Callable[[], KubeError | None] = lambda: None
+        # The last states of pods that the watch has shown as deleted, by uid, and the uids that are to be kept.
+        self.deleted: dict[str, Json] = {}
+        self.kept: frozenset[str] = frozenset()
+        # Events that others have written about pods: uid, reason and time.
+        self.told: list[tuple[str, str, str]] = []
+        self.refuse_events: KubeError | None = None
 
     # --- as the watch cache ---
 
@@ -85,6 +91,13 @@ class Cluster:
 
     def unschedulable_since(self, _uid: str) -> float:
         return time.time() - 60
+
+    def keep_deleted(self, uids: t.Iterable[str]) -> None:
+        self.kept = frozenset(uids)
+
+    def last_state(self, uid: str) -> Pod | None:
+        item = self.deleted.get(uid) if uid in self.kept else None
+        return decode_json(Pod, encode_json(item)) if item is not None else None
 
     def assume_leaving(self, uid: str, deletion_timestamp: str = "") -> None:
         for item in self.pods.values():
@@ -107,13 +120,20 @@ class Cluster:
             raise NotFoundError(f"there is no {resource.role_name} {name}", status=404)
         return resource.decode(encode_json({**item, **self.hidden.get(name, {})}))
 
-    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: Json) -> None:
+    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: Json, *, dry_run: bool = False) -> None:
         assert resource is CONFIG_MAPS
         error = self.refuse_record()
         if error is not None:
             raise error
+        if dry_run:
+            return
         texts = {**self.records, **patch["data"]}
         self.records = {key: text for key, text in texts.items() if text is not None}
+
+    def events_on(self, _namespace: str, uid: str, *, reason: str) -> list[Event]:
+        if self.refuse_events is not None:
+            raise self.refuse_events
+        return [Event(reason=said, last_timestamp=time) for about, said, time in self.told if (about, said) == (uid, reason)]
 
     def create_event(self, _namespace: str, event: Json) -> None:
         self.events.append(event["reason"])
@@ -189,6 +209,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self.kept: dict[str, Attempt] = {}
+        self.dropped: list[str] = []
 
     def read(self) -> dict[str, Attempt]:
         return dict(self.kept)
@@ -198,6 +219,11 @@ class Attempts:
         if wanted is not None:
             self.kept[owner] = wanted
         return wanted
+
+
+def key_of(document: Json) -> str:
+    """The key of the pod's owner in the ConfigMap."""
+    return attempt_key(decode_json(Pod, encode_json(document)))
 
 
 class Notes(Witness):

@@ -28,12 +28,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
-from tests.unit.actions.rescue_fakes import Scene, again, node, pod, scene
+from tests.unit.actions.rescue_fakes import Scene, again, key_of, node, pod, scene
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
+DNS = key_of(pod("dns", "500m"))
 NO_ROLE = ForbiddenError('pods "v" is forbidden: User "me" cannot create resource "pods/eviction"', status=403)
 
 
@@ -73,12 +74,12 @@ def later(case: Case) -> None:
 def test_from_plan_to_bound() -> None:
     on = full("n")
     on.rescuer.tick()
-    assert on.cluster.evicted == ["v-n"] and on.cluster.held == ["n"] and list(on.attempts.kept) == ["o-dns"]
+    assert on.cluster.evicted == ["v-n"] and on.cluster.held == ["n"] and list(on.attempts.kept) == [DNS]
     del on.cluster.pods["v-n"]
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.rescuer.tick()
     assert the_case(on).status == "rescued" and on.cluster.held == []
-    entry = on.attempts.kept["o-dns"]
+    entry = on.attempts.kept[DNS]
     assert (entry.attempts, entry.under_way, list(entry.rescued)) == (0, {}, ["u-dns"])
     assert {"RescueStarted", "RescueHold", "RescueEviction", "RescueHoldReleased", "Rescued"} == set(on.cluster.events)
 
@@ -142,7 +143,7 @@ def test_evictions_in_vain_end_after_as_many_nodes_as_attempts_are_allowed() -> 
             case.ends_at_s = dict.fromkeys(case.ends_at_s, time.monotonic() - 60)  # what was evicted does not end
     assert len(on.cluster.evicted) == 3 and on.cluster.held == []
     assert the_case(on).status == "failed" and reason_of(on) == "no_other_node"
-    assert on.attempts.kept["o-dns"].attempts == 1
+    assert on.attempts.kept[DNS].attempts == 1
 
 
 @pytest.mark.parametrize("error", [DENIED, InvalidError("no", status=400), BudgetError("not now", status=429)])
@@ -205,7 +206,7 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
     del on.cluster.pods["v-n"]
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.rescuer.tick()
-    assert the_case(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept["o-dns"].under_way
+    assert the_case(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept[DNS].under_way
     request, clock = RescueRequest(RescueOptions()), run._Clock(60)
     assert run._has_work(on.rescuer) and not run._is_done(on.rescuer, request, clock)
     assert list(on.rescuer.still_held) == ["n"] and on.rescuer.unsettled == [the_case(on)]
@@ -235,20 +236,21 @@ def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest
     assert under_way(on) == [] and on.rescuer.unsettled == []
 
 
-@pytest.mark.parametrize("bound", [True, False])
-def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool) -> None:
+@pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])
+def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool, victims: bool, expected: list[int]) -> None:
+    """A pod that is gone counts as at the end of a rescue: as a failure if a pod was evicted for it."""
     on = full("n")
     on.rescuer.tick()
-    assert on.attempts.kept["o-dns"].under_way
+    assert on.attempts.kept[DNS].under_way
+    if not victims:
+        on.attempts.kept[DNS] = replace(on.attempts.kept[DNS], victims={})
     on.cluster.nodes["n"] = node("n")
     if bound:
         on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     else:
         del on.cluster.pods["dns"]
-    after = scene([], [])
-    after.rescuer._cache, after.rescuer._records = t.cast(t.Any, on.cluster), t.cast(t.Any, on.attempts)
-    after.rescuer.tick()
-    assert under_way(on) == []
+    again(on).tick()
+    assert under_way(on) == [] and [entry.attempts for entry in on.attempts.kept.values()] == expected
 
 
 def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:
@@ -488,28 +490,6 @@ def test_a_mark_that_somebody_edits_meanwhile_leaves_no_taint(mark: str | None) 
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.rescuer.tick()
     assert the_case(on).status == "rescued" and not on.cluster.nodes["n"]["spec"].get("taints")
-
-
-# --- rescues that do not last -----------------------------------------------------------------------------------------
-
-
-def test_rescue_whose_pod_is_displaced_counts_as_failed_also_for_another_process() -> None:
-    on = full("n", "m")
-    on.rescuer.tick()
-    del on.cluster.pods["v-n"]
-    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
-    on.rescuer.tick()
-    del on.cluster.pods["dns"]
-    on.cluster.pods["bully"] = pod("bully", "900m", on="n", priority=2_000_001_000)
-    on.cluster.pods["dns2"] = pod("dns2", "500m", owner="dns")
-    other = scene([], [])
-    other.attempts.kept.update(on.attempts.kept)
-    other.cluster.nodes, other.cluster.pods, other.cluster.records = on.cluster.nodes, on.cluster.pods, on.cluster.records
-    other.cluster.touch(on.cluster.pods["dns2"])
-    other.rescuer.tick()
-    (case,) = other.rescuer.cases.values()
-    assert case.reason is not None and (case.status, case.reason.code) == ("waiting", "backoff")
-    assert other.cluster.evicted == [] and other.attempts.kept["o-dns"].attempts == 1
 
 
 # --- evictions without a clear answer ---------------------------------------------------------------------------------

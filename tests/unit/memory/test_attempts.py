@@ -4,28 +4,51 @@
 
 from __future__ import annotations
 
+import re
+import typing as t
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import (
     KEPT_FOR_S,
-    LASTS_S,
+    MOST_BYTES,
     MOST_ENTRIES,
+    MOST_ENTRY_BYTES,
     MOST_PODS,
+    PREFIX,
     UNDER_WAY_FOR_S,
     Attempt,
     VictimRecord,
+    attempt_key,
     begun,
     called_off,
     changes,
     evicting,
     failed,
+    finished,
     helped,
+    key_with,
+    lasted,
+    lost,
     may_try,
     read_attempts,
-    without_lost,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold_records import size_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta, OwnerReference, Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 
 NOW = 1_767_225_600.0
+
+
+def pod(owner: str = "", *, namespace: str = "kube-system", uid: str = "u", kind: str = "ReplicaSet") -> Pod:
+    references = (OwnerReference(kind=kind, name="x", uid=owner, controller=True),) if owner else None
+    return Pod(metadata=ObjectMeta(namespace=namespace, name="dns", uid=uid, owner_references=references))
+
+
+def key(number: object) -> str:
+    return attempt_key(pod(str(number)))
+
+
+OWNER, GOOD_KEY = key("owner"), key("good")
 GOOD = '{"attempts":1,"failures":{"p":1},"name":"kube-system/dns","time":"2026-01-01T00:00:00Z","under_way":{}}'
 
 
@@ -118,47 +141,76 @@ def rescued(kept: Attempt | None, pod: str, *, at_s: float = NOW) -> Attempt:
 def later(kept: Attempt | None, after_s: float) -> Attempt | None:
     """The entry as it is read after so many seconds."""
     assert kept is not None
-    return read_attempts({"owner": kept.to_text()}, now_s=NOW + after_s).get("owner")
+    return read_attempts({OWNER: kept.to_text()}, now_s=NOW + after_s).get(OWNER)
 
 
 def test_pod_that_loses_its_node_soon_after_its_rescue_is_a_failed_attempt() -> None:
-    kept = without_lost(rescued(None, "a"), now_s=NOW + 60, living={"b"})
+    kept = lost(rescued(None, "a"), now_s=NOW + 60, pod_uid="a")
     assert kept is not None and (kept.attempts, list(kept.lost), kept.rescued) == (1, ["a"], {})
     reason = may_try(kept, now_s=NOW + 60, max_attempts=3, pod_uid="b")
     assert reason is not None and reason.code == "backoff"
+    assert lost(kept, now_s=NOW + 90, pod_uid="a") == kept, "writing it twice changes nothing"
 
 
 def test_successes_do_not_clear_the_count_of_lost_nodes() -> None:
     kept: Attempt | None = None
     for number in range(3):
-        kept = without_lost(rescued(kept, f"p{number}", at_s=NOW + number), now_s=NOW + number, living=())
+        kept = lost(rescued(kept, f"p{number}", at_s=NOW + number), now_s=NOW + number, pod_uid=f"p{number}")
     assert kept is not None and (kept.attempts, kept.under_way) == (3, {})
     reason = may_try(later(kept, 3000), now_s=NOW + 3000, max_attempts=3, pod_uid="p3")
     assert reason is not None and reason.code == "attempts_used_up"
 
 
-def test_rescue_that_lasts_ten_minutes_clears_the_count_of_lost_nodes() -> None:
-    lost = without_lost(rescued(None, "a"), now_s=NOW + 5, living=())
-    kept = rescued(lost, "b", at_s=NOW + 10)
-    assert later(kept, LASTS_S + 9) == kept
-    assert later(kept, LASTS_S + 10) is None
-    lost_again = without_lost(kept, now_s=NOW + 20, living=())
-    found = later(lost_again, LASTS_S + 30)
-    assert found is not None and found.attempts == 2
+def test_time_alone_makes_no_rescue_last() -> None:
+    """Only a pod that was seen on its node after ten minutes has lasted."""
+    before = lost(rescued(None, "a"), now_s=NOW + 5, pod_uid="a")
+    kept = rescued(before, "b", at_s=NOW + 10)
+    assert later(kept, 24 * 3600) == kept
 
 
-def test_pods_that_keep_their_node_are_no_failure_for_their_siblings() -> None:
-    """Five pods of one DaemonSet are rescued one after the other."""
-    kept = rescued(rescued(None, "a"), "b")
-    assert without_lost(kept, now_s=NOW + 5, living={"a", "b", "c"}) == kept
-    assert without_lost(None, now_s=NOW, living=()) is None
+def test_rescue_that_lasts_clears_the_count_of_nodes_that_were_lost_before_it() -> None:
+    before = lost(rescued(None, "a"), now_s=NOW + 5, pod_uid="a")
+    kept = rescued(before, "b", at_s=NOW + 10)
+    assert lasted(kept, now_s=NOW + 700, pod_uid="b") is None
+    after = lost(rescued(kept, "c", at_s=NOW + 20), now_s=NOW + 30, pod_uid="c")
+    assert after is not None and after.attempts == 2
+    found = lasted(after, now_s=NOW + 700, pod_uid="b")
+    assert found is not None and (found.attempts, list(found.lost), found.rescued) == (1, ["c"], {})
 
 
-def test_rescue_that_was_left_under_way_fails_if_its_pod_is_gone() -> None:
-    left = begun(None, now_s=NOW, pod_uid="a", name="a/b")
-    kept = without_lost(left, now_s=NOW + 5, living={"b"})
-    assert kept is not None and (kept.attempts, kept.under_way, list(kept.lost)) == (1, {}, ["a"])
-    assert without_lost(left, now_s=NOW + 5, living={"a"}) == left
+def test_pod_that_finished_neither_fails_nor_clears_the_count() -> None:
+    before = lost(rescued(None, "a"), now_s=NOW + 5, pod_uid="a")
+    found = finished(rescued(before, "b"), now_s=NOW + 20, pod_uid="b")
+    assert found is not None and (found.attempts, found.rescued) == (1, {})
+    assert finished(rescued(None, "b"), now_s=NOW + 20, pod_uid="b") is None
+
+
+@pytest.mark.parametrize("judge", [lost, lasted, finished])
+def test_only_rescued_pods_are_judged(judge: t.Any) -> None:
+    kept = rescued(None, "a")
+    assert judge(kept, now_s=NOW, pod_uid="b") == kept
+    assert judge(None, now_s=NOW, pod_uid="a") is None
+
+
+@pytest.mark.parametrize("uid", ["hold.n", "attempt.x", "a/b", "..", "", " ", "\n", "\x00", "x" * 100_000, "\ud800", "\u202e", OWNER])
+def test_text_of_an_owner_reference_is_no_part_of_a_key(uid: str) -> None:
+    found = attempt_key(pod(uid))
+    assert re.fullmatch(r"attempt\.[0-9a-f]{64}", found)
+    assert changes({"hold.n": "of another"}, found, entry(), now_s=NOW).changes == {found: entry().to_text()}
+
+
+def test_owners_of_different_namespaces_share_no_key() -> None:
+    keys = {attempt_key(pod("o")), attempt_key(pod("o", namespace="app")), attempt_key(pod("o", namespace="")), attempt_key(pod(uid="o"))}
+    assert len(keys) == 4
+    assert attempt_key(pod("o")) == attempt_key(pod("o", uid="another", kind="Job")), "the kind is free text as well"
+
+
+def test_attempts_stay_with_the_pod_when_its_owner_reference_changes() -> None:
+    entries = {key("a"): failed(None, now_s=NOW, pod_uid="p", name="a/b"), key("b"): begun(None, now_s=NOW, pod_uid="q", name="a/b")}
+    entries[key("c")] = rescued(None, "r")
+    assert [key_with(entries, uid, key("new")) for uid in ("p", "q", "r", "s")] == [key("a"), key("b"), key("c"), key("new")]
+    entries[key("new")] = failed(None, now_s=NOW, pod_uid="p", name="a/b")
+    assert key_with(entries, "p", key("new")) == key("new")
 
 
 def test_victims_are_kept_for_as_long_as_the_rescue_is_under_way() -> None:
@@ -198,25 +250,76 @@ def test_the_failures_of_countless_pods_do_not_fill_the_map() -> None:
     ],
 )
 def test_what_cannot_be_read_counts_as_absent_and_is_dropped(text: str) -> None:
-    data = {"broken": text, "good": GOOD}
-    assert list(read_attempts(data, now_s=NOW)) == ["good"]
-    assert changes(data, "other", None, now_s=NOW) == {"broken": None}
+    data = {key("broken"): text, GOOD_KEY: GOOD}
+    assert list(read_attempts(data, now_s=NOW)) == [GOOD_KEY]
+    assert changes(data, OWNER, None, now_s=NOW).changes == {key("broken"): None}
+
+
+@pytest.mark.parametrize(
+    "other", ["good", "4f1c6f0e-0d0a-4c5e-9b1e-5a1f0f6f9a77", PREFIX, PREFIX + "good", GOOD_KEY.upper(), GOOD_KEY + "0"]
+)
+def test_keys_of_earlier_versions_are_not_read_and_dropped(other: str) -> None:
+    data = {other: GOOD, "hold.n": "of another"}
+    assert read_attempts(data, now_s=NOW) == {}
+    assert changes(data, OWNER, None, now_s=NOW) == ({other: None}, [])
 
 
 def test_clocks_may_differ_a_little() -> None:
-    assert "good" in read_attempts({"good": GOOD.replace("00:00:00Z", "00:05:00Z")}, now_s=NOW)
+    assert GOOD_KEY in read_attempts({GOOD_KEY: GOOD.replace("00:00:00Z", "00:05:00Z")}, now_s=NOW)
 
 
 def test_only_what_changes_is_written() -> None:
-    data = {"good": GOOD, "old": entry(ago_s=KEPT_FOR_S).to_text()}
-    assert changes({"good": GOOD}, "other", None, now_s=NOW) == {}
+    data = {GOOD_KEY: GOOD, key("old"): entry(ago_s=KEPT_FOR_S).to_text()}
+    assert changes({GOOD_KEY: GOOD}, OWNER, None, now_s=NOW) == ({}, [])
     new = entry(2)
-    assert changes(data, "other", new, now_s=NOW) == {"old": None, "other": new.to_text()}
-    assert changes({"good": GOOD}, "good", None, now_s=NOW) == {"good": None}
-    assert changes(None, "good", entry(), now_s=NOW) == {"good": entry().to_text()}
+    assert changes(data, OWNER, new, now_s=NOW) == ({key("old"): None, OWNER: new.to_text()}, [])
+    assert changes({GOOD_KEY: GOOD}, GOOD_KEY, None, now_s=NOW) == ({GOOD_KEY: None}, [])
+    assert changes(None, GOOD_KEY, entry(), now_s=NOW) == ({GOOD_KEY: entry().to_text()}, [])
 
 
-def test_the_oldest_give_way() -> None:
-    data = {f"owner-{number}": entry(ago_s=number).to_text() for number in range(MOST_ENTRIES)}
-    wanted = changes(data, "new", entry(), now_s=NOW)
-    assert wanted == {f"owner-{MOST_ENTRIES - 1}": None, "new": entry().to_text()}
+def test_of_too_many_entries_the_oldest_is_dropped_and_named() -> None:
+    data = {key(number): entry(ago_s=number).to_text() for number in range(MOST_ENTRIES)}
+    last = key(MOST_ENTRIES - 1)
+    data[last] = entry(ago_s=MOST_ENTRIES).to_text().replace("kube-system/dns", "a/oldest")
+    assert changes(data, OWNER, entry(), now_s=NOW) == ({last: None, OWNER: entry().to_text()}, ["a/oldest"])
+
+
+def large(pods: int, victims: int, *, ago_s: float = 0) -> Attempt:
+    """An entry with the longest names."""
+    record = VictimRecord("n" * 63, "p" * 253, "u" * 36, "m" * 253, -(2**31), 10, "lower_priority", "x" * 200)
+    uids = {f"{number:036}": format_time(NOW - ago_s) for number in range(pods)}
+    return Attempt(
+        0, format_time(NOW - ago_s), "n" * 63 + "/" + "p" * 253, under_way=uids, victims=dict.fromkeys(uids, (record,) * victims)
+    )
+
+
+def test_all_entries_together_are_bounded_and_the_newest_are_kept() -> None:
+    data: dict[str, str] = {}
+    for number in range(30):
+        written = changes(data, key(number), large(4, 10, ago_s=30 - number), now_s=NOW)
+        merged = {**data, **written.changes}
+        data = {known: text for known, text in merged.items() if text is not None}
+        assert sum(size_of(known, text) for known, text in data.items()) <= MOST_BYTES and key(number) in data
+    assert written.dropped and key(0) not in data and set(read_attempts(data, now_s=NOW)) == set(data)
+
+
+@pytest.mark.parametrize(("pods", "victims"), [(1, 300), (300, 2), (5000, 0)])
+def test_one_entry_is_bounded_and_the_newest_rescues_are_kept(pods: int, victims: int) -> None:
+    whole = large(pods, victims)
+    written = changes({}, OWNER, whole, now_s=NOW)
+    text = written.changes[OWNER]
+    assert text is not None and len(text) <= MOST_ENTRY_BYTES and written.dropped == [whole.name]
+    found = read_attempts({OWNER: text}, now_s=NOW)[OWNER]
+    assert list(whole.under_way)[-1] in found.under_way
+
+
+def test_entry_of_a_usual_size_is_kept_whole() -> None:
+    whole = large(5, 20)
+    assert changes({}, OWNER, whole, now_s=NOW) == ({OWNER: whole.to_text()}, [])
+
+
+def test_entry_whose_rescue_is_under_way_is_not_dropped_for_its_old_failure() -> None:
+    busy = begun(entry(ago_s=24 * 3600), now_s=NOW, pod_uid="p", name="a/busy")
+    data = {key(number): entry(ago_s=60).to_text() for number in range(MOST_ENTRIES - 1)}
+    written = changes({**data, GOOD_KEY: busy.to_text()}, OWNER, entry(), now_s=NOW)
+    assert GOOD_KEY not in written.changes and written.dropped == ["kube-system/dns"]

@@ -9,11 +9,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.atte
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold_records import (
     LONGEST_KEY,
+    MOST_BYTES,
     HoldRecord,
+    has_space_for,
     read_records,
     record_changes,
     record_key,
+    size_of,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta, OwnerReference, Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 
 from tests.unit.memory.test_hold import KEY, NOW, pod
@@ -63,5 +67,17 @@ def test_only_what_changes_is_written() -> None:
 
 def test_attempts_and_records_leave_each_other_alone() -> None:
     data = stored(record())
-    assert read_attempts(data, now_s=NOW) == {} and changes(data, "owner", None, now_s=NOW) == {}
+    assert read_attempts(data, now_s=NOW) == {} and changes(data, "attempt.x", None, now_s=NOW) == ({}, [])
     assert record_changes({"owner": "an attempt"}, put=record()) == stored(record())
+
+
+def test_records_with_the_longest_names_are_bounded_in_bytes() -> None:
+    """A tenant chooses kind and name of the owner reference."""
+    owner = OwnerReference(kind="\x01" * 100_000, name="x" * 100_000, uid="o", controller=True)
+    metadata = ObjectMeta(namespace="n" * 63, name="p" * 253, uid="u" * 36, owner_references=(owner,))
+    hold = make_hold(Pod(metadata=metadata), key="k" * 317, deadline_s=NOW, writer="w" * 253)
+    data: dict[str, str] = {}
+    while has_space_for(data, record := HoldRecord(f"{len(data):0253}", "u" * 36, hold)):
+        data[record_key(record.node)] = record.to_text()
+    assert len(data) > 100 and sum(size_of(key, text) for key, text in data.items()) <= MOST_BYTES
+    assert has_space_for(data, read_records(data)[f"{0:0253}"]), "the record of a node that has one can be written again"

@@ -8,6 +8,7 @@ import math
 import typing as t
 from dataclasses import dataclass, field
 
+from ...memory.attempts import attempt_key
 from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
@@ -39,7 +40,8 @@ class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
     ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_at`` which version of the pod was last nominated for it,
-    ``there`` the uids of the pods that were on it when that began.
+    ``there`` the uids of the pods that were on it when that began, ``plan`` those that may be evicted there.
+    ``key``: of the entry in which its attempts count. It does not change with the owner reference of the pod.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
     ``waits_since_s``: since when they are.
     ``possible``: at the last judgement evictions would have given it a node.
@@ -66,6 +68,8 @@ class Case:
     hold: t.Optional[Hold] = None
     nominated_at: str = ""
     there: t.Optional[frozenset[str]] = None
+    plan: frozenset[str] = frozenset()
+    key: str = ""
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
     ends_at_s: dict[str, float] = field(default_factory=dict)
@@ -86,6 +90,9 @@ class Case:
     _pause_s: float = FIRST_PAUSE_S
     _settles_again_from_s: float = -math.inf
 
+    def __post_init__(self) -> None:
+        self.key = self.key or attempt_key(self.pod)
+
     @property
     def uid(self) -> str:
         """The pod's uid."""
@@ -105,12 +112,6 @@ class Case:
     def unsettled(self) -> bool:
         """It has ended, and the ConfigMap still has its attempt as under way."""
         return self.has_ended and self.changed and not self.settled
-
-    @property
-    def owner_uid(self) -> str:
-        """Whose attempts count: the pod's controller, or the pod itself."""
-        controller = self.pod.metadata.controller
-        return controller.uid if controller is not None else self.uid
 
     def facts(self, now_at_s: float, scheduler: t.Optional[Reason] = None) -> Facts:
         """What the planner has to know of it."""
@@ -157,7 +158,7 @@ class Case:
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""
         self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
-        self.nominated_at, self.there = "", None
+        self.nominated_at, self.there, self.plan = "", None, frozenset()
         self.accepted()
 
     def leave_node(self, now_at_s: float) -> None:
@@ -166,6 +167,14 @@ class Case:
         self.vain += in_vain
         self.excluded[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
         self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, 0.0
+
+    def recall_vain(self) -> None:
+        """Count the nodes that another program has cleared for the pod without effect: all but the one that is cleared now, or was last."""
+        nodes = list(dict.fromkeys(victim.pod.spec.node_name for victim in self.evicted))
+        current = self.node or (nodes[-1] if nodes else "")
+        vain = [name for name in nodes if name != current]
+        self.vain = max(self.vain, len(vain))
+        self.excluded.update(dict.fromkeys(vain, math.inf))
 
     def end(self, status: str, reason: Reason) -> None:
         """Nothing more is done for it."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...kube.api import KubeApi
 from ...kube.errors import (
@@ -21,9 +21,9 @@ from ...kube.errors import (
     may_pass,
 )
 from ...kube.watch_cache import WatchCache
-from ...memory.attempts import Attempt, begun, called_off, evicting, failed, helped, may_try, without_lost
+from ...memory.attempts import Attempt, begun, called_off, evicting, failed, helped, key_with, may_try
 from ...memory.hold import Hold, make_hold
-from ...model.objects import Node
+from ...model.objects import Node, ObjectMeta
 from ...model.reasons import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_rule import hold_rule
@@ -33,10 +33,11 @@ from .attempts import RescueAttempts
 from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
 from .evictions import Evictions, StillAskedError
 from .fresh import is_evicted, lost_hold, may_have_been_done, no_longer_waits, read_node, read_pod
-from .hold_records import NotRecordedError
+from .hold_records import NotRecordedError, TooManyHoldsError
 from .holds import Holds, node_of
 from .lease import RescueLease
 from .nomination import nominate
+from .rescued_pods import RescuedPods
 from .tell import Teller
 from .victim_record import record_of, victim_of
 from .view import View
@@ -69,20 +70,23 @@ class Clearing:
         holds: Holds,
         teller: Teller,
         witness: Witness,
+        rescued: RescuedPods,
         dry_run: bool,
     ) -> None:
         self._api, self._cache, self._options = api, cache, options
         self._lease, self._attempts, self._holds = lease, attempts, holds
         self._teller, self._witness = teller, witness
-        self._writer, self._dry_run = writer, dry_run
+        self._writer, self._rescued, self._dry_run = writer, rescued, dry_run
         self._barred_until_s = 0.0
         self._evictions = Evictions(api)
 
     def begin(self, case: Case, judgement: Judgement, choice: Choice, view: View) -> bool:
         """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
-        attempt = self._without_lost(case, self._attempts.read().get(case.owner_uid), view)
+        attempt = self._judged(case, self._entry_of(case), view)
         if self._recall(case, attempt):
             return True
+        if case.vain >= self._options.max_attempts:
+            return self._end_in_vain(case, "")
         refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
             return self._not_now(case, refusal, view)
@@ -102,6 +106,7 @@ class Clearing:
             case.end(PLANNED, judgement.reason)
             return False
         case.begin(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        _keep_plan(case, choice, view)
         # From here on the hold is given back by the end of the case, also if this fails.
         self._count(case, choice.victims[0], view)
         self._teller.of_pod(case.pod, "RescueStarted", f"{judgement.reason.text}, because no node has room for it")
@@ -121,9 +126,9 @@ class Clearing:
             return False
         if judgement.status == IMPOSSIBLE or judgement.choice is None:
             return self._leave(case, judgement.reason, view)
-        taken = _taken_by(case, judgement.choice, view)
-        if taken is not None:
-            return self._leave(case, taken, view)
+        more = _more_than_planned(case, judgement.choice, view)
+        if more is not None:
+            return self._leave(case, more, view)
         if judgement.kept_by == BY_TAINT and (case.hold is None or case.hold.nominates):
             return self._leave(case, Reason("not_kept", "the taint that kept others off has been removed"), view)
         self._lease.check()
@@ -145,7 +150,7 @@ class Clearing:
 
         Without that, a replacement of such a pod could take the capacity before the scheduler tries the critical pod again.
         """
-        attempt = self._attempts.read().get(case.owner_uid)
+        attempt = self._entry_of(case)
         self._recall(case, attempt)
         if attempt is None or case.uid not in attempt.under_way:
             return False
@@ -167,7 +172,7 @@ class Clearing:
     def resolve(self, case: Case, view: View) -> bool:
         """Find out what has been evicted for the pod, where that is not known; whether the case has changed by that."""
         if case.stage == CLEARING and not case.recalled:
-            self._recall(case, self._attempts.read().get(case.owner_uid))
+            self._recall(case, self._entry_of(case))
         found = False
         for uid, victim in list(case.unclear.items()):
             if self._evictions.is_asked(uid):
@@ -179,6 +184,8 @@ class Clearing:
                 deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
                 self._note(case, victim, view, deletion_timestamp=deletion_timestamp, own=uid in case.recorded)
             del case.unclear[uid]
+        if found and not case.unclear:
+            case.recall_vain()
         return found
 
     @property
@@ -208,9 +215,14 @@ class Clearing:
                 return called_off(entry, now_s=view.now_s, pod_uid=case.uid)
             return failed(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
 
-        self._attempts.update(case.owner_uid, change)
+        self._rescued.note(case.key, self._attempts.update(case.key, change))
 
     # --- steps ---
+
+    def _entry_of(self, case: Case) -> t.Optional[Attempt]:
+        entries = self._attempts.read()
+        case.key = key_with(entries, case.uid, case.key)
+        return entries.get(case.key)
 
     def _hold_for(self, case: Case, kept_by: str, view: View) -> Hold:
         deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
@@ -227,17 +239,17 @@ class Clearing:
             entry = begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
             return evicting(entry, pod_uid=case.uid, victims=records)
 
-        self._attempts.update(case.owner_uid, change)
+        self._attempts.update(case.key, change)
         case.changed, case.recorded = True, frozenset(one.pod.metadata.uid for one in victims)
 
-    def _without_lost(self, case: Case, attempt: t.Optional[Attempt], view: View) -> t.Optional[Attempt]:
-        """The owner needs another rescue: what has become of the pods that were rescued before counts now."""
-        living = {pod.metadata.uid for pod in view.snapshot.pods if not pod.terminating and not pod.terminal}
-        found = without_lost(attempt, now_s=view.now_s, living=living)
-        if found == attempt or self._dry_run:
-            return found
-        self._lease.check()
-        return self._attempts.update(case.owner_uid, lambda entry: without_lost(entry, now_s=view.now_s, living=living))
+    def _judged(self, case: Case, attempt: t.Optional[Attempt], view: View) -> t.Optional[Attempt]:
+        """The entry with what has become of the pods that were rescued before."""
+        found = self._rescued.judged(case.key, attempt, view.snapshot, view.now_s)
+        if found != attempt and not self._dry_run:
+            self._lease.check()
+            self._rescued.note(case.key, attempt)
+            self._rescued.check(view.snapshot, view.now_s)
+        return found
 
     def _recall(self, case: Case, attempt: t.Optional[Attempt]) -> bool:
         """What another program has evicted for the pod counts, too; whether there may be something."""
@@ -279,6 +291,8 @@ class Clearing:
     def _put(self, case: Case, choice: Choice, hold: Hold, view: View) -> bool:
         try:
             self._holds.put(view.snapshot.nodes[choice.node], hold, dry_run=self._dry_run)
+        except TooManyHoldsError as error:
+            return self._not_now(case, Reason("too_many_holds", str(error)), view)
         except NotRecordedError as error:
             case.end(FAILED, Reason("error", str(error)))
             return False
@@ -366,7 +380,11 @@ class Clearing:
         case.leave_node(view.now_at_s)
         case.accepted()
         if case.vain >= self._options.max_attempts:
-            case.end(FAILED, Reason(NO_OTHER_NODE, f"pods were evicted in vain on {case.vain} nodes; the last: {why}"))
+            self._end_in_vain(case, f"; the last: {why}")
+        return True
+
+    def _end_in_vain(self, case: Case, last: str) -> bool:
+        case.end(FAILED, Reason(NO_OTHER_NODE, f"pods were evicted without effect on {case.vain} nodes{last}"))
         return True
 
     # --- the server's answers ---
@@ -438,12 +456,36 @@ class Clearing:
             case.accepted()
 
 
-def _taken_by(case: Case, choice: Choice, view: View) -> t.Optional[Reason]:
-    """What has come to the node since its clearing began would have to leave it again: that could go on for ever."""
+def _keep_plan(case: Case, choice: Choice, view: View) -> None:
+    """The pods of this plan may be evicted on the node, and no further ones."""
+    case.there = frozenset(pod.metadata.uid for pod in view.snapshot.pods_by_node.get(case.node, ()))
+    case.plan = frozenset(victim.pod.metadata.uid for victim in choice.victims)
+
+
+def _more_than_planned(case: Case, choice: Choice, view: View) -> t.Optional[Reason]:
+    """Why the node is left, because more pods than planned would have to be evicted there; None where it is not so.
+
+    A planned pod that may not be evicted any more can be replaced by another one. Their number does not grow. Where pods that came since
+    need the capacity, no other pod is evicted instead of them, nor are they: that could go on until the node is empty.
+    """
     if case.there is None:
-        case.there = frozenset(pod.metadata.uid for pod in view.snapshot.pods_by_node.get(case.node, ()))
-    newcomers = [victim.pod.metadata for victim in choice.victims if victim.pod.metadata.uid not in case.there]
-    if not newcomers:
+        _keep_plan(case, choice, view)
         return None
-    names = ", ".join(f"{metadata.namespace}/{metadata.name}" for metadata in newcomers)
-    return Reason("room_taken", f"the room that was made there was taken by {names}")
+    wanted = {victim.pod.metadata.uid: victim.pod.metadata for victim in choice.victims}
+    further = sorted(uid for uid in wanted if uid not in case.plan)
+    if not further:
+        return None
+    staying = [pod.metadata for pod in view.snapshot.pods_by_node.get(case.node, ()) if not (pod.terminating or pod.terminal)]
+    came = [metadata for metadata in staying if metadata.uid not in case.there and metadata.uid != case.uid]
+    if came:
+        return Reason("room_taken", f"the capacity that was freed there was taken by {_names(came)}")
+    replaced = sorted(metadata.uid for metadata in staying if metadata.uid in case.plan and metadata.uid not in wanted)
+    if len(further) > len(replaced):
+        text = f"{_names(wanted[uid] for uid in further)} would have to be evicted there beyond the plan"
+        return Reason("more_than_planned", text)
+    case.plan = case.plan.difference(replaced[: len(further)]).union(further)
+    return None
+
+
+def _names(pods: Iterable[ObjectMeta]) -> str:
+    return ", ".join(f"{metadata.namespace}/{metadata.name}" for metadata in pods)

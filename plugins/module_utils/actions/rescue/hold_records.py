@@ -10,15 +10,19 @@ from collections.abc import Collection, Mapping
 
 from ...kube.api import KubeApi
 from ...kube.errors import ConflictError, KubeError, lacks_rights, may_pass
-from ...memory.hold_records import MOST_RECORDS, HoldRecord, read_records, record_changes
+from ...memory.hold_records import HoldRecord, has_space_for, read_records, record_changes
 from .hold_write import NodeTakenError
-from .record_store import CONFLICT_RETRIES, NAME, NAMESPACE, RecordStore
+from .record_store import NAME, NAMESPACE, Changes, RecordStore
 
 READ_EVERY_S = 5.0
 
 
 class NotRecordedError(KubeError):
     """The record of a hold cannot be written, so that no node can be held."""
+
+
+class TooManyHoldsError(KubeError):
+    """There is no space for the record of another hold until one of the others is released."""
 
 
 class HoldRecords:
@@ -39,26 +43,28 @@ class HoldRecords:
 
     def read(self) -> None:
         """Read the records now. Raises KubeError."""
-        kept = self._store.get()
-        self.known = read_records(kept.data if kept is not None else None)
+        self.known = read_records(self._store.read())
         self._read_at_s = time.monotonic()
 
     def put(self, record: HoldRecord) -> None:
-        """Write the record of a node. Raises NodeTakenError where there is one for another hold, NotRecordedError and KubeError."""
+        """Write the record of a node.
 
-        def change(data: Mapping[str, str]) -> dict[str, t.Optional[str]]:
+        Raises NodeTakenError where there is one for another hold, TooManyHoldsError, NotRecordedError and KubeError.
+        """
+
+        def change(data: Mapping[str, str]) -> Changes:
             records = read_records(data)
             found = records.get(record.node)
             if found is not None and found.node_uid == record.node_uid and found.hold.uid != record.hold.uid:
                 raise NodeTakenError(f"node {record.node} is held for pod {found.hold.namespace}/{found.hold.pod}")
-            if found is None and len(records) >= MOST_RECORDS:
-                text = f"{_MAP} has {len(records)} records of holds, and no more are written: release them (state: released)"
-                raise NotRecordedError(text)
+            if found is None and not has_space_for(data, record):
+                text = f"{_MAP} has {len(records)} records of holds and no space for more: a rescue waits until one is released"
+                raise TooManyHoldsError(text)
             return record_changes(data, put=record)
 
         try:
             self._update(change)
-        except (NodeTakenError, NotRecordedError, ConflictError):
+        except (NodeTakenError, TooManyHoldsError, ConflictError):
             raise
         except KubeError as error:
             if lacks_rights(error) or may_pass(error):
@@ -71,23 +77,8 @@ class HoldRecords:
         if records:
             self._update(lambda data: record_changes(data, drop=records))
 
-    def _update(self, change: t.Callable[[Mapping[str, str]], dict[str, t.Optional[str]]]) -> None:
-        for left in reversed(range(CONFLICT_RETRIES)):
-            kept = self._store.get()
-            data = (kept.data if kept is not None else None) or {}
-            changes = change(data)
-            try:
-                self._store.write(kept, changes)
-            except ConflictError:
-                if not left:
-                    raise
-                continue
-            self.known = read_records({**{key: text for key, text in data.items() if key not in changes}, **_texts(changes)})
-            return
+    def _update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> None:
+        self.known = read_records(self._store.update(change))
 
 
 _MAP = f"ConfigMap {NAMESPACE}/{NAME}"
-
-
-def _texts(changes: Mapping[str, t.Optional[str]]) -> dict[str, str]:
-    return {key: text for key, text in changes.items() if text is not None}

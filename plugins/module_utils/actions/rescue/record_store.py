@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 import typing as t
 from collections.abc import Mapping
 
@@ -16,10 +18,15 @@ NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8
 PROBE = "probe"
 """A key that is only written by dry runs."""
+LONGEST_PAUSE_S = 0.1
+"""Before the next try. Its random length keeps several writers from meeting again."""
+
+Changes = Mapping[str, t.Optional[str]]
+"""New texts by key; None removes a key."""
 
 
 class RecordStore:
-    """Reads the ConfigMap ``namespace``/``name`` and writes some of its keys, guarded by the resource version."""
+    """Reads the ConfigMap ``namespace``/``name`` and changes some of its keys, guarded by the resource version."""
 
     def __init__(self, api: KubeApi, *, name: str = NAME, namespace: str = NAMESPACE) -> None:
         self._api = api
@@ -34,19 +41,43 @@ class RecordStore:
             return None
         return found
 
-    def write(self, kept: t.Optional[ConfigMap], data: Mapping[str, t.Optional[str]]) -> None:
-        """Write the keys of ``data`` (None removes one) to the ConfigMap as it was read; nothing is written where there is no key.
+    def read(self) -> dict[str, str]:
+        """The texts by key. Raises ForbiddenError, UnreachableError, ApiError."""
+        kept = self.get()
+        return dict((kept.data if kept is not None else None) or {})
 
-        Raises ConflictError where it changed meanwhile, InvalidError (immutable, or full), NotFoundError (no such namespace),
-        ForbiddenError, UnreachableError, ApiError.
+    def update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> dict[str, str]:
+        """Write what ``change`` makes of the newest texts, and return the texts after it.
+
+        After a conflict it is called again with the texts that are there by then. A write whose answer was lost is not made twice.
+        Raises ConflictError where others keep writing, InvalidError (somebody made the ConfigMap immutable), NotFoundError (no such
+        namespace), ForbiddenError, UnreachableError, ApiError, and what ``change`` raises.
         """
-        if not data:
+        unanswered: Changes = {}
+        for left in reversed(range(CONFLICT_RETRIES)):
+            kept = self.get()
+            data = dict((kept.data if kept is not None else None) or {})
+            if unanswered and all(data.get(key) == text for key, text in unanswered.items()):
+                return data
+            changes = change(data)
+            try:
+                self._write(kept, changes)
+                return {key: text for key, text in {**data, **changes}.items() if text is not None}
+            except ConflictError as error:
+                unanswered = changes if error.repeated else {}
+                if not left:
+                    raise
+                time.sleep(random.uniform(0, LONGEST_PAUSE_S))
+        raise AssertionError("unreachable")
+
+    def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:
+        """Write the changes to the ConfigMap as it was read. Raises ConflictError where it changed or was deleted meanwhile."""
+        if not changes:
             return
         if kept is None:
-            self._create(data)
+            self._create(changes)
         else:
-            patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": data}
-            self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch)
+            self._patch(kept, changes)
 
     def check(self) -> None:
         """Show that this program can read and write the ConfigMap: create it where there is none, otherwise write to it by a dry run.
@@ -59,11 +90,17 @@ class RecordStore:
             if kept is None:
                 self._create({})
             else:
-                patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": {PROBE: ""}}
-                self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch, dry_run=True)
+                self._patch(kept, {PROBE: ""}, dry_run=True)
         except (ConflictError, InvalidError):
             return  # another program was faster; or it is immutable or full
 
-    def _create(self, data: Mapping[str, t.Optional[str]]) -> None:
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": self._namespace, "name": self._name}, "data": data}
-        self._api.create(CONFIG_MAPS, self._namespace, body)
+    def _create(self, changes: Changes) -> None:
+        metadata = {"namespace": self._namespace, "name": self._name}
+        self._api.create(CONFIG_MAPS, self._namespace, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": changes})
+
+    def _patch(self, kept: ConfigMap, changes: Changes, *, dry_run: bool = False) -> None:
+        patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": changes}
+        try:
+            self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch, dry_run=dry_run)
+        except NotFoundError as error:
+            raise ConflictError(f"ConfigMap {self._namespace}/{self._name} was deleted meanwhile: {error}", status=409) from error

@@ -34,6 +34,7 @@ from .evictions import ENDS_WITHIN_S
 from .holds import Holds
 from .lease import LeaseLostError, RescueLease
 from .leftovers import settle_leftovers
+from .rescued_pods import RescuedPods
 from .scheduler_life import SchedulerLife
 from .tell import Teller
 from .view import View
@@ -59,6 +60,8 @@ EXPLAINED_EVERY_S = 2.0
 """Where some pod is due to be judged all the time, reasons are worked out for one pod in so many seconds."""
 MOST_STEPS = 50
 """After so many the one who drives this gets a word in, whatever goes round in circles."""
+MOST_NAMED = 5
+"""Of pods in one message."""
 REFUSALS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
 """The Events about them, by the reason's code."""
 
@@ -117,6 +120,7 @@ class Rescuer:
         self._life = SchedulerLife(api, cache)
         self._teller = Teller(api, self._witness, options.namespaces)
         self.holds = Holds(api, self._teller, self._witness, options)
+        self._rescued = RescuedPods(api, cache, attempts)
         self._clearing = Clearing(
             api,
             cache,
@@ -127,6 +131,7 @@ class Rescuer:
             teller=self._teller,
             witness=self._witness,
             writer=writer,
+            rescued=self._rescued,
             dry_run=dry_run,
         )
         self._planner: t.Optional[RescuePlanner] = None
@@ -134,6 +139,7 @@ class Rescuer:
         self._seen: t.Optional[ClusterSnapshot] = None
         self._records = attempts
         self._records_checked = False
+        self._check_records_at_s = 0.0
         self._round = 0
         self._interrupted = False
         self._explained_at_s = 0.0
@@ -525,17 +531,29 @@ class Rescuer:
             self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)
 
     def _check_records(self, view: View) -> None:
-        """Correct once, after the Lease was taken, what programs that have ended left as under way in the ConfigMap."""
+        """Correct what programs that have ended left in the ConfigMap, and write what has become of rescued pods. Only the leader does.
+
+        The first is done once after the Lease was taken.
+        """
         if not self._lease.held:
             self._records_checked = False
             return
-        if self._records_checked or self._dry_run:
+        if self._dry_run or view.now_at_s < self._check_records_at_s:
             return
         try:
-            settle_leftovers(self._records, view.snapshot, self.cases, now_s=view.now_s)
+            if not self._records_checked:
+                settle_leftovers(self._records, view.snapshot, self.cases, now_s=view.now_s)
+                self._rescued.load(self._records.read())
+                self._records_checked = True
+            self._rescued.check(view.snapshot, view.now_s)
         except KubeError as error:
-            self._witness.troubled(f"attempts of other programs may stay under way in the ConfigMap: {error}")
-        self._records_checked = True
+            self._witness.troubled(f"attempts in the ConfigMap may be out of date: {error}")
+            self._check_records_at_s = view.now_at_s + TROUBLED_FOR_S
+        names = self._records.dropped
+        if names:
+            shown = f"{', '.join(names[:MOST_NAMED])}{' and others' if len(names) > MOST_NAMED else ''}"
+            self._witness.troubled(f"the ConfigMap is full: it no longer has all that is known of the attempts for {shown}")
+            names.clear()
 
     def _forget(self, case: Case, view: View) -> bool:
         """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""

@@ -29,6 +29,8 @@ FRESH_FOR_S = 10
 UNUSED_AFTER_S = 60
 """A scheduler that is seen longer than this after its Lease ran out does not use the Lease: it is judged like one without a Lease."""
 ASKED_EVERY_S = 5
+LONGEST_NAME = 253
+"""Characters of a scheduler's name that are shown: the API server does not limit it."""
 
 
 class SchedulerLife:
@@ -113,8 +115,9 @@ def _given_up(lease: LeaseSpec) -> Reason:
 
 
 def _silent(name: str) -> Reason:
+    shown = name[:LONGEST_NAME]
     text = (
-        f"nothing shows that the scheduler {name!r} has bound or reported a pod in the last {SILENT_AFTER_S // 60} minutes: "
+        f"nothing shows that the scheduler {shown!r} has bound or reported a pod in the last {SILENT_AFTER_S // 60} minutes: "
         "start it, evictions have no effect"
     )
     return Reason("scheduler_silent", text)
