@@ -84,9 +84,10 @@ class Daemon:
             if not self._settings.dry_run:
                 self._leadership.begin()
             self._log.info("watching the cluster", **self._cluster, leading=self._leadership.leading, dry_run=self._settings.dry_run)
-            while not self._orders.stopping:
-                self._rest(*self._turn())
-            self._stop()
+            with self._rescuer.nominations.renewed():
+                while not self._orders.stopping:
+                    self._rest(*self._turn())
+                self._stop()
         finally:
             self._watchdog.show(["it has ended"])
             self._leadership.end()

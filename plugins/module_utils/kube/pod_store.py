@@ -121,6 +121,10 @@ class PodStore(SharingStore):
         self._note_since(pod, _timed(data) if not pod.spec.node_name else None)
         return pod
 
+    def pod(self, uid: str) -> t.Optional[Pod]:
+        """One pod."""
+        return self._items.get(uid)
+
     def note_list_begins(self) -> None:
         """As of every store."""
         self._list_begun_s = time.monotonic()

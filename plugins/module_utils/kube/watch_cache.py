@@ -148,6 +148,11 @@ class WatchCache:
         with self._changed:
             return tuple(one for follower in self._followers.values() for one in follower.store.undecodable)
 
+    def pod(self, uid: str) -> t.Optional[Pod]:
+        """The newest state of one pod; None where the watch shows none. Unlike ``snapshot`` this is cheap on the largest cluster."""
+        with self._changed:
+            return self._pods.pod(uid)
+
     def unschedulable_since(self, uid: str) -> t.Optional[float]:
         """Seconds since the epoch, by the API server's clock, when the scheduler said that the pod is Unschedulable; None if it did not."""
         with self._changed:

@@ -17,7 +17,8 @@ from .plan import BY_NOMINATION, BY_TAINT, Victim
 class HoldRule(t.NamedTuple):
     """``kept_by``: as in a Judgement; ``refusal``: why the room could not be kept, so that it must not be made.
 
-    ``at_once``: the room has to come free in one piece. Each time that it is too little for the pod, the scheduler forgets the nomination.
+    ``at_once``: the room has to come free in one piece, while no other pod of the cluster ends. After each failed attempt at the pod the
+    scheduler clears the nomination, and each end of a pod causes an attempt.
     """
 
     kept_by: t.Optional[str] = None

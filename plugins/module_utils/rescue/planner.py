@@ -30,6 +30,7 @@ from .search import VictimSearch
 
 NO_NODE = "no_node"
 ROOM_BECOMING_FREE = "room_becoming_free"
+OTHERS_ENDING = "others_ending"
 UNEXPLAINED = Reason(NO_NODE, "no eviction makes a node fit")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
@@ -182,7 +183,7 @@ class RescuePlanner:
         if choice is None:
             return self._nothing(pod, facts, candidates, search, others=names is None, explain=explain)
         rule = self._hold_rule(pod, choice)
-        if rule.refusal is None and not (rule.at_once and self._soon_on(choice.node, facts)):
+        if rule.refusal is None and not (rule.at_once and self._ending(facts)):
             return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
         # Every other set is as important; but a node may be kept for such pods already.
         key = self._options.hold_taint_key
@@ -193,19 +194,20 @@ class RescuePlanner:
         return self._at_once(pod, facts, candidates, rule.refusal)
 
     def _at_once(self, pod: Pod, facts: Facts, candidates: Collection[str], refusal: t.Optional[Reason]) -> Judgement:
-        """One victim alone, on a node that nobody else is leaving: room that a nomination keeps must not come free in parts."""
+        """One victim alone, while no other pod ends: a nomination keeps no capacity that becomes free in parts, or after a failed attempt.
+
+        Each end of a pod in the cluster makes the scheduler try the pod. After a failed attempt it clears the nomination.
+        """
         options = self._options.after(facts.evicted)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
-        search = self._search(pod, facts, replace(options, max_victims=most))
-        quiet = [name for name in candidates if not self._soon_on(name, facts)]
-        choice = self._allowed(pod, search.best(quiet))
-        if choice is not None:
-            return _planned(pod, choice, facts.aside, kept_by=BY_NOMINATION)
-        choice = self._allowed(pod, search.best(candidates))
-        if choice is not None:
-            return _waiting(pod, ROOM_BECOMING_FREE, f"pods that are ending have to be gone from node {choice.node} first")
-        refusal = refusal or no_toleration(pod, self._options.hold_taint_key)
-        return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
+        choice = self._allowed(pod, self._search(pod, facts, replace(options, max_victims=most)).best(candidates))
+        if choice is None:
+            refusal = refusal or no_toleration(pod, self._options.hold_taint_key)
+            return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
+        ending = self._ending(facts)
+        if ending:
+            return _waiting(pod, OTHERS_ENDING, _until_ended(ending, choice.node))
+        return _planned(pod, choice, facts.aside, kept_by=BY_NOMINATION)
 
     def _allowed(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
         """The choice, if the room that it makes can be kept for the pod."""
@@ -252,6 +254,10 @@ class RescuePlanner:
         """The terminating pods of the node whose capacity counts as free."""
         pods = self._leaving.soon.get(name, [])
         return pods if facts.patient else [pod for pod in pods if self._is_awaited(pod, facts)]
+
+    def _ending(self, facts: Facts) -> list[Pod]:
+        """The terminating pods of the cluster that end soon, whether or not the pod could use their nodes."""
+        return [pod for name in self._leaving.soon for pod in self._soon_on(name, facts)]
 
     def _is_awaited(self, pod: Pod, facts: Facts) -> bool:
         """This program has made it end, or the scheduler on the node that it has promised: a kubelet can forge the scheduler's mark."""
@@ -319,6 +325,14 @@ def _names(pods: Iterable[Pod]) -> str:
 
 def _waiting(pod: Pod, code: str, text: str) -> Judgement:
     return Judgement(pod, WAITING, Reason(code, text))
+
+
+def _until_ended(ending: t.Sequence[Pod], node_name: str) -> str:
+    more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
+    return (
+        f"{_names(ending[:1])}{more} have to end first: only the nomination would keep the capacity of node {node_name}, and the scheduler "
+        "can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
+    )
 
 
 def _about(doubt: Reason) -> Reason:

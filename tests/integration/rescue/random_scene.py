@@ -10,10 +10,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from lab.audit import AuditEvent
 from lab.cluster import Cluster
 from lab.scenario import NodeGroup
 from tests.integration.rescue.random_clusters import CriticalPod, Group, RandomCluster
-from tests.integration.rescue.scene import HOLD_ANNOTATION, SCENE_LABEL, SYSTEM, Scene
+from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SCENE_LABEL, SYSTEM, Scene
 from tests.integration.workloads import IMAGE
 
 Json = dict[str, Any]
@@ -152,6 +153,39 @@ class RandomScene(Scene):
     def critical_names(self) -> list[str]:
         """Names of the critical pods, in the order of the case."""
         return [self._whole(critical.name) for critical in self.case.critical]
+
+    # --- what the scheduler did -------------------------------------------------------------------------------------------
+
+    def written(self) -> list[AuditEvent]:
+        """The writes since the mark, in order, without dry runs and without those that concern the pods of other scenes."""
+        events = self.cluster.audit().events(since=self.mark)
+        return [event for event in events if event.code in (200, 201) and "dryRun" not in event.path and self._concerns(event)]
+
+    def _concerns(self, event: AuditEvent) -> bool:
+        return event.namespace == self.namespace or (event.namespace in ("", SYSTEM) and event.name.startswith(self.id))
+
+    def scheduled(self) -> dict[str, str]:
+        """The node of each pod that the scheduler has bound, by the pod's name, also of those that are gone."""
+        found = {}
+        for namespace in (self.namespace, SYSTEM):
+            path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=reason%3DScheduled"
+            for event in self.cluster.get(path)["items"]:
+                found[event["involvedObject"]["name"]] = event["message"].rpartition(" to ")[2]
+            for pod in self.cluster.get(f"/api/v1/namespaces/{namespace}/pods")["items"]:
+                found[pod["metadata"]["name"]] = pod["spec"].get("nodeName", "")
+        return found
+
+    def tolerates_hold(self, namespace: str, name: str) -> bool:
+        """The pod tolerates the taint of a hold, whatever its value is."""
+        if namespace != SYSTEM:
+            return self._groups[name.rpartition("-")[0]].owner == "DaemonSet"
+        critical = next(pod for pod in self.case.critical if name.startswith(self._whole(pod.name)))
+        return any(
+            toleration["operator"] == "Exists"
+            and toleration.get("key", HOLD_KEY) == HOLD_KEY
+            and toleration.get("effect") in (None, "NoSchedule")
+            for toleration in critical.tolerations
+        )
 
     # --- manifests --------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api im
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 
-from tests.integration.rescue.brute_force import CRITICAL_FROM, World, tolerates_any_hold
+from lab.audit import AuditEvent
+from tests.integration.rescue.brute_force import CRITICAL_FROM, World
 from tests.integration.rescue.random_scene import RandomScene
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SCENE_LABEL, SYSTEM
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 SCHEDULED_TIMEOUT_S = 15
 TOO_MANY_REQUESTS = 429
 NOTHING = "none"
+LOST = "lost to pods that do not tolerate the taint"
 AGENT = "onprem.kube_scheduling/k8s_critical_rescue"
 
 
@@ -78,14 +80,10 @@ class RescueCheck:
     def _check_row(self, row: Json, planned: Json | None, before: World, after: World) -> None:
         name, status, node = row["name"], row["status"], self.scene.bound_to(row["name"])
         self.seen[status] += 1
+        self._check_takers(row, before)
         if status == "failed" and self._was_taken(row, before, after):
             self.seen["lost rooms"] += 1
             print(f"seed {self.scene.case.seed} has lost a room with hold {self._options['hold']}: {row}")
-            takers = self._takers(row, before, after)
-            print(f"taken by {[(pod.metadata.name, tolerates_any_hold(pod)) for pod in takers]}")
-            # For a pod that does not tolerate the taint only its nomination keeps the capacity, which the scheduler clears now and then.
-            by_taint = self._options["hold"] != NOTHING and tolerates_any_hold(_pod(before, name))
-            self.seen["lost to pods that do not tolerate the taint"] += by_taint and not all(map(tolerates_any_hold, takers))
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
         elif status == "rescued" and (not node or row["node"] != node):
@@ -117,21 +115,40 @@ class RescueCheck:
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
 
-    def _takers(self, row: Json, before: World, after: World) -> list[Pod]:
-        """The pods that the scheduler has bound to the nodes of the victims while these were held."""
-        evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
-        nodes = {victim.spec.node_name for victim in evicted if victim is not None} - {""} or set(self.scene.node_names)
+    def _check_takers(self, row: Json, before: World) -> None:
+        """Count the nodes whose capacity was lost to a pod that does not tolerate the taint, whatever became of the critical pod later.
+
+        The node was held, by the taint and the nomination or by the nomination alone. A victim was evicted from it. Before it was released
+        and before the critical pod was bound to any node, the scheduler bound another pod to it; the critical pod has no place there now.
+        """
+        if self._options["hold"] == NOTHING:
+            return
+        node_of = {
+            **self.scene.scheduled(),
+            **{pod.metadata.name: pod.spec.node_name for pod in before.snapshot.pods if pod.spec.node_name},
+        }
+        victims = {victim["name"] for victim in row["victims"]}
         held: set[str] = set()
-        found = []
-        for event in self.scene.cluster.audit().events(since=self.scene.mark):
-            written = event.code in (200, 201) and "dryRun" not in event.path
-            if written and (event.verb, event.resource, event.subresource) == ("patch", "nodes", "") and event.user_agent.startswith(AGENT):
+        cleared: set[str] = set()
+        takers: dict[str, list[str]] = {}
+        for event in self.scene.written():
+            if event.resource == "nodes" and event.verb == "patch" and event.user_agent.startswith(AGENT):
                 held ^= {event.name}  # it is held by the first patch, and released by the next one
-            elif written and event.subresource == "binding":
-                pod = after.find(event.namespace, event.name)
-                if pod is not None and pod.metadata.name != row["name"] and pod.spec.node_name in held & nodes:
-                    found.append(pod)
-        return found
+                cleared &= held
+            elif event.subresource == "eviction" and event.name in victims:
+                cleared |= {node_of[event.name]} & held
+            elif event.subresource == "binding" and event.name == row["name"]:
+                break
+            elif (node := node_of.get(event.name)) in cleared and self._is_taken_by(event):
+                takers.setdefault(node, []).append(event.name)
+        for node, names in takers.items():
+            if node != node_of[row["name"]]:
+                self.seen[LOST] += 1
+                print(f"seed {self.scene.case.seed} has lost node {node} to {names}, hold {self._options['hold']}: {row}")
+
+    def _is_taken_by(self, event: AuditEvent) -> bool:
+        """The scheduler has bound a pod that does not tolerate the taint."""
+        return event.subresource == "binding" and not self.scene.tolerates_hold(event.namespace, event.name)
 
     def _check_victims(self, row: Json, before: World) -> None:
         most = self._options["max_victims"]

@@ -23,7 +23,7 @@ from tests.integration.conftest import SUMMARY
 from tests.integration.rescue.budget_history import BudgetHistory
 from tests.integration.rescue.random_clusters import random_cluster
 from tests.integration.rescue.random_scene import RandomScene
-from tests.integration.rescue.rescue_check import RescueCheck
+from tests.integration.rescue.rescue_check import LOST, RescueCheck
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.workloads import wait_until
 
@@ -35,7 +35,7 @@ BATCH = 10
 RARE = 0.1
 """A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
 MOST_LOST = 0.1
-"""Share of the pods whose capacity another pod has taken: with ``hold: none``, or a pod that tolerates the taint as well."""
+"""Share of the pods whose capacity a pod has taken that nothing keeps off: with ``hold: none``, or by a pod that tolerates the taint."""
 A_FEW = 2
 """So many are no sign of anything, however few pods there are."""
 MANY = 20
@@ -56,7 +56,7 @@ def test_random_clusters(cluster: Cluster, rescues: Rescues, record_property: Ca
     summary = _summary(seen, time.monotonic() - started)
     assert not problems, "\n".join([summary, *problems])
     pods = sum(seen[status] for status in ("rescued", "impossible", "lost rooms"))
-    assert seen["lost to pods that do not tolerate the taint"] == 0, summary
+    assert seen[LOST] == 0, summary
     if CASES >= MANY:
         assert seen["lost rooms"] <= max(A_FEW, MOST_LOST * pods), summary
         assert min(seen["rescued"], seen["impossible"]) > RARE * pods, summary
@@ -108,7 +108,7 @@ def _summary(seen: Counter[str], seconds: float) -> str:
         "waiting",
         "placed by the scheduler",
         "lost rooms",
-        "lost to pods that do not tolerate the taint",
+        LOST,
         "evictions",
         "replacements evicted",
     )

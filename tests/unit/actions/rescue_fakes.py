@@ -89,6 +89,16 @@ class Cluster:
         nodes = [decode_json(Node, encode_json(item)) for item in self.nodes.values()]
         return ClusterSnapshot(nodes=nodes, pods=[decode_json(Pod, encode_json(item)) for item in self.pods.values()])
 
+    def pod(self, uid: str) -> Pod | None:
+        found = [item for item in self.pods.values() if item["metadata"]["uid"] == uid]
+        return decode_json(Pod, encode_json(found[0])) if found else None
+
+    def wait_for_change(self, since_version: int, timeout_s: float) -> int:
+        end_at_s = time.monotonic() + timeout_s
+        while self.version == since_version and time.monotonic() < end_at_s:
+            time.sleep(0.01)
+        return self.version
+
     def unschedulable_since(self, _uid: str) -> float:
         return time.time() - 60
 

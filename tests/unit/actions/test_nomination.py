@@ -43,6 +43,12 @@ def forget(on: Scene) -> None:
     on.cluster.touch(on.cluster.pods["dns"])
 
 
+def due(on: Scene) -> None:
+    """Every case is judged with the next step."""
+    for case in on.rescuer.cases.values():
+        case.retry_at_s = case.judge_at_s = 0.0
+
+
 def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> None:
     on = full("n")
     asked: list[str] = []
@@ -78,6 +84,10 @@ def test_the_nomination_goes_with_the_node() -> None:
     on = full("n", "m")
     on.rescuer.tick()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+    on.rescuer.tick()
+    assert nominated(on) == "", "the end of the first victim would make the scheduler clear the nomination for the other node"
+    del on.cluster.pods["v-n"]
+    due(on)
     on.rescuer.tick()
     assert nominated(on) == "m" and on.cluster.evicted == ["v-n", "v-m"]
 
@@ -273,6 +283,7 @@ def test_a_nomination_that_cannot_be_taken_away_yet_is_tried_again() -> None:
     (case,) = on.rescuer.cases.values()
     assert nominated(on) == "n" and case.node == "n" and on.cluster.evicted == ["v-n"]
     on.cluster.refuse_patch = lambda _name, _release: None
+    del on.cluster.pods["v-n"]
     case.retry_at_s = case.judge_at_s = 0.0
     on.rescuer.tick()
     assert nominated(on) == "m"

@@ -216,8 +216,34 @@ def test_a_nomination_keeps_nothing_from_pods_of_another_scheduler() -> None:
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
     pods = [pod("a", "450m", on="n", ends_in_s=3), pod("b", "450m", on="n")]
     judgement = judge(critical("700m", tolerations=()), [node("n")], pods)
-    assert (judgement.status, judgement.reason.code) == (WAITING, "room_becoming_free")
+    assert (judgement.status, judgement.reason.code) == (WAITING, "others_ending")
     assert judge(critical("700m"), [node("n")], pods).status == PLANNED
+
+
+def test_without_a_toleration_pods_that_end_on_any_node_have_to_be_gone_first() -> None:
+    """Each end of a pod makes the scheduler try the critical pod and clear its nomination, which alone keeps the capacity."""
+    nodes = [node("n"), node("far")]
+    pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000)]
+    ending = pod("brief", "100m", on="far", ends_in_s=3)
+    unheld = critical(tolerations=())
+    judgement = judge(unheld, nodes, [*pods, ending])
+    assert (judgement.status, judgement.reason.code) == (WAITING, "others_ending") and "brief" in judgement.reason.text
+    assert judge(unheld, nodes, pods).kept_by == BY_NOMINATION
+    assert judge(critical(), nodes, [*pods, ending]).kept_by == BY_TAINT, "a taint keeps the node"
+    assert judge(unheld, nodes, [*pods, ending], hold="none").kept_by == BY_NOMINATION, "the capacity may be taken"
+
+
+def test_a_pod_that_ends_much_later_or_should_have_ended_does_not_delay_a_rescue() -> None:
+    nodes, unheld = [node("n"), node("far")], critical(tolerations=())
+    for ends_in_s in (10**6, -60):
+        pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000)]
+        assert judge(unheld, nodes, [*pods, pod("stuck", "100m", on="far", ends_in_s=ends_in_s)]).kept_by == BY_NOMINATION
+
+
+def test_pods_that_end_one_after_the_other_delay_a_rescue_for_a_while_only() -> None:
+    pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000), pod("brief", "100m", on="far", ends_in_s=3)]
+    first, later = (judge(critical(tolerations=()), [node("n"), node("far")], pods, facts=Facts(patient=it)) for it in (True, False))
+    assert first.reason.code == "others_ending" and (later.status, later.kept_by) == (PLANNED, BY_NOMINATION)
 
 
 def test_a_mark_alone_does_not_close_its_node() -> None:

@@ -13,7 +13,7 @@ from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...rescue.plan import IMPOSSIBLE, Judgement, Victim
-from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, Facts
+from ...rescue.planner import NO_NODE, OTHERS_ENDING, ROOM_BECOMING_FREE, UNEXPLAINED, Facts
 
 # How far the case has come.
 WATCHED = "watched"
@@ -31,6 +31,8 @@ LONGEST_PAUSE_S = 10.0
 MOST_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
 """In so many seconds the settle time begins again for as long as it takes ten times at most, whatever happens in the cluster."""
+ENDS_WITHIN_S = 15.0
+"""How long after the grace period of a victim its end, and the scheduler's next attempt at the pod, are waited for."""
 LEFT_ALONE_FOR_S = 60.0
 """How long a node is not tried again that could not be cleared, and on which nothing was evicted."""
 
@@ -126,6 +128,19 @@ class Case:
             patient=now_at_s <= self.waits_since_s + self.patience_s,
         )
 
+    def is_under_way(self, now_at_s: float) -> bool:
+        """Its node is being cleared, and its pods have yet to be evicted or end at the moment."""
+        ends = self._ends_at_s()
+        return self.stage == CLEARING and (not ends or now_at_s <= max(ends) + ENDS_WITHIN_S)
+
+    def is_kept_by_nomination(self, now_at_s: float) -> bool:
+        """A pod was evicted from its node and ends at the moment, and only the nomination keeps the capacity."""
+        return self.hold is not None and self.hold.nominates and bool(self._ends_at_s()) and self.is_under_way(now_at_s)
+
+    def _ends_at_s(self) -> list[float]:
+        """When the grace periods of the pods are over that were evicted from the node."""
+        return [self.ends_at_s[victim.pod.metadata.uid] for victim in self.evicted if victim.pod.spec.node_name == self.node]
+
     @property
     def may_change_soon(self) -> bool:
         """What was refused for a while, and not for good, may be granted later."""
@@ -152,7 +167,7 @@ class Case:
 
     def note_wait(self, now_at_s: float) -> None:
         """Terminating pods are waited for, if the judgement says so. The first wait counts: what ends later may be somebody's delay."""
-        if self.reason is not None and self.reason.code == ROOM_BECOMING_FREE:
+        if self.reason is not None and self.reason.code in (ROOM_BECOMING_FREE, OTHERS_ENDING):
             self.waits_since_s = min(self.waits_since_s, now_at_s)
 
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:

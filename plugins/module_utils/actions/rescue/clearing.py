@@ -27,7 +27,7 @@ from ...model.objects import Node, ObjectMeta
 from ...model.reasons import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_rule import hold_rule
-from ...rescue.options import RescueOptions
+from ...rescue.options import NONE, RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
 from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
@@ -37,6 +37,7 @@ from .hold_records import NotRecordedError, TooManyHoldsError
 from .holds import Holds, node_of
 from .lease import RescueLease
 from .nomination import nominate
+from .nomination_renewal import Nominations
 from .rescued_pods import RescuedPods
 from .tell import Teller
 from .victim_record import record_of, victim_of
@@ -68,13 +69,14 @@ class Clearing:
         attempts: RescueAttempts,
         writer: str,
         holds: Holds,
+        nominations: Nominations,
         teller: Teller,
         witness: Witness,
         rescued: RescuedPods,
         dry_run: bool,
     ) -> None:
         self._api, self._cache, self._options = api, cache, options
-        self._lease, self._attempts, self._holds = lease, attempts, holds
+        self._lease, self._attempts, self._holds, self._nominations = lease, attempts, holds, nominations
         self._teller, self._witness = teller, witness
         self._writer, self._rescued, self._dry_run = writer, rescued, dry_run
         self._barred_until_s = 0.0
@@ -112,8 +114,8 @@ class Clearing:
         self._teller.of_pod(case.pod, "RescueStarted", f"{judgement.reason.text}, because no node has room for it")
         return True
 
-    def advance(self, case: Case, view: View, scheduler: t.Optional[Reason]) -> bool:
-        """One step further on the node that is being cleared: evict, wait, or give the node up."""
+    def advance(self, case: Case, view: View, scheduler: t.Optional[Reason], goes_first: t.Optional[Reason] = None) -> bool:
+        """One step further on the node that is being cleared: evict, wait, or give the node up; ``goes_first``: another rescue."""
         if view.now_at_s < case.retry_at_s:
             return False
         judgement = view.planner.judge_on(case.pod, case.node, case.facts(view.now_at_s, scheduler))
@@ -129,6 +131,8 @@ class Clearing:
         more = _more_than_planned(case, judgement.choice, view)
         if more is not None:
             return self._leave(case, more, view)
+        if goes_first is not None and case.hold is not None and case.hold.nominates:
+            return self._leave(case, goes_first, view)
         if judgement.kept_by == BY_TAINT and (case.hold is None or case.hold.nominates):
             return self._leave(case, Reason("not_kept", "the taint that kept others off has been removed"), view)
         self._lease.check()
@@ -340,7 +344,9 @@ class Clearing:
             return True  # the watch does not show it yet
         self._lease.check()
         try:
-            if nominate(self._api, pod, case.node):
+            # Of several pods that are nominated together each failed attempt at one makes the scheduler try the others: no hurry there.
+            alone = hold.nominates and self._options.hold != NONE
+            if self._nominations.nominate(pod, case.node) if alone else nominate(self._api, pod, case.node):
                 case.nominated_at = version
                 return True
         except KubeError as error:

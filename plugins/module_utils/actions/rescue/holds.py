@@ -19,6 +19,7 @@ from .case import CLEARING, WATCHED, Case
 from .hold_records import HoldRecords
 from .hold_write import put_hold, release_hold
 from .nomination import withdraw
+from .nomination_renewal import Nominations
 from .tell import Teller
 from .witness import Witness
 
@@ -32,11 +33,12 @@ class Holds:
     ``unproved``: the nodes with a mark that nothing proves; it is reported and has no other effect.
     """
 
-    def __init__(self, api: KubeApi, teller: Teller, witness: Witness, options: RescueOptions) -> None:
+    def __init__(self, api: KubeApi, teller: Teller, witness: Witness, options: RescueOptions, nominations: Nominations) -> None:
         self.left: list[str] = []
         self.untended: list[str] = []
         self.unproved: list[str] = []
         self._api, self._teller, self._witness, self._options = api, teller, witness, options
+        self._nominations = nominations
         self._records = HoldRecords(api)
         self._done: dict[str, Hold] = {}
         self._done_marks: dict[str, t.Optional[str]] = {}
@@ -106,6 +108,7 @@ class Holds:
 
     def give_back(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
         """Take exactly this hold off; false where that could not be written. ``waits``: its pod may still be nominated."""
+        self._nominations.drop(hold.uid)
         try:
             if waits:
                 self._withdraw(node, hold)

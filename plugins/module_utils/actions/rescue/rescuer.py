@@ -23,8 +23,8 @@ from ...model.snapshot import ClusterSnapshot
 from ...rescue.critical import effective_priority, is_critical, is_unschedulable
 from ...rescue.leaving import longest_wait_s
 from ...rescue.openings import changed_nodes, has_opened
-from ...rescue.options import RescueOptions
-from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement
+from ...rescue.options import NONE, RescueOptions
+from ...rescue.plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Judgement
 from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, Facts, RescuePlanner
 from .alike import alike, depends_on_others
 from .attempts import RescueAttempts
@@ -34,6 +34,7 @@ from .evictions import ENDS_WITHIN_S
 from .holds import Holds
 from .lease import LeaseLostError, RescueLease
 from .leftovers import settle_leftovers
+from .nomination_renewal import Nominations
 from .rescued_pods import RescuedPods
 from .scheduler_life import SchedulerLife
 from .tell import Teller
@@ -48,6 +49,7 @@ SEEN_LIVE_S = 2.0
 CLOCKS_DIFFER_S = 60.0
 """The most by which the clocks of the scheduler and of the API servers are expected to differ."""
 OTHER_RESCUER = "other_rescuer"
+OTHER_RESCUE = "other_rescue"
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
 BLIND_S = 1.0
@@ -119,7 +121,8 @@ class Rescuer:
         self._dry_run, self._once = dry_run, once
         self._life = SchedulerLife(api, cache)
         self._teller = Teller(api, self._witness, options.namespaces)
-        self.holds = Holds(api, self._teller, self._witness, options)
+        self.nominations = Nominations(api, cache, lease)
+        self.holds = Holds(api, self._teller, self._witness, options, self.nominations)
         self._rescued = RescuedPods(api, cache, attempts)
         self._clearing = Clearing(
             api,
@@ -128,6 +131,7 @@ class Rescuer:
             lease=lease,
             attempts=attempts,
             holds=self.holds,
+            nominations=self.nominations,
             teller=self._teller,
             witness=self._witness,
             writer=writer,
@@ -228,6 +232,7 @@ class Rescuer:
 
     def let_go(self) -> None:
         """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
+        self.nominations.drop_all()
         for case in self._of(CLEARING):
             case.stage, case.node, case.hold, case.recalled = WATCHED, "", None, False  # it may evict further pods
 
@@ -372,7 +377,8 @@ class Rescuer:
             return self._conclude(case, view)
         if case.stage == CLEARING:
             scheduler = self._life.reason_to_wait(case.pod, case.since_s, view.snapshot)
-            changed = self._clearing.advance(case, view, scheduler)
+            kept_by = BY_NOMINATION if case.hold is not None and case.hold.nominates else None
+            changed = self._clearing.advance(case, view, scheduler, self._goes_first(case, kept_by, view))
         else:
             changed = view.now_at_s >= case.judge_at_s and self._judge(case, view)
         # Its step may have ended it.
@@ -435,6 +441,10 @@ class Rescuer:
             )
             case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S[WAITING]
             return False
+        first = self._goes_first(case, judgement.kept_by, view) if judgement.status == PLANNED and not self._dry_run else None
+        if first is not None:
+            case.status, case.reason, case.judge_at_s = WAITING, first, view.now_at_s + JUDGED_AGAIN_S[WAITING]
+            return False
         choice = judgement.choice
         changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
         if judgement.reason.code == ROOM_BECOMING_FREE and not case.recalled and self._may_write:
@@ -443,6 +453,21 @@ class Rescuer:
             case.end(FAILED, Reason(NO_OTHER_NODE, f"{len(case.evicted)} pods were evicted, and then {judgement.reason}"))
         self._say(case)
         return changed
+
+    def _goes_first(self, case: Case, kept_by: t.Optional[str], view: View) -> t.Optional[Reason]:
+        """The rescue that has to end before pods are evicted for this one; None where there is none.
+
+        Taints and evictions for one pod make the scheduler try the others, and clear their nominations. While a nomination alone keeps a
+        node, no other rescue begins.
+        """
+        if self._options.hold == NONE:
+            return None
+        alone, now_at_s = kept_by == BY_NOMINATION, view.now_at_s
+        others = (other for other in self.cases.values() if other is not case)
+        first = next((one for one in others if (one.is_under_way(now_at_s) if alone else one.is_kept_by_nomination(now_at_s))), None)
+        if first is None:
+            return None
+        return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because only a nomination keeps the capacity for one of both pods")
 
     @property
     def _may_write(self) -> bool:

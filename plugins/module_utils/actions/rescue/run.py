@@ -137,7 +137,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
 def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> None:
     clock = _Clock(request.options.scheduled_timeout)
     ask_at_s = 0.0
-    with _given_back(rescuer, lease):
+    with _given_back(rescuer, lease), rescuer.nominations.renewed():
         while True:
             version = cache.version
             rest_s = rescuer.tick()

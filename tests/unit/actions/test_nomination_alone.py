@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A node that only a nomination keeps: no other rescue is under way meanwhile, and the pod is nominated again without a delay."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
+
+from tests.unit.actions.rescue_fakes import CRITICAL, Scene, node, pod, scene
+
+REFUSED = BudgetError("Cannot evict pod", status=429, retry_after_s=5.0)
+DEADLINE_S = 60.0
+
+
+def two_rescues(*, first_tolerates: bool, hold: str = "auto") -> Scene:
+    """Two full nodes and two critical pods. The first pod is more important, and its node is n; the other one's is m."""
+    first = pod("first", "500m", priority=CRITICAL + 1, tolerates=first_tolerates)
+    other = pod("other", "500m", tolerates=not first_tolerates)
+    for item, name in ((first, "n"), (other, "m")):
+        item["spec"]["nodeSelector"] = {"kubernetes.io/hostname": name}
+    pods = [pod("v-n", "900m", on="n"), pod("v-m", "900m", on="m"), first, other]
+    return scene([node("n"), node("m")], pods, hold=hold)
+
+
+def again(on: Scene) -> None:
+    """One more step, in which every pod is judged."""
+    for case in on.rescuer.cases.values():
+        case.retry_at_s = case.judge_at_s = 0.0
+    on.rescuer.tick()
+
+
+def code(on: Scene, name: str) -> str:
+    """Why the rescue of the pod is where it is."""
+    case = on.rescuer.cases[f"u-{name}"]
+    return case.reason.code if case.reason is not None else ""
+
+
+def bind(on: Scene, name: str, to: str) -> None:
+    """The victim has ended, and the scheduler has bound the pod."""
+    del on.cluster.pods[f"v-{to}"]
+    on.cluster.pods[name]["spec"]["nodeName"] = to
+    on.cluster.touch(on.cluster.pods[name])
+
+
+def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.rescuer.tick()
+    again(on)
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    bind(on, "first", "n")
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_a_pod_that_is_not_bound_delays_other_rescues_only_while_its_victim_ends() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.rescuer.tick()
+    case = on.rescuer.cases["u-first"]
+    case.ends_at_s = dict.fromkeys(case.ends_at_s, time.monotonic() - 16)
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_a_rescue_that_a_nomination_alone_would_keep_begins_after_those_that_are_under_way() -> None:
+    on = two_rescues(first_tolerates=True)
+    on.cluster.refuse_eviction = lambda name, dry_run: REFUSED if name == "v-n" and not dry_run else None
+    on.rescuer.tick()
+    again(on)
+    assert on.cluster.evicted == [] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on)
+    again(on)
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "others_ending"
+    bind(on, "first", "n")
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_under_way() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.rescuer.tick()
+    assert set(on.cluster.held) == {"n", "m"}, "a budget that turns down the first one does not keep the other one from beginning"
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on)
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
+
+
+def test_rescues_that_keep_no_capacity_do_not_wait_for_each_other() -> None:
+    on = two_rescues(first_tolerates=False, hold="none")
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_rescues_that_a_taint_keeps_do_not_wait_for_each_other() -> None:
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["other"]["spec"]["tolerations"] = on.cluster.pods["first"]["spec"]["tolerations"]
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+# --- the renewal ------------------------------------------------------------------------------------------------------
+
+
+def one_rescue(*, tolerates: bool = False) -> Scene:
+    """The victim has been evicted, and the pod is nominated."""
+    on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m", tolerates=tolerates)])
+    on.rescuer.tick()
+    assert nominated(on) == "n"
+    return on
+
+
+def nominated(on: Scene) -> str:
+    name: str = on.cluster.pods["dns"]["status"].get("nominatedNodeName", "")
+    return name
+
+
+def clear(on: Scene) -> None:
+    """The scheduler has tried the pod without success."""
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName", None)
+    on.cluster.touch(on.cluster.pods["dns"])
+    on.cluster.version += 1
+
+
+def test_it_is_nominated_again_while_the_program_does_something_else() -> None:
+    on = one_rescue()
+    with on.rescuer.nominations.renewed():
+        for _attempt in range(3):
+            clear(on)
+            deadline_s = time.monotonic() + DEADLINE_S
+            while nominated(on) != "n" and time.monotonic() < deadline_s:
+                time.sleep(0.01)
+            assert nominated(on) == "n"
+
+
+def test_a_version_of_the_pod_is_nominated_once() -> None:
+    on = one_rescue()
+    clear(on)
+    version = on.cluster.pods["dns"]["metadata"]["resourceVersion"]
+    on.rescuer.nominations.renew()
+    patches = on.cluster.patches
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName")  # the watch does not show it yet
+    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = version
+    on.rescuer.nominations.renew()
+    on.rescuer.tick()
+    assert on.cluster.patches == patches
+
+
+@pytest.mark.parametrize("end", ["released", "lease lost", "let go", "bound", "nominated by somebody else"])
+def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
+    on = one_rescue()
+    if end == "released":
+        on.rescuer.give_back_all()
+    clear(on)
+    if end == "lease lost":
+        on.lease.held = False
+    elif end == "let go":
+        on.rescuer.let_go()
+    elif end == "bound":
+        on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    elif end == "nominated by somebody else":
+        on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
+    patches = on.cluster.patches
+    on.rescuer.nominations.renew()
+    assert on.cluster.patches == patches
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ApiError("etcd", status=500, reason="InternalError"), ForbiddenError('User "me" cannot patch resource "pods/status"', status=403)],
+)
+def test_the_step_of_the_rescue_reports_a_renewal_that_fails(error: KubeError) -> None:
+    on = one_rescue()
+    clear(on)
+    on.cluster.refuse_patch = lambda _name, _release: error
+    on.rescuer.nominations.renew()
+    assert nominated(on) == "" and not on.notes.troubles
+    on.rescuer.tick()
+    assert any(str(error) in trouble for trouble in on.notes.troubles)
+
+
+def test_beside_a_taint_the_step_of_the_rescue_nominates_again() -> None:
+    """Each failed attempt at one of several nominated pods makes the scheduler try the others: a faster renewal causes more attempts."""
+    on = one_rescue(tolerates=True)
+    clear(on)
+    on.rescuer.nominations.renew()
+    assert nominated(on) == ""
+    on.rescuer.tick()
+    assert nominated(on) == "n"
