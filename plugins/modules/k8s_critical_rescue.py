@@ -101,7 +101,9 @@ options:
       - How the room is kept for the pod until the scheduler comes round.
       - V(taint) requires a toleration of the taint in the pod, and also nominates the pod for the node. V(auto) does both where the pod
         tolerates the taint. Otherwise it only nominates the pod, and only where a single pod with a lower priority and the same scheduler
-        has to be evicted. V(none) puts no taint on any node and only nominates the pod, so that another pod may take the capacity.
+        has to be evicted. Such a rescue begins when no other rescue is under way and no other pod of the cluster ends soon, because the
+        scheduler clears nominations. V(none) puts no taint on any node and only nominates the pod, so that another pod may take the
+        capacity.
     type: str
     choices: [auto, taint, none]
     default: auto

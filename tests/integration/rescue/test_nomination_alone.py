@@ -16,7 +16,8 @@ AGENT = "onprem.kube_scheduling"
 
 def written(scene: Scene) -> list[AuditEvent]:
     """The writes since the scene began, in order."""
-    return [event for event in scene.cluster.audit().events(since=scene.mark) if event.code in (200, 201) and "dryRun" not in event.path]
+    events = scene.cluster.audit().events(since=scene.mark)
+    return [one for one in events if one.code in (200, 201) and "dryRun" not in one.path and one.verb not in ("get", "list", "watch")]
 
 
 def position(events: list[AuditEvent], verb: str, subresource: str, name: str) -> int:
