@@ -31,7 +31,7 @@ LONGEST_PAUSE_S = 10.0
 MOST_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
 """In so many seconds the settle time begins again for as long as it takes ten times at most, whatever happens in the cluster."""
-ENDS_WITHIN_S = 15.0
+TURN_ENDS_WITHIN_S = 15.0
 """How long after the grace period of a victim its end, and the scheduler's next attempt at the pod, are waited for."""
 LEFT_ALONE_FOR_S = 60.0
 """How long a node is not tried again that could not be cleared, and on which nothing was evicted."""
@@ -131,7 +131,7 @@ class Case:
     def is_under_way(self, now_at_s: float) -> bool:
         """Its node is being cleared, and its pods have yet to be evicted or end at the moment."""
         ends = self._ends_at_s()
-        return self.stage == CLEARING and (not ends or now_at_s <= max(ends) + ENDS_WITHIN_S)
+        return self.stage == CLEARING and (not ends or now_at_s <= max(ends) + TURN_ENDS_WITHIN_S)
 
     def is_kept_by_nomination(self, now_at_s: float) -> bool:
         """A pod was evicted from its node and ends at the moment, and only the nomination keeps the capacity."""
