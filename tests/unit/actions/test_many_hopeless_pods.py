@@ -48,11 +48,17 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
     return Judged(monkeypatch)
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no judgement took any time, however slow this machine is."""
+    monkeypatch.setattr(module, "SLICE_S", math.inf)
+    monkeypatch.setattr(module, "EXPLAINED_EVERY_S", math.inf)
+
+
 @pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def slow(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every judgement took longer than one may take before the cluster is looked at again."""
     monkeypatch.setattr(module, "SLICE_S", 0.0)
-    monkeypatch.setattr(module, "EXPLAINED_EVERY_S", math.inf)
 
 
 def hopeless(number: int, **how: t.Any) -> Json:
