@@ -19,7 +19,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 SAMPLE_S = 0.005
 HOLD_S = 10.0
 """Longer than the Lease lasts, so that a process that was frozen meanwhile still believes to hold it, if it is not careful."""
-AWAY_S = 0.5
+AWAY_S = 3.0
+"""Longer than others wait between two tries, so that one of them gets it."""
 
 
 def main(kubeconfig: str, namespace: str, identity: str, duration_s: int, run_s: float, file: Path) -> None:

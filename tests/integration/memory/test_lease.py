@@ -198,10 +198,14 @@ def test_a_lease_that_is_deleted_again_and_again_has_one_holder_at_a_time(cluste
         end_s = time.monotonic() + run_s
         cluster.api.request("DELETE", path)
         processes.append(contend(cluster.kubeconfig, namespace, files[2], run_s=run_s))
+        seen = None
         while time.monotonic() < end_s:
-            time.sleep(DURATION_S / 4)
-            if cluster.api.find(path) is not None:
+            time.sleep(DURATION_S / 2)
+            # Not one that is new: a Lease that is deleted before the others have seen it is the case that stays open.
+            found = cluster.api.find(path)
+            if found is not None and found["metadata"]["uid"] == seen:
                 cluster.api.request("DELETE", path)
+            seen = found and found["metadata"]["uid"]
         for process in processes:
             assert process.wait(run_s + 30) == 0
     finally:

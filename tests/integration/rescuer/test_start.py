@@ -104,6 +104,10 @@ def test_the_documented_roles_are_enough_and_it_survives_their_loss(scene: Scene
     wait_until(lambda: daemon.leads and daemon.ready, what="the Lease again")
 
 
+def alive(cluster: Cluster, component: str) -> bool:
+    return any(status.alive for status in cluster.status() if status.component == component)
+
+
 def test_an_api_server_that_gives_no_answer_takes_the_lease_and_not_the_end(scene: Scene, cluster: Cluster, daemons: Start) -> None:
     daemon = daemons()
     wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
@@ -120,5 +124,7 @@ def test_an_api_server_that_gives_no_answer_takes_the_lease_and_not_the_end(scen
         assert daemon.process.wait(30) == 0
     finally:
         cluster.resume("kube-apiserver")
-        cluster.start("kube-scheduler")  # which has ended, because it has lost its own Lease
+        # It has lost its own Lease, and ends.
+        wait_until(lambda: not alive(cluster, "kube-scheduler"), timeout_s=60, what="the end of the scheduler")
+        cluster.start("kube-scheduler")
     cluster.wait_ready()

@@ -18,8 +18,8 @@ NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8
 PROBE = "probe"
 """A key that is only written by dry runs."""
-LONGEST_PAUSE_S = 0.1
-"""Before the next try. Its random length keeps several writers from meeting again."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+"""At most so long before the second and the last try. The random length keeps several writers from meeting again, also on a slow server."""
 
 Changes = Mapping[str, t.Optional[str]]
 """New texts by key; None removes a key."""
@@ -54,7 +54,7 @@ class RecordStore:
         namespace), ForbiddenError, UnreachableError, ApiError, and what ``change`` raises.
         """
         unanswered: Changes = {}
-        for left in reversed(range(CONFLICT_RETRIES)):
+        for tries in range(1, CONFLICT_RETRIES + 1):
             kept = self.get()
             data = dict((kept.data if kept is not None else None) or {})
             if unanswered and all(data.get(key) == text for key, text in unanswered.items()):
@@ -65,9 +65,9 @@ class RecordStore:
                 return {key: text for key, text in {**data, **changes}.items() if text is not None}
             except ConflictError as error:
                 unanswered = changes if error.repeated else {}
-                if not left:
+                if tries == CONFLICT_RETRIES:
                     raise
-                time.sleep(random.uniform(0, LONGEST_PAUSE_S))
+                time.sleep(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**tries)))
         raise AssertionError("unreachable")
 
     def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:
