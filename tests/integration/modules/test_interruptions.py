@@ -75,7 +75,7 @@ def test_a_webhook_that_refuses_fails_the_task_with_its_words(cluster: Cluster, 
     with admission_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
         result = modules.restart(workloads=[identity(web)])
     assert result["failed"] and "frozen until Monday" in result["workloads"][0]["reason"]
-    assert f"deployments {namespace}/web" in result["msg"]
+    assert f"Deployment {namespace}/web" in result["msg"]
     assert pod_uids(cluster, web) == pods and outcome(cluster, web) is None
 
 

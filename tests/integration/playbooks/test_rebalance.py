@@ -290,7 +290,7 @@ def test_mistakes_are_named_before_anything_is_done(cluster: Cluster, waiting: s
         ),
         "folder": ({"rebalance_report_path": "nowhere/report.html"}, [f"rebalance_report_path: there is no folder {tmp_path}/nowhere"]),
         "map": ({"rebalance_map_path": "{{ '.' }}"}, ["rebalance_map_path: . is a folder"]),
-        "file": ({"rebalance_kubeconfig": "nowhere"}, ["kubeconfig: there is no file nowhere", "the variable rebalance_kubeconfig"]),
+        "file": ({"rebalance_kubeconfig": "nowhere"}, ["kubeconfig: there is no file nowhere", "(in the playbooks: rebalance_kubeconfig"]),
     }
     common = {"rebalance_namespaces": [waiting]}
     hosts = {host: {**common, **variables} for host, (variables, _said) in wrong.items()}
