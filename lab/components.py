@@ -60,7 +60,7 @@ class Component:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process was started and is gone. A pid file that is still empty is being written by kwokctl."""
+        """The process was started and is gone. A pid file that is still empty is being written by kwokctl."""
         with contextlib.suppress(FileNotFoundError):
             return bool(self.pid_file.read_text()) and self.pid is None
         return False

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,19 @@ def contend(kubeconfig: Path, namespace: str, file: Path, *, run_s: int) -> subp
     return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": f"{ROOT}:{COLLECTIONS}"})
 
 
+@contextlib.contextmanager
+def ended(processes: list[subprocess.Popen[bytes]], *, within_s: float) -> Iterator[None]:
+    """Wait at the end of the block until each process is done. None is left whatever happens. The block may add processes."""
+    try:
+        yield
+        for process in processes:
+            assert process.wait(within_s) == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
 def times_held(files: list[Path]) -> list[tuple[float, float, str]]:
     """Begin, end and holder of every time that it was held, in the order of their beginnings."""
     lines = [(file.name, line) for file in files if file.exists() for line in file.read_text().splitlines()]
@@ -165,7 +179,7 @@ def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, 
     def holder() -> str:
         return str((cluster.api.find(path) or {"spec": {}})["spec"].get("holderIdentity") or "")
 
-    try:
+    with ended(list(processes.values()), within_s=run_s + 20):
         wait_until(holder)
         frozen = holder()
         os.kill(processes[frozen].pid, signal.SIGSTOP)
@@ -176,12 +190,6 @@ def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, 
         time.sleep(DURATION_S + 1)
         cluster.start("kube-apiserver")
         back_s = time.monotonic()
-        for process in processes.values():
-            assert process.wait(run_s + 20) == 0
-    finally:
-        for process in processes.values():
-            process.kill()
-            process.wait()
     held = times_held(files)
     assert held[-1][1] > back_s, "it was taken again after all that"
     assert_one_holder_at_a_time(held)
@@ -193,7 +201,7 @@ def test_a_lease_that_is_deleted_again_and_again_has_one_holder_at_a_time(cluste
     files = [tmp_path / identity for identity in ("a", "b", "late")]
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kube-scheduling-rescue"
     processes = [contend(cluster.kubeconfig, namespace, file, run_s=run_s) for file in files[:2]]
-    try:
+    with ended(processes, within_s=run_s + 30):
         wait_until(lambda: is_held(cluster, path))
         end_s = time.monotonic() + run_s
         cluster.api.request("DELETE", path)
@@ -206,12 +214,6 @@ def test_a_lease_that_is_deleted_again_and_again_has_one_holder_at_a_time(cluste
             if found is not None and found["metadata"]["uid"] == seen:
                 cluster.api.request("DELETE", path)
             seen = found and found["metadata"]["uid"]
-        for process in processes:
-            assert process.wait(run_s + 30) == 0
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
     held = times_held(files)
     assert len(held) > 1, "it was held again"
     assert_one_holder_at_a_time(held)
@@ -240,13 +242,7 @@ def test_clocks_of_api_servers_that_differ_make_no_second_holder(
             seen.list_all(NAMESPACES)
             assert abs(seen.now_s() - time.time() - shift) < 5, "the clock is not shifted"
             processes.append(contend(kubeconfig, namespace, file, run_s=run_s))
-        try:
-            for process in processes:
-                assert process.wait(run_s + 30) == 0
-        finally:
-            for process in processes:
-                process.kill()
-                process.wait()
+        stack.enter_context(ended(processes, within_s=run_s + 30))  # the last one in, so that the servers outlive the processes
     held = times_held(files)
     assert {holder for _begin, _end, holder in held} == {file.name for file in files}, "both have held it in turn"
     assert_one_holder_at_a_time(held)

@@ -32,7 +32,8 @@ def admission_webhook(cluster: Cluster, name: str, namespace: str, decide: Calla
     server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    cluster.apply(_configuration(name, namespace, server.server_port, authority.cert_pem.bytes()))
+    client = {"url": f"https://127.0.0.1:{server.server_port}/", "caBundle": base64.b64encode(authority.cert_pem.bytes()).decode()}
+    cluster.apply(configuration(name, namespace, client, WORKLOADS, EVICTIONS))
     try:
         _wait_until_asked(cluster, namespace)
         yield
@@ -62,7 +63,12 @@ def is_eviction(review: Review) -> bool:
     return bool(review.get("subResource") == "eviction" and not review.get("dryRun"))
 
 
-def _configuration(name: str, namespace: str, port: int, authority: bytes) -> dict[str, Any]:
+WORKLOADS = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["UPDATE", "CREATE"], "resources": ["deployments", "statefulsets"]}
+EVICTIONS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+
+
+def configuration(name: str, namespace: str, client: dict[str, str], *rules: dict[str, Any]) -> dict[str, Any]:
+    """A webhook without which nothing of ``rules`` is admitted in ``namespace``; ``client``: where it is."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
@@ -75,16 +81,8 @@ def _configuration(name: str, namespace: str, port: int, authority: bytes) -> di
                 "failurePolicy": "Fail",
                 "timeoutSeconds": 30,
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()},
-                "rules": [
-                    {
-                        "apiGroups": ["apps"],
-                        "apiVersions": ["v1"],
-                        "operations": ["UPDATE", "CREATE"],
-                        "resources": ["deployments", "statefulsets"],
-                    },
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]},
-                ],
+                "clientConfig": client,
+                "rules": list(rules),
             }
         ],
     }

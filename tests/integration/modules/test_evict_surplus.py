@@ -16,7 +16,7 @@ import pytest
 
 from lab.audit import AuditEvent
 from lab.cluster import Cluster
-from tests.integration.modules.admission_webhook import Review, admission_webhook
+from tests.integration.modules.admission_webhook import EVICTIONS, Review, admission_webhook, configuration
 from tests.integration.modules.module_process import Modules, result_of
 from tests.integration.workloads import (
     OUTCOME,
@@ -369,22 +369,7 @@ NOBODY = "https://127.0.0.1:1/"
 
 def unavailable_webhook(name: str, namespace: str) -> dict[str, Any]:
     """A webhook for evictions that has no server."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": name},
-        "webhooks": [
-            {
-                "name": f"{name}.tests.onprem.example",
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "failurePolicy": "Fail",
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "clientConfig": {"url": NOBODY},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}],
-            }
-        ],
-    }
+    return configuration(name, namespace, {"url": NOBODY}, EVICTIONS)
 
 
 @pytest.fixture

@@ -256,6 +256,18 @@ class Scene(t.NamedTuple):
     notes: Notes
 
 
+def nominated(on: Scene) -> str:
+    """The node for which the pod ``dns`` is nominated; empty for none."""
+    name: str = on.cluster.pods["dns"]["status"].get("nominatedNodeName", "")
+    return name
+
+
+def clear_nomination(on: Scene) -> None:
+    """The scheduler has tried the pod ``dns`` without success."""
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName", None)
+    on.cluster.touch(on.cluster.pods["dns"])
+
+
 def again(on: Scene, **options: t.Any) -> Rescuer:
     """Another program on the same cluster."""
     cluster: t.Any = on.cluster

@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 
-from tests.unit.actions.rescue_fakes import Scene, node, pod, scene
+from tests.unit.actions.rescue_fakes import Scene, clear_nomination, node, nominated, pod, scene
 
 NO_ROLE = ForbiddenError('pods "dns" is forbidden: User "me" cannot patch resource "pods/status"', status=403)
 TROUBLE = ApiError("etcd", status=500, reason="InternalError")
@@ -30,17 +30,6 @@ def full(*names: str, **options: int) -> Scene:
     """Full nodes, the first the cheapest, and a critical pod that tolerates no taint."""
     victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
     return scene([node(name) for name in names], [*victims, pod("dns", "500m", tolerates=False)], **options)
-
-
-def nominated(on: Scene) -> str:
-    name: str = on.cluster.pods["dns"]["status"].get("nominatedNodeName", "")
-    return name
-
-
-def forget(on: Scene) -> None:
-    """The scheduler has tried the pod in vain."""
-    on.cluster.pods["dns"]["status"].pop("nominatedNodeName", None)
-    on.cluster.touch(on.cluster.pods["dns"])
 
 
 def due(on: Scene) -> None:
@@ -58,7 +47,7 @@ def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> Non
     patches = on.cluster.patches
     on.rescuer.tick()
     assert on.cluster.patches == patches, "nothing is to be done"
-    forget(on)
+    clear_nomination(on)
     on.rescuer.tick()
     assert nominated(on) == "n" and on.cluster.patches == patches + 1
     del on.cluster.pods["v-n"]
@@ -120,7 +109,7 @@ def test_who_has_lost_the_lease_takes_nothing_away() -> None:
     on = full("n")
     on.rescuer.tick()
     on.lease.held = False
-    forget(on)
+    clear_nomination(on)
     on.rescuer.tick()
     on.rescuer.let_go()
     assert nominated(on) == "" and not on.rescuer.at_work
@@ -187,7 +176,7 @@ def test_a_conflict_ends_nothing() -> None:
     case.judge_at_s = 0.0
     on.rescuer.tick()
     assert on.cluster.evicted == ["v-n"]
-    forget(on)
+    clear_nomination(on)
     on.cluster.refuse_patch = lambda _name, _release: ConflictError("changed", status=409)
     on.rescuer.tick()
     assert not case.has_ended and nominated(on) == ""
@@ -218,7 +207,7 @@ def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
     on = full("n")
     on.rescuer.tick()
     on.rescuer.cases.clear()
-    forget(on)
+    clear_nomination(on)
     on.lease.held = False
     on.rescuer.tick()
     assert nominated(on) == "" and run._has_work(on.rescuer), "the Lease is asked for"
@@ -341,7 +330,7 @@ def test_pod_is_nominated_beside_the_taint_before_anything_is_evicted_and_again_
     on.rescuer.tick()
     assert asked == [("n", [] if hold == "none" else ["CriticalAddonsOnly"])]
     for _attempt in range(3):
-        forget(on)
+        clear_nomination(on)
         on.rescuer.tick()
         assert nominated(on) == "n"
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
 
-from tests.unit.actions.rescue_fakes import CRITICAL, Scene, node, pod, scene
+from tests.unit.actions.rescue_fakes import CRITICAL, Scene, clear_nomination, node, nominated, pod, scene
 
 REFUSED = BudgetError("Cannot evict pod", status=429, retry_after_s=5.0)
 DEADLINE_S = 60.0
@@ -113,15 +113,9 @@ def one_rescue(*, tolerates: bool = False) -> Scene:
     return on
 
 
-def nominated(on: Scene) -> str:
-    name: str = on.cluster.pods["dns"]["status"].get("nominatedNodeName", "")
-    return name
-
-
 def clear(on: Scene) -> None:
-    """The scheduler has tried the pod without success."""
-    on.cluster.pods["dns"]["status"].pop("nominatedNodeName", None)
-    on.cluster.touch(on.cluster.pods["dns"])
+    """The scheduler has tried the pod without success, and the watch shows it."""
+    clear_nomination(on)
     on.cluster.version += 1
 
 
