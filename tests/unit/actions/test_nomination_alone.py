@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
 from tests.unit.actions.rescue_fakes import CRITICAL, Scene, clear_nomination, node, nominated, pod, scene
 
@@ -55,6 +59,24 @@ def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:
     assert on.cluster.evicted == ["v-n", "v-m"]
 
 
+def test_no_other_rescue_begins_while_the_first_eviction_is_not_answered_yet() -> None:
+    on, answered = two_rescues(first_tolerates=False), threading.Event()
+
+    def slow(name: str, dry_run: bool) -> KubeError | None:
+        if name == "v-n" and not dry_run:
+            answered.wait(DEADLINE_S)
+        return None
+
+    on.cluster.refuse_eviction = slow
+    try:
+        on.rescuer.tick()
+        again(on)
+        assert list(on.rescuer.cases["u-first"].unclear) == ["u-v-n"]
+        assert on.cluster.evicted == [] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    finally:
+        answered.set()
+
+
 def test_a_pod_that_is_not_bound_delays_other_rescues_only_while_its_victim_ends() -> None:
     on = two_rescues(first_tolerates=False)
     on.rescuer.tick()
@@ -87,6 +109,42 @@ def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_und
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     again(on)
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
+
+
+def test_a_rescue_is_under_way_until_the_last_of_its_victims_is_evicted() -> None:
+    """A budget refuses the second eviction for longer than the first victim takes to end."""
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["v-n"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
+    on.cluster.pods["w-n"] = pod("w-n", "400m", on="n", priority=1)
+    on.cluster.pods["first"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "900m"
+    on.cluster.refuse_eviction = lambda name, dry_run: REFUSED if name == "w-n" and not dry_run else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"]
+    del on.cluster.pods["v-n"]
+    first = on.rescuer.cases["u-first"]
+    first.ends_at_s = dict.fromkeys(first.ends_at_s, time.monotonic() - 60)
+    again(on)
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    del on.cluster.pods["w-n"]
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"], "no planned pod is left on the node"
+
+
+def test_a_rescue_that_a_taint_keeps_waits_with_its_node_while_a_nomination_alone_keeps_another_one() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.rescuer.tick()
+    assert set(on.cluster.held) == {"n", "m"} and on.cluster.evicted == []
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    first = on.rescuer.cases["u-first"]
+    first.evicted.append(Victim(on.cluster.pod("u-v-n") or Pod(), 0, Reason("x", "x"), 1))
+    first.ends_at_s["u-v-n"] = time.monotonic() + 1
+    on.cluster.assume_leaving("u-v-n")
+    again(on)
+    assert on.cluster.evicted == [] and set(on.cluster.held) == {"n", "m"} and on.rescuer.cases["u-other"].stage == "clearing"
+    bind(on, "first", "n")
+    again(on)
+    assert on.cluster.evicted == ["v-m"]
 
 
 def test_rescues_that_keep_no_capacity_do_not_wait_for_each_other() -> None:

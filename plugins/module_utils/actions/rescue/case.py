@@ -12,7 +12,8 @@ from ...memory.attempts import attempt_key
 from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
-from ...rescue.plan import IMPOSSIBLE, Judgement, Victim
+from ...model.snapshot import ClusterSnapshot
+from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement, Victim
 from ...rescue.planner import NO_NODE, OTHERS_ENDING, ROOM_BECOMING_FREE, UNEXPLAINED, Facts
 
 # How far the case has come.
@@ -128,14 +129,31 @@ class Case:
             patient=now_at_s <= self.waits_since_s + self.patience_s,
         )
 
-    def is_under_way(self, now_at_s: float) -> bool:
+    def is_under_way(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
         """Its node is being cleared, and its pods have yet to be evicted or end at the moment."""
+        if self.stage != CLEARING:
+            return False
         ends = self._ends_at_s()
-        return self.stage == CLEARING and (not ends or now_at_s <= max(ends) + TURN_ENDS_WITHIN_S)
+        return not ends or self._is_evicting or now_at_s <= max(ends) + TURN_ENDS_WITHIN_S or self._has_victims_left(snapshot)
 
-    def is_kept_by_nomination(self, now_at_s: float) -> bool:
-        """A pod was evicted from its node and ends at the moment, and only the nomination keeps the capacity."""
-        return self.hold is not None and self.hold.nominates and bool(self._ends_at_s()) and self.is_under_way(now_at_s)
+    def is_kept_by_nomination(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
+        """A pod of its node ends at the moment, or its eviction is not answered yet, and only the nomination keeps the capacity."""
+        if self.hold is None or not self.hold.nominates:
+            return False
+        return (self._is_evicting or bool(self._ends_at_s())) and self.is_under_way(now_at_s, snapshot)
+
+    def _has_victims_left(self, snapshot: ClusterSnapshot) -> bool:
+        """A planned pod is still to be evicted. Where the pod fits without that, it is not."""
+        if self.status == WAITING:
+            return False
+        left = self.plan.difference(victim.pod.metadata.uid for victim in self.evicted)
+        there = snapshot.pods_by_node.get(self.node, ()) if left else ()
+        return any(pod.metadata.uid in left and not (pod.terminating or pod.terminal) for pod in there)
+
+    @property
+    def _is_evicting(self) -> bool:
+        """It is not known of some pod of its node whether its eviction was carried out."""
+        return any(victim.pod.spec.node_name == self.node for victim in self.unclear.values())
 
     def _ends_at_s(self) -> list[float]:
         """When the grace periods of the pods are over that were evicted from the node."""

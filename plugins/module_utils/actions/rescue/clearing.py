@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import typing as t
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from ...kube.api import KubeApi
 from ...kube.errors import (
@@ -128,6 +129,7 @@ class Clearing:
             return False
         if judgement.status == IMPOSSIBLE or judgement.choice is None:
             return self._leave(case, judgement.reason, view)
+        case.take(judgement)
         more = _more_than_planned(case, judgement.choice, view)
         if more is not None:
             return self._leave(case, more, view)
@@ -135,6 +137,9 @@ class Clearing:
             return self._leave(case, goes_first, view)
         if judgement.kept_by == BY_TAINT and (case.hold is None or case.hold.nominates):
             return self._leave(case, Reason("not_kept", "the taint that kept others off has been removed"), view)
+        if goes_first is not None:
+            case.take(replace(judgement, reason=goes_first))
+            return False  # the node stays kept, and nothing may make the scheduler try the other pod meanwhile
         self._lease.check()
         if not self._nominate(case, view):
             refused = Reason("not_kept", "the pod could not be nominated for it")

@@ -462,9 +462,9 @@ class Rescuer:
         """
         if self._options.hold == NONE:
             return None
-        alone, now_at_s = kept_by == BY_NOMINATION, view.now_at_s
+        hinders = Case.is_under_way if kept_by == BY_NOMINATION else Case.is_kept_by_nomination
         others = (other for other in self.cases.values() if other is not case)
-        first = next((one for one in others if (one.is_under_way(now_at_s) if alone else one.is_kept_by_nomination(now_at_s))), None)
+        first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:
             return None
         return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because only a nomination keeps the capacity for one of both pods")
