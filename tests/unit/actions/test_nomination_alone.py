@@ -8,9 +8,12 @@ import threading
 import time
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
 from tests.unit.actions.rescue_fakes import CRITICAL, Scene, clear_nomination, node, nominated, pod, scene
@@ -47,6 +50,22 @@ def bind(on: Scene, name: str, to: str) -> None:
     del on.cluster.pods[f"v-{to}"]
     on.cluster.pods[name]["spec"]["nodeName"] = to
     on.cluster.touch(on.cluster.pods[name])
+
+
+def left_to_another() -> Scene:
+    """A nomination alone keeps the node of the first pod. It is left, because the other rescue evicts first."""
+    on = two_rescues(first_tolerates=False)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.rescuer.tick()
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on)
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"] and on.rescuer.cases["u-first"].stage == "watched"
+    return on
+
+
+def under_way(on: Scene) -> list[str]:
+    """The pods whose rescue is under way by the ConfigMap."""
+    return [uid for entry in on.attempts.kept.values() for uid in entry.under_way]
 
 
 def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:
@@ -109,6 +128,34 @@ def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_und
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     again(on)
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
+
+
+def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_afterwards() -> None:
+    on = left_to_another()
+    first = on.rescuer.cases["u-first"]
+    assert (first.status, code(on, "first")) == ("waiting", "other_rescue") and first.excluded == {}
+    assert first.judge_at_s <= time.monotonic() + 1
+    again(on)
+    assert (first.status, code(on, "first")) == ("waiting", "others_ending")
+    assert not run._is_done(on.rescuer, RescueRequest(RescueOptions()), run._Clock(600)), "the run waits for it"
+    bind(on, "other", "m")
+    again(on)
+    assert on.cluster.evicted == ["v-m", "v-n"] and on.cluster.held == ["n"]
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+def test_the_end_of_a_run_leaves_no_attempt_under_way(evicted: bool) -> None:
+    on = left_to_another()
+    first = on.rescuer.cases["u-first"]
+    if evicted:
+        first.evicted.append(Victim(on.cluster.pod("u-v-n") or Pod(), 0, Reason("x", "x"), 1))
+    bind(on, "other", "m")
+    on.rescuer.accepting = False
+    again(on)
+    assert under_way(on) == ["u-first"]
+    on.rescuer.settle_open()
+    assert under_way(on) == [] and sum(entry.attempts for entry in on.attempts.kept.values()) == evicted
+    assert not first.has_ended, "the result says what the pod waits for"
 
 
 def test_a_rescue_is_under_way_until_the_last_of_its_victims_is_evicted() -> None:

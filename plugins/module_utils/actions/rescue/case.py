@@ -199,7 +199,11 @@ class Case:
         in_vain = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.vain += in_vain
         self.excluded[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
-        self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, 0.0
+        self.watch_again(0.0)
+
+    def watch_again(self, judge_at_s: float) -> None:
+        """No node is being cleared for it any more. It is judged again from this time on."""
+        self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, judge_at_s
 
     def recall_vain(self) -> None:
         """Count the nodes that another program has cleared for the pod without effect: all but the one that is cleared now, or was last."""

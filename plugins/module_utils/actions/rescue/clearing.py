@@ -31,7 +31,7 @@ from ...rescue.hold_rule import hold_rule
 from ...rescue.options import NONE, RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
 from .attempts import RescueAttempts
-from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, POD_GONE, RESCUED, Case
+from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, RESCUED, Case
 from .evictions import Evictions, StillAskedError
 from .fresh import is_evicted, lost_hold, may_have_been_done, no_longer_waits, read_node, read_pod
 from .hold_records import NotRecordedError, TooManyHoldsError
@@ -50,6 +50,8 @@ REFUSED_FOR_S = 5.0
 TURNED_DOWN_FOR_S = 60.0
 """The same after a refusal of another kind, such as by a webhook."""
 LOOK_AGAIN_S = 0.5
+JUDGED_AGAIN_S = 1.0
+"""Until a pod is judged again whose node was released for another rescue."""
 BARRED_FOR_S = 600.0
 """Until the next try to nominate beside a taint where the role for that is missing."""
 
@@ -134,7 +136,7 @@ class Clearing:
         if more is not None:
             return self._leave(case, more, view)
         if goes_first is not None and case.hold is not None and case.hold.nominates:
-            return self._leave(case, goes_first, view)
+            return self._leave_for_now(case, judgement, goes_first, view)
         if judgement.kept_by == BY_TAINT and (case.hold is None or case.hold.nominates):
             return self._leave(case, Reason("not_kept", "the taint that kept others off has been removed"), view)
         if goes_first is not None:
@@ -220,7 +222,7 @@ class Clearing:
         def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
             if case.status == RESCUED:
                 return helped(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name, pending=pending)
-            if case.status == POD_GONE and not case.evicted:
+            if case.status != FAILED and not case.evicted:
                 return called_off(entry, now_s=view.now_s, pod_uid=case.uid)
             return failed(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
 
@@ -392,6 +394,16 @@ class Clearing:
         case.accepted()
         if case.vain >= self._options.max_attempts:
             self._end_in_vain(case, f"; the last: {why}")
+        return True
+
+    def _leave_for_now(self, case: Case, judgement: Judgement, goes_first: Reason, view: View) -> bool:
+        """Release the node until another rescue has ended. It may be cleared for the pod again."""
+        if not self.release(case, view.snapshot.nodes):
+            case.pause(view.now_at_s)
+            return False
+        case.watch_again(view.now_at_s + JUDGED_AGAIN_S)
+        case.take(replace(judgement, status=WAITING, reason=goes_first))
+        case.accepted()
         return True
 
     def _end_in_vain(self, case: Case, last: str) -> bool:

@@ -262,6 +262,23 @@ class Rescuer:
             self._witness.troubled(f"it is not known which pods were evicted at the end: {error}")
         return True
 
+    def settle_open(self) -> None:
+        """Write the results of the attempts whose pods still wait. It is the end, and no node is being cleared for them any more.
+
+        Those for which pods were evicted have failed.
+        """
+        open_cases = [case for case in self._of(WATCHED) if case.changed and not case.settled]
+        if not open_cases or self._dry_run or not self._lease.held:
+            return
+        try:
+            view = self._look()
+            for case in open_cases:
+                self._lease.check()
+                self._clearing.settle(case, view)
+                case.settled = True
+        except (KubeError, LeaseLostError) as error:
+            self._witness.troubled(f"results of attempts are not written at the end: {error}")
+
     @property
     def at_work(self) -> bool:
         """Some node is being cleared."""

@@ -146,6 +146,8 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
             if request.dry_run and rescuer.blind and clock.is_over:
                 raise RescueError(f"the cluster could not be read within scheduled_timeout: {'; '.join(rescuer.blind)}")
             if _is_done(rescuer, request, clock):
+                if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
+                    rescuer.settle_open()
                 break
             now_at_s = time.monotonic()
             if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
