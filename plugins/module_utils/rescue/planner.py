@@ -41,7 +41,8 @@ class Facts(t.NamedTuple):
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
     whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``aside``: what else the reason has
     to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that other terminating pods free soon counts as
-    free. It ends, so that nobody can delay a rescue by one terminating pod after the other. ``promised``: the node for which the pod is
+    free. It ends, so that nobody can delay a rescue by one terminating pod after the other. ``awaits_others``: terminating pods of others are
+    awaited where a nomination alone would keep the capacity. That ends, too. ``promised``: the node for which the pod is
     nominated; the planner fills it in.
     """
 
@@ -52,6 +53,7 @@ class Facts(t.NamedTuple):
     aside: str = ""
     nominated: bool = False
     patient: bool = True
+    awaits_others: bool = True
     promised: str = ""
 
 
@@ -257,7 +259,8 @@ class RescuePlanner:
 
     def _ending(self, facts: Facts) -> list[Pod]:
         """The terminating pods of the cluster that end soon, whether or not the pod could use their nodes."""
-        return [pod for name in self._leaving.soon for pod in self._soon_on(name, facts)]
+        pods = (pod for group in self._leaving.soon.values() for pod in group)
+        return [pod for pod in pods if facts.awaits_others or self._is_awaited(pod, facts)]
 
     def _is_awaited(self, pod: Pod, facts: Facts) -> bool:
         """This program has made it end, or the scheduler on the node that it has promised: a kubelet can forge the scheduler's mark."""

@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.res
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
@@ -141,6 +142,21 @@ def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_af
     bind(on, "other", "m")
     again(on)
     assert on.cluster.evicted == ["v-m", "v-n"] and on.cluster.held == ["n"]
+
+
+def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_becomes_free() -> None:
+    on = two_rescues(first_tolerates=False)
+    del on.cluster.pods["other"]
+    on.cluster.assume_leaving("u-v-m", format_time(time.time() + 5))
+    on.rescuer.tick()
+    first = on.rescuer.cases["u-first"]
+    assert code(on, "first") == "others_ending"
+    past = time.monotonic() + first.patience_s + 1
+    facts = first.facts(past)
+    assert (facts.patient, facts.awaits_others) == (True, False)
+    first.status, first.reason = "waiting", Reason("room_becoming_free", "x")
+    first.note_wait(time.monotonic())
+    assert not first.facts(past).patient
 
 
 @pytest.mark.parametrize("evicted", [False, True])

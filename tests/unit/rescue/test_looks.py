@@ -97,7 +97,7 @@ def _budgets(cluster: Cluster) -> list[t.Any]:
 def random_facts(random: Random, nodes: t.Sequence[str]) -> Facts:
     """Mostly none."""
     excluded = frozenset(name for name in nodes if chance(random, 5))
-    return Facts(excluded=excluded, evicted=int(chance(random, 10)), patient=chance(random, 85))
+    return Facts(excluded=excluded, evicted=int(chance(random, 10)), patient=chance(random, 85), awaits_others=chance(random, 85))
 
 
 def test_a_planner_that_goes_on_judges_as_one_that_starts() -> None:

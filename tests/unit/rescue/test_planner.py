@@ -242,7 +242,7 @@ def test_a_pod_that_ends_much_later_or_should_have_ended_does_not_delay_a_rescue
 
 def test_pods_that_end_one_after_the_other_delay_a_rescue_for_a_while_only() -> None:
     pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000), pod("brief", "100m", on="far", ends_in_s=3)]
-    first, later = (judge(critical(tolerations=()), [node("n"), node("far")], pods, facts=Facts(patient=it)) for it in (True, False))
+    first, later = (judge(critical(tolerations=()), [node("n"), node("far")], pods, facts=Facts(awaits_others=it)) for it in (True, False))
     assert first.reason.code == "others_ending" and (later.status, later.kept_by) == (PLANNED, BY_NOMINATION)
 
 

@@ -46,7 +46,8 @@ class Case:
     ``there`` the uids of the pods that were on it when that began, ``plan`` those that may be evicted there.
     ``key``: of the entry in which its attempts count. It does not change with the owner reference of the pod.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
-    ``waits_since_s``: since when they are.
+    ``waits_since_s``: since when they are, for their capacity. ``awaits_others_since_s``: the same, because their ends make the scheduler try
+    the pod.
     ``possible``: at the last judgement evictions would have given it a node.
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
@@ -82,6 +83,7 @@ class Case:
     recorded: frozenset[str] = frozenset()
     patience_s: float = math.inf
     waits_since_s: float = math.inf
+    awaits_others_since_s: float = math.inf
     excluded: dict[str, float] = field(default_factory=dict)
     banned: dict[str, float] = field(default_factory=dict)
     vain: int = 0
@@ -127,6 +129,7 @@ class Case:
             evicted=len(self.evicted),
             nominated=self.hold is not None,
             patient=now_at_s <= self.waits_since_s + self.patience_s,
+            awaits_others=now_at_s <= self.awaits_others_since_s + self.patience_s,
         )
 
     def is_under_way(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
@@ -185,8 +188,11 @@ class Case:
 
     def note_wait(self, now_at_s: float) -> None:
         """Terminating pods are waited for, if the judgement says so. The first wait counts: what ends later may be somebody's delay."""
-        if self.reason is not None and self.reason.code in (ROOM_BECOMING_FREE, OTHERS_ENDING):
+        code = self.reason.code if self.reason is not None else ""
+        if code == ROOM_BECOMING_FREE:
             self.waits_since_s = min(self.waits_since_s, now_at_s)
+        elif code == OTHERS_ENDING:
+            self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
 
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""
