@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotDoneError
+from concurrent.futures import Future, wait
 
 from ...kube.api import KubeApi
 from ...kube.beside import beside
@@ -50,16 +49,12 @@ class Evictions:
         if key not in self._asked:
             self._asked[key] = _Asked(beside(lambda: self._send(victim, dry_run)), now_at_s)
         future = self._asked[key].answer
-        try:
-            future.result(ANSWERED_WITHIN_S)
-        except NotDoneError:
-            if not future.done():
-                metadata = victim.pod.metadata
-                raise StillAskedError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet") from None
-            raise
-        finally:
-            if future.done():
-                del self._asked[key]
+        # Decided once: an answer that comes after it is taken when the eviction is asked for again.
+        if future not in wait([future], ANSWERED_WITHIN_S).done:
+            metadata = victim.pod.metadata
+            raise StillAskedError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet")
+        del self._asked[key]
+        future.result(0)
 
     @property
     def are_open(self) -> bool:
