@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import threading
 import time
+import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import nomination_renewal, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
@@ -249,6 +250,37 @@ def test_it_is_nominated_again_while_the_program_does_something_else() -> None:
             while nominated(on) != "n" and time.monotonic() < deadline_s:
                 time.sleep(0.01)
             assert nominated(on) == "n"
+
+
+class _LateEntry(dict[str, t.Any]):
+    """A pod is nominated directly after the renewal has found that there is none."""
+
+    def __init__(self, nominations: t.Any, kept: dict[str, t.Any]) -> None:
+        super().__init__()
+        self._nominations, self._late = nominations, kept
+
+    def __bool__(self) -> bool:
+        if self._late:
+            self._nominations._kept = self._late
+            self._nominations._any.set()
+            self._late = {}
+            return False
+        return True
+
+
+def test_a_nomination_that_comes_while_the_renewal_finds_nothing_to_do_is_renewed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = one_rescue()
+    nominations: t.Any = on.rescuer.nominations
+    monkeypatch.setattr(nomination_renewal, "WAIT_S", 2 * DEADLINE_S)
+    nominations._kept = _LateEntry(nominations, nominations._kept)
+    clear(on)
+    with nominations.renewed():
+        deadline_s = time.monotonic() + DEADLINE_S / 6
+        while nominated(on) != "n" and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert nominated(on) == "n"
+        nominations._stopping = True
+        on.cluster.version += 1
 
 
 def test_a_version_of_the_pod_is_nominated_once() -> None:

@@ -78,8 +78,8 @@ class Nominations:
 
     def _run(self) -> None:
         while not self._stopping:
+            self._any.clear()  # before the look, so that a nomination after the look is noticed
             if not self._kept:
-                self._any.clear()
                 self._any.wait(WAIT_S)
                 continue
             version = self._cache.version
