@@ -41,8 +41,8 @@ class Facts(t.NamedTuple):
     ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
     whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``aside``: what else the reason has
     to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that other terminating pods free soon counts as
-    free. It ends, so that nobody can delay a rescue by one terminating pod after the other. ``awaits_others``: terminating pods of others are
-    awaited where a nomination alone would keep the capacity. That ends, too. ``promised``: the node for which the pod is
+    free. It ends, so that nobody can delay a rescue by one terminating pod after the other. ``awaits_others``: terminating pods of others
+    are awaited where a nomination alone would keep the capacity. That ends, too. ``promised``: the node for which the pod is
     nominated; the planner fills it in.
     """
 

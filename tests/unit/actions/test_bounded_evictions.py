@@ -9,7 +9,13 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, KubeError, OverloadedError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+    ForbiddenError,
+    KubeError,
+    OverloadedError,
+    Subject,
+    api_error,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.attempts import Attempt
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold_records import MOST_RECORDS, HoldRecord, record_key
@@ -129,6 +135,25 @@ def test_victim_that_does_not_end_makes_the_rescue_take_another_node() -> None:
     assert on.cluster.held == ["m"]
 
 
+@pytest.mark.parametrize("status", [400, 403, 404, 409, 422, 429, 500, 503])
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_denied_victim_is_not_asked_for_again_whatever_status_the_webhook_gives_its_denial(status: int, dry_run: bool) -> None:
+    """Another pod of the node is evicted instead."""
+    said = 'admission webhook "keeper.example" denied the request: keep it'
+    denied = api_error(verb="create", subject=Subject("pods/eviction app/r0"), status=status, message=said)
+    on, asked = crowded(cpu="100m"), list[str]()
+
+    def deny(name: str, dry: bool) -> KubeError | None:
+        if name == "r0" and dry == dry_run:
+            asked.append(name)
+            return denied
+        return None
+
+    on.cluster.refuse_eviction = deny
+    rounds(on, 3)
+    assert on.cluster.evicted == ["r1"] and len(asked) == 1
+
+
 # --- what a program that takes over knows -----------------------------------------------------------------------------
 
 
@@ -160,6 +185,32 @@ def test_program_that_takes_over_knows_on_which_nodes_pods_were_evicted_without_
     case = the_case(other)
     assert on.cluster.evicted == ["v-a", "v-b", "v-c"] and case.reason is not None
     assert (case.status, case.reason.code) == ("failed", "no_other_node")
+
+
+def test_rescue_that_comes_to_nothing_directly_after_a_takeover_is_written_as_failed() -> None:
+    """The node that was cleared last was left, too: its victim has ended, and other pods have taken the capacity."""
+    names = ["a", "b"]
+    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
+    on = scene([node(name) for name in (*names, "c")], [*victims, pod("v-c", "900m", on="c", priority=9), pod("dns", "500m")])
+    on.rescuer.tick()
+    on.cluster.nodes["a"]["spec"]["unschedulable"] = True
+    the_case(on).retry_at_s = the_case(on).judge_at_s = 0.0
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v-a", "v-b"] and on.cluster.held == ["b"]
+    on.rescuer.let_go_of_nodes()
+    for name in names:
+        del on.cluster.pods[f"v-{name}"]
+        come(on, pod(f"w-{name}", "900m", on=name))
+    other = again(on, max_attempts=2)
+    for _round in range(4):
+        for case in other.cases.values():
+            case.retry_at_s = case.judge_at_s = 0.0
+        other.tick()
+    case = the_case(other)
+    assert on.cluster.evicted == ["v-a", "v-b"] and case.reason is not None
+    assert (case.status, case.reason.code) == ("failed", "no_other_node")
+    (entry,) = on.attempts.kept.values()
+    assert (entry.under_way, entry.attempts) == ({}, 1)
 
 
 # --- the ConfigMap ----------------------------------------------------------------------------------------------------

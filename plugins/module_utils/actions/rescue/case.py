@@ -46,8 +46,8 @@ class Case:
     ``there`` the uids of the pods that were on it when that began, ``plan`` those that may be evicted there.
     ``key``: of the entry in which its attempts count. It does not change with the owner reference of the pod.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
-    ``waits_since_s``: since when they are, for their capacity. ``awaits_others_since_s``: the same, because their ends make the scheduler try
-    the pod.
+    ``waits_since_s``: since when they are, for their capacity. ``awaits_others_since_s``: the same, because their ends make the scheduler
+    try the pod.
     ``possible``: at the last judgement evictions would have given it a node.
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
@@ -211,10 +211,14 @@ class Case:
         """No node is being cleared for it any more. It is judged again from this time on."""
         self.stage, self.node, self.hold, self.judge_at_s = WATCHED, "", None, judge_at_s
 
-    def recall_vain(self) -> None:
-        """Count the nodes that another program has cleared for the pod without effect: all but the one that is cleared now, or was last."""
-        nodes = list(dict.fromkeys(victim.pod.spec.node_name for victim in self.evicted))
-        current = self.node or (nodes[-1] if nodes else "")
+    @property
+    def last_node(self) -> str:
+        """The node that is cleared now, or was last."""
+        return self.node or (self.evicted[-1].pod.spec.node_name if self.evicted else "")
+
+    def recall_vain(self, current: str) -> None:
+        """Count the nodes that were cleared for the pod without effect, also by another program: all but ``current``."""
+        nodes = dict.fromkeys(victim.pod.spec.node_name for victim in self.evicted)
         vain = [name for name in nodes if name != current]
         self.vain = max(self.vain, len(vain))
         self.excluded.update(dict.fromkeys(vain, math.inf))

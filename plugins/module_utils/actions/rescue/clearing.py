@@ -18,6 +18,7 @@ from ...kube.errors import (
     NotFoundError,
     SeveralBudgetsError,
     UnexpectedAnswerError,
+    is_denied,
     lacks_rights,
     may_pass,
 )
@@ -89,6 +90,10 @@ class Clearing:
         """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
         attempt = self._judged(case, self._entry_of(case), view)
         if self._recall(case, attempt):
+            return True
+        # A node that is neither cleared nor held any more was left, and the pod does not fit there.
+        case.recall_vain(case.last_node if view.planner.is_in_use_for(case.uid) else "")
+        if choice.node in case.excluded:
             return True
         if case.vain >= self._options.max_attempts:
             return self._end_in_vain(case, "")
@@ -196,7 +201,7 @@ class Clearing:
                 self._note(case, victim, view, deletion_timestamp=deletion_timestamp, own=uid in case.recorded)
             del case.unclear[uid]
         if found and not case.unclear:
-            case.recall_vain()
+            case.recall_vain(case.last_node)
         return found
 
     @property
@@ -267,6 +272,8 @@ class Clearing:
         if case.recalled:
             return False
         case.recalled = True
+        if attempt is not None and case.uid in attempt.under_way and not self._dry_run:
+            case.changed = True  # it is under way, and has to be settled
         known = {victim.pod.metadata.uid for victim in case.evicted}
         records = attempt.victims.get(case.uid, ()) if attempt is not None else ()
         case.unclear.update({record.uid: victim_of(record) for record in records if record.uid not in known})
@@ -444,6 +451,8 @@ class Clearing:
             case.end(FAILED, Reason("error", str(error)))
         elif isinstance(error, SeveralBudgetsError):
             case.banned[uid] = math.inf
+        elif is_denied(error):
+            self._turned_down(case, uid, error, view)
         elif isinstance(error, (NotFoundError, ConflictError)):
             self._missed(case, victim, error, view)
         elif isinstance(error, BudgetError) and dry_run:
@@ -451,8 +460,11 @@ class Clearing:
         elif may_pass(error):
             self._ask_later(case, uid, error, view)
         else:
-            self._witness.troubled(f"{case.name}: {error}")
-            case.banned[uid] = now_at_s + TURNED_DOWN_FOR_S
+            self._turned_down(case, uid, error, view)
+
+    def _turned_down(self, case: Case, uid: str, error: KubeError, view: View) -> None:
+        self._witness.troubled(f"{case.name}: {error}")
+        case.banned[uid] = view.now_at_s + TURNED_DOWN_FOR_S
 
     def _missed(self, case: Case, victim: Victim, error: KubeError, view: View) -> None:
         """404 or 409: the pod is gone or terminating, and its capacity becomes free; or only its budget was being written or deleted."""
