@@ -187,6 +187,25 @@ def test_program_that_takes_over_knows_on_which_nodes_pods_were_evicted_without_
     assert (case.status, case.reason.code) == ("failed", "no_other_node")
 
 
+def test_limit_of_a_plan_does_not_begin_again_when_the_lease_comes_back() -> None:
+    on = crowded()
+    on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name == "r0" else BUSY
+    on.rescuer.tick()
+    before = the_case(on)
+    assert on.cluster.evicted == ["r0"] and len(before.plan) == 5
+    plan, there = before.plan, before.there
+    on.lease.held = False
+    on.rescuer.let_go()
+    del on.cluster.pods["r0"]
+    come(on, static("static", "100m"))
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    on.lease.held = True
+    on.rescuer.tick()
+    assert (the_case(on).plan, the_case(on).there) == (plan, there)
+    rounds(on)
+    assert set(on.cluster.evicted) <= {"r0", "r1", "r2", "r3", "r4"}
+
+
 def test_rescue_that_comes_to_nothing_directly_after_a_takeover_is_written_as_failed() -> None:
     """The node that was cleared last was left, too: its victim has ended, and other pods have taken the capacity."""
     names = ["a", "b"]

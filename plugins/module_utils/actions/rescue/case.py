@@ -43,7 +43,8 @@ class Case:
     """Times ending in ``_at_s`` are of the monotonic clock, ``since_s`` (when the scheduler gave the pod up) is of the API server's.
 
     ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_at`` which version of the pod was last nominated for it,
-    ``there`` the uids of the pods that were on it when that began, ``plan`` those that may be evicted there.
+    ``there`` the uids of the pods that were on it when that began, ``plan`` those that may be evicted there,
+    ``planned_node`` the node that both are about.
     ``key``: of the entry in which its attempts count. It does not change with the owner reference of the pod.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
     ``waits_since_s``: since when they are, for their capacity. ``awaits_others_since_s``: the same, because their ends make the scheduler
@@ -73,6 +74,7 @@ class Case:
     nominated_at: str = ""
     there: t.Optional[frozenset[str]] = None
     plan: frozenset[str] = frozenset()
+    planned_node: str = ""
     key: str = ""
     give_up_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
@@ -197,7 +199,9 @@ class Case:
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""
         self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
-        self.nominated_at, self.there, self.plan = "", None, frozenset()
+        self.nominated_at = ""
+        if node_name != self.planned_node:  # the limit of a plan goes on after a takeover
+            self.planned_node, self.there, self.plan = node_name, None, frozenset()
         self.accepted()
 
     def leave_node(self, now_at_s: float) -> None:
