@@ -160,6 +160,36 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
     assert not first.facts(past).patient
 
 
+@pytest.mark.parametrize("waited", [False, True])
+def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: bool) -> None:
+    """Pods that are less important and tolerate the taint come one after the other."""
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 2
+    on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED
+    on.cluster.pods["other"]["status"]["conditions"] = []
+    on.rescuer.tick()
+    on.cluster.pods["other"]["status"]["conditions"] = on.cluster.pods["first"]["status"]["conditions"]
+    again(on)
+    assert code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    other = on.rescuer.cases["u-other"]
+    if waited:
+        other.queued_since_s -= other.patience_s + 1
+    third = pod("third", "500m")
+    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "l"}
+    on.cluster.nodes["l"] = node("l")
+    for item in (third, pod("v-l", "900m", on="l")):
+        on.cluster.pods[item["metadata"]["name"]] = item
+        on.cluster.touch(item)
+    again(on)
+    assert ("v-l" in on.cluster.evicted) is not waited
+    if waited:
+        assert code(on, "third") == "other_rescue"
+        on.cluster.refuse_eviction = lambda _name, _dry_run: None
+        bind(on, "first", "n")
+        again(on)
+        assert on.cluster.evicted == ["v-m"]
+
+
 @pytest.mark.parametrize("evicted", [False, True])
 def test_the_end_of_a_run_leaves_no_attempt_under_way(evicted: bool) -> None:
     on = left_to_another()

@@ -58,10 +58,11 @@ def delete(on: Scene, changes: Json, *, seen: bool = True) -> None:
         on.cluster.deleted["u-dns"] = item
 
 
-def age(on: Scene, seconds: float) -> None:
-    """So many seconds have passed since the pod was bound."""
-    kept = entry(on)
-    on.attempts.kept[DNS] = replace(kept, rescued={"u-dns": format_time(time.time() - seconds)})
+def age(on: Scene, seconds: float) -> float:
+    """So many seconds have passed since the pod was bound; the time from which they are counted."""
+    now_s = time.time()
+    on.attempts.kept[DNS] = replace(entry(on), rescued={"u-dns": format_time(now_s - seconds)})
+    return now_s
 
 
 LOSSES = {
@@ -122,8 +123,7 @@ def test_pod_that_terminates_is_judged_by_what_its_last_state_shows() -> None:
 @pytest.mark.parametrize(("age_s", "left"), [(LASTS_S - 5, ["u-dns"]), (LASTS_S, [])])
 def test_pod_that_is_seen_on_its_node_after_ten_minutes_has_lasted(age_s: float, left: list[str]) -> None:
     on = rescued()
-    age(on, age_s)
-    before = format_time(time.time() - age_s - 60)
+    before = format_time(age(on, age_s) - age_s - 60)
     on.attempts.kept[DNS] = replace(entry(on), attempts=1, lost={"u-before": before})
     again(on).tick()
     assert list(entry(on).rescued) == left and entry(on).attempts == len(left)
@@ -158,9 +158,9 @@ def test_loss_after_ten_minutes_is_no_failure() -> None:
 )
 def test_events_tell_what_became_of_a_pod_that_nobody_has_seen_go(reason: str, age_s: float, told_ago_s: float, attempts: int) -> None:
     on = rescued()
-    age(on, age_s)
+    now_s = age(on, age_s)
     delete(on, {}, seen=False)
-    on.cluster.told = [("u-dns", reason, format_time(time.time() - told_ago_s)), ("u-other", "Preempted", format_time(time.time()))]
+    on.cluster.told = [("u-dns", reason, format_time(now_s - told_ago_s)), ("u-other", "Preempted", format_time(now_s))]
     again(on).tick()
     assert (entry(on).attempts, entry(on).rescued) == (attempts, {})
 

@@ -13,8 +13,11 @@ from ...memory.hold import Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement, Victim
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement, Victim
 from ...rescue.planner import NO_NODE, OTHERS_ENDING, ROOM_BECOMING_FREE, UNEXPLAINED, Facts
+
+OTHER_RESCUE = "other_rescue"
+SETTLING = "settling"
 
 # How far the case has come.
 WATCHED = "watched"
@@ -48,7 +51,7 @@ class Case:
     ``key``: of the entry in which its attempts count. It does not change with the owner reference of the pod.
     ``ends_at_s``: when the grace period of each evicted pod is over, by uid. ``patience_s``: how long other terminating pods are awaited,
     ``waits_since_s``: since when they are, for their capacity. ``awaits_others_since_s``: the same, because their ends make the scheduler
-    try the pod.
+    try the pod. ``queued_since_s``: since when its plan waits for other rescues.
     ``possible``: at the last judgement evictions would have given it a node.
     ``unclear``: pods, by uid, of whose eviction it is not known whether it was carried out. ``recalled``: what another program has evicted
     for the pod is known, ``recorded``: uids of the pods that others would know of.
@@ -86,6 +89,7 @@ class Case:
     patience_s: float = math.inf
     waits_since_s: float = math.inf
     awaits_others_since_s: float = math.inf
+    queued_since_s: float = math.inf
     excluded: dict[str, float] = field(default_factory=dict)
     banned: dict[str, float] = field(default_factory=dict)
     vain: int = 0
@@ -191,15 +195,32 @@ class Case:
     def note_wait(self, now_at_s: float) -> None:
         """Terminating pods are waited for, if the judgement says so. The first wait counts: what ends later may be somebody's delay."""
         code = self.reason.code if self.reason is not None else ""
+        if not self._is_queued:
+            self.queued_since_s = math.inf
         if code == ROOM_BECOMING_FREE:
             self.waits_since_s = min(self.waits_since_s, now_at_s)
         elif code == OTHERS_ENDING:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
 
+    def queue(self, now_at_s: float, first: Reason) -> None:
+        """Its plan waits for another rescue."""
+        self.status, self.reason = WAITING, first
+        self.queued_since_s = min(self.queued_since_s, now_at_s)
+
+    def is_next(self, now_at_s: float) -> bool:
+        """It has waited for other rescues for so long that no other one which is not more important begins before it."""
+        return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.patience_s
+
+    @property
+    def _is_queued(self) -> bool:
+        """Nothing but other rescues, what they leave behind, and the time of the scheduler keeps it from beginning."""
+        code = self.reason.code if self.reason is not None else ""
+        return self.status == PLANNED or code in (OTHER_RESCUE, OTHERS_ENDING, SETTLING)
+
     def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """The node is being cleared for it."""
         self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
-        self.nominated_at = ""
+        self.nominated_at, self.queued_since_s = "", math.inf
         if node_name != self.planned_node:  # the limit of a plan goes on after a takeover
             self.planned_node, self.there, self.plan = node_name, None, frozenset()
         self.accepted()

@@ -8,6 +8,7 @@ both drive it. What it leaves behind when it is killed is on the nodes, and is t
 
 from __future__ import annotations
 
+import math
 import time
 import typing as t
 from dataclasses import replace
@@ -28,7 +29,7 @@ from ...rescue.plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Judgemen
 from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, Facts, RescuePlanner
 from .alike import alike, depends_on_others
 from .attempts import RescueAttempts
-from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, POD_GONE, RESCUED, WATCHED, Case
+from .case import CLEARING, ENDED, FAILED, NO_OTHER_NODE, OTHER_RESCUE, POD_GONE, RESCUED, SETTLING, WATCHED, Case
 from .clearing import Clearing
 from .evictions import ENDS_WITHIN_S
 from .holds import Holds
@@ -49,7 +50,6 @@ SEEN_LIVE_S = 2.0
 CLOCKS_DIFFER_S = 60.0
 """The most by which the clocks of the scheduler and of the API servers are expected to differ."""
 OTHER_RESCUER = "other_rescuer"
-OTHER_RESCUE = "other_rescue"
 AT_WORK_S = 1.0
 """As IDLE_S, while a node is being cleared."""
 BLIND_S = 1.0
@@ -460,7 +460,8 @@ class Rescuer:
             return False
         first = self._goes_first(case, judgement.kept_by, view) if judgement.status == PLANNED and not self._dry_run else None
         if first is not None:
-            case.status, case.reason, case.judge_at_s = WAITING, first, view.now_at_s + JUDGED_AGAIN_S[WAITING]
+            case.queue(view.now_at_s, first)
+            case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S[WAITING]
             return False
         choice = judgement.choice
         changed = choice is not None and self._clearing.begin(case, judgement, choice, view)
@@ -483,8 +484,22 @@ class Rescuer:
         others = (other for other in self.cases.values() if other is not case)
         first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:
-            return None
+            return self._is_next_instead(case, view)
         return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because only a nomination keeps the capacity for one of both pods")
+
+    def _is_next_instead(self, case: Case, view: View) -> t.Optional[Reason]:
+        """The pod that has waited for other rescues for long enough, and begins before this one; None where there is none.
+
+        Without that, rescues of less important pods could follow each other, and delay that pod without end.
+        """
+        waiting = [one for one in self.cases.values() if one.is_next(view.now_at_s)]
+        if case.stage == CLEARING or not waiting:
+            return None
+        importance = {one.uid: effective_priority(one.pod, self._options) for one in (case, *waiting)}
+        first = min(waiting, key=lambda one: (-importance[one.uid], one.queued_since_s, one.name))
+        if first is case or importance[case.uid] > importance[first.uid]:
+            return None
+        return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because it has waited for other rescues for a long time")
 
     @property
     def _may_write(self) -> bool:
@@ -500,7 +515,7 @@ class Rescuer:
         if view.now_at_s >= case.settles_at_s or judgement.status == WAITING:
             return judgement
         text = f"the scheduler has {self._options.settle_time} s to place it by itself"
-        return Judgement(case.pod, WAITING, Reason("settling", text))
+        return Judgement(case.pod, WAITING, Reason(SETTLING, text))
 
     def _judgement(self, case: Case, view: View, facts: Facts, *, explain: bool) -> t.Optional[Judgement]:
         """The judgement of the pod on the view, which pods that are alike share; None where the next judgement needs a newer view.
@@ -623,6 +638,7 @@ class Rescuer:
         """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
         self._witness.troubled(f"{case.name}: {error}")
         case.retry_at_s = case.judge_at_s = view.now_at_s + TROUBLED_FOR_S
+        case.queued_since_s = math.inf  # others need not wait for a rescue that cannot begin
         # A node that is held must not wait for what does not get better, nor for ever for what may.
         in_vain = case.stage == CLEARING and (not may_pass(error) or view.now_at_s > case.give_up_at_s)
         if lacks_rights(error) or in_vain:
