@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from ..model.records import Event
 from ..model.undecodable import Undecodable, undecodable_of
-from ..model.wire import Struct, WatchEvent, WireError, decode_json, decode_object
+from ..model.wire import Struct, WatchEvent, WireError, decode_object, decode_watch_event
 from .early_denials import EarlyDenials, Request
 from .errors import (
     ApiError,
@@ -390,7 +390,7 @@ class KubeApi:
         try:
             with self._noting(("watch", subject.scope)):
                 for line in lines:
-                    yield decode_json(WatchEvent, line)
+                    yield decode_watch_event(line)
         except WireError as error:
             raise UnexpectedAnswerError(f"watch of {subject.text}: {error}") from error
         if self._clock() < end_at_s - 1:

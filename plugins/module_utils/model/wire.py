@@ -73,6 +73,7 @@ __all__ = [
     "decode_json",
     "decode_object",
     "decode_parts",
+    "decode_watch_event",
     "encode_json",
     "field",
     "fields_of",
@@ -146,6 +147,18 @@ def decode_object(kind: type[T], data: bytes) -> T:
         return t.cast(T, _convert(_without_nulls(_decode_plain(data)), kind))
     except (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wire_error(kind, error) from error
+
+
+def decode_watch_event(line: bytes) -> WatchEvent:
+    """One line of a watch, also where its object is no JSON or is nested too deep. Raises WireError where it is no event."""
+    try:
+        return decode_json(WatchEvent, line)
+    except WireError:
+        # The brackets may still tell the object apart.
+        kind, item = member(line, "type"), member(line, "object")
+        if kind is None or item is None:
+            raise
+        return WatchEvent(decode_json(str, kind), Raw(item))
 
 
 def decode_items(item: type[T], data: bytes) -> list[T | Misfit]:

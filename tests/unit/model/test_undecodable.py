@@ -20,7 +20,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undec
     as_rows,
     undecodable_of,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import (
+    WireError,
+    decode_watch_event,
+    force_setattr,
+)
 
 Json = dict[str, t.Any]
 
@@ -78,6 +82,25 @@ def test_deeply_nested_managed_fields_are_passed_over() -> None:
     assert undecodable_of(resources.PODS.read(pod)) is None
     (found,) = resources.PODS.decode_items(b'{"items":[' + pod + b"]}")
     assert (found.spec.node_name, found.metadata.uid) == ("n", "u")
+
+
+@pytest.mark.parametrize(
+    ("item", "decodable"),
+    [
+        pytest.param(b'{"metadata":{"uid":"u","x":' + b"[" * 30_000 + b"]" * 30_000 + b"}}", True, id="nested too deep"),
+        pytest.param(b'{"metadata":{"uid":"u"},"spec":tru3}', False, id="no JSON"),
+    ],
+)
+def test_an_odd_object_ends_no_watch(item: bytes, decodable: bool) -> None:
+    event = decode_watch_event(b'{"type":"MODIFIED","object":' + item + b"}")
+    found = resources.PODS.read(bytes(event.object))
+    assert (event.type, found.metadata.uid, undecodable_of(found) is None) == ("MODIFIED", "u", decodable)
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"<html>", b'{"type":"A"', b'{"type":"A"}', b'{"type":5,"object":{}}', b'{"object":{}}'])
+def test_what_is_no_event_is_refused(line: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_watch_event(line)
 
 
 def test_undecodable_pod_keeps_node_owner_phase_and_labels() -> None:
