@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import typing as t
 from collections.abc import Iterable
@@ -13,6 +14,9 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 from .address import Address
 from .http_server import BACKLOG, REQUEST_S, App, HttpServer
 from .watchdog import Watchdog
+
+_ODD_VERSION = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9})*\s*(?:[;,]|$))")
+"""A version of the format that is no number. prometheus_client compares it with one, and fails."""
 
 
 class Endpoints:
@@ -50,7 +54,8 @@ def make_app(registry: CollectorRegistry, watchdog: Watchdog) -> App:
         if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             return _answer(start_response, "405 Method Not Allowed", "only GET and HEAD")
         if path == "/metrics":
-            return metrics(environ, start_response)
+            odd = _ODD_VERSION.search(environ.get("HTTP_ACCEPT", "")) is not None
+            return metrics({**environ, "HTTP_ACCEPT": ""} if odd else environ, start_response)
         if path not in ("/healthz", "/readyz"):
             return _answer(start_response, "404 Not Found", "there are /healthz, /readyz and /metrics")
         wrong = watchdog.unhealthy if path == "/healthz" else watchdog.unready

@@ -17,7 +17,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Iterable
 from email.message import Message
-from email.parser import BytesParser
+from email.parser import Parser
 
 MAX_CONNECTIONS = 256
 """Open connections. The next client takes the place of one that has not finished its request."""
@@ -117,7 +117,8 @@ def _answer_to(app: App, head: bytes) -> bytes:
     words = line.decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return _refusal("400 Bad Request", "the request line is METHOD PATH HTTP/1.1")
-    headers = BytesParser().parsebytes(rest, headersonly=True)
+    # From text, because values of bytes that are no ASCII would be objects without the methods of a text.
+    headers = Parser().parsestr(rest.decode("latin-1"), headersonly=True)
     if headers.get("Transfer-Encoding") or headers.get("Content-Length", "0").strip() != "0":
         return _refusal("413 Content Too Large", "requests have no body here")
     return _call(app, words[0], words[1], headers)

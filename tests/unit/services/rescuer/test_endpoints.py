@@ -119,6 +119,14 @@ def said_to(served: Served, request: bytes) -> str:
         pytest.param(b"\x16\x03\x01\x02\x00\r\n\r\n", "400 ", id="TLS"),
         pytest.param(b"GET /healthz HTTP/1.1\r\nno header\r\n\r\n", "200 ", id="a line that is no header"),
         pytest.param(b"GET /healthz?x=%zz HTTP/1.0\r\n\r\n", "200 ", id="HTTP/1.0"),
+        pytest.param(b"GET /healthz HTTP/1.1\r\nContent-Length: \xff\r\n\r\n", "413 ", id="a length that is no ASCII"),
+        pytest.param(b"GET /metrics HTTP/1.1\r\nAccept: \xff\xfe\r\n\r\n", "200 ", id="a header that is no ASCII"),
+        pytest.param(b"GET /metrics?name[]=\xff HTTP/1.1\r\nAccept-Encoding: \xff\r\n\r\n", "200 ", id="a query that is no ASCII"),
+        *(
+            pytest.param(b"GET /metrics HTTP/1.1\r\nAccept: %s;version=%s\r\n\r\n" % (form, version), "200 ", id=f"version {version[:9]!r}")
+            for form in (b"application/openmetrics-text", b"text/plain")
+            for version in (b"a", b"1..0", b"9" * 5000, b"99.0.0", b"1.0.0")
+        ),
     ],
 )
 def test_a_request_without_bounds_is_refused(served: Served, request_bytes: bytes, status: str) -> None:
