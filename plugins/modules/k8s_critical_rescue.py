@@ -125,9 +125,9 @@ options:
   max_attempts:
     description:
       - Rescues in a row for one owner that came to nothing, after which no more are made. Between them the time doubles, from 30 seconds to
-        an hour. A rescue whose pod keeps its node for 10 minutes starts the count again, as does a week without one. A pod that
-        loses its node sooner, and whose owner needs another rescue then, counts as a failed rescue.
-      - The count is kept by the owner's UID in the ConfigMap C(kube-scheduling-rescue) in C(kube-system). Without the entry it starts anew.
+        an hour. A rescue whose pod keeps its node for 10 minutes starts the count again, as does a week without one. A rescue whose
+        pod loses its node sooner counts as one that came to nothing.
+      - The count is kept for each owner in the ConfigMap C(kube-scheduling-rescue) in C(kube-system). Without the entry it starts anew.
     type: int
     default: 3
 requirements:

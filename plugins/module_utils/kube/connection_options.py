@@ -95,9 +95,12 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
     try:
         return settings_of_kubeconfig(options.source)
     except UnsupportedLoginError:
-        from .kubernetes_client import settings_by_client  # compiled only where it is needed
+        from .kubernetes_client import NO_LOGIN, settings_by_client  # compiled only where it is needed
 
-        return settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
+        settings = settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
+        if not settings.has_login and not _has_credentials(options):
+            raise SettingsError(NO_LOGIN) from None
+        return settings
     except SettingsError:
         if options.text("host") and not options.values.get("kubeconfig"):
             raise SettingsError(NO_CREDENTIALS) from None

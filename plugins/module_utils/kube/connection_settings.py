@@ -58,6 +58,11 @@ class ConnectionSettings:
     no_proxy: str = ""
     proxy_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def has_login(self) -> bool:
+        """There are credentials of a user."""
+        return bool(self.authorization()) or self.client_certificate is not None
+
 
 def bearer(token: str) -> Authorization:
     """The authorization by a token that does not change."""

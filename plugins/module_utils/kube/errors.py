@@ -150,6 +150,9 @@ _NO_DRY_RUN = re.compile(r'admission webhook "[^"]*" does not support dry run')
 
 _LACKS_ROLE = re.compile(r'User "[^"]*" cannot ')
 
+ANONYMOUS = 'User "system:anonymous" cannot '
+"""What the API server says to everybody whose credentials it does not know. A role for this user would be one for all the world."""
+
 DISRUPTION_BUDGET = "DisruptionBudget"
 """The cause of an eviction's 429 that tells it from an overloaded server's (k8s.io/api ``policy/v1`` DisruptionBudgetCause)."""
 
@@ -233,6 +236,9 @@ def _advice(status: int, verb: str, subject: Subject, message: str) -> str:
         return f"{said} (HTTP 401). The credentials are missing, wrong or expired: renew the token or client certificate in use."
     if _DENIED.search(said):
         return said
+    if status == 403 and ANONYMOUS in said:
+        way_out = "give a token, or a client certificate and its key"
+        return f"{said} (HTTP 403). The API server has found no credentials that it knows: {way_out}."
     if status == 403:
         way_out = f", or {subject.way_out}" if subject.way_out else ""
         return f"{said} (HTTP 403). Grant the verb '{verb}' on {subject.scope or subject.text} to this user{way_out}. {WHOLE_ROLE}"

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
@@ -27,6 +28,12 @@ SHOWN_KEYS = frozenset([
 
 LONG = 12
 """Characters of a text under an unknown key that is taken for a secret. To hide a shorter one would hide parts of other words."""
+
+_SECRET_VARIABLE = re.compile(r"(?i)auth|cred|key|pass|pin|secret|token")
+"""Is in the name of a variable of a plugin whose value is a secret, also where it is short.
+
+Of the others only a long value is taken for one: to hide ``default``, the value of AWS_PROFILE, would hide the namespace of that name.
+"""
 
 SHORTEST = 4
 """Characters of a part of a secret that is hidden by itself. A shorter part would hide words that have nothing to do with it."""
@@ -58,8 +65,10 @@ def secrets_in(params: t.Any, environment: Mapping[str, str]) -> set[str]:
 
 def _of_kubeconfig(node: t.Any, key: str = "", *, of_users: bool = False) -> Iterator[str]:
     if isinstance(node, Mapping):
+        harmless = key == "env" and not _SECRET_VARIABLE.search(str(node.get("name", "")))
         for name, value in node.items():
-            yield from _of_kubeconfig(value, str(name).lower(), of_users=of_users or name == "users")
+            below = key if harmless and name == "value" else str(name).lower()
+            yield from _of_kubeconfig(value, below, of_users=of_users or name == "users")
     elif isinstance(node, (list, tuple)):
         for value in node:
             yield from _of_kubeconfig(value, key, of_users=of_users)

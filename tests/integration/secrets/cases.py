@@ -107,7 +107,7 @@ def _of_dicts(cluster: Cluster) -> list[Case]:
         Case("a token in a list", {"kubeconfig": kubeconfig(NOBODY, token=[secret("a")])}, "is not a text"),
         Case("certificates that are none", {"kubeconfig": kubeconfig(NOBODY, **data)}, "not a pair in PEM format"),
         Case("a provider that fails", {"kubeconfig": kubeconfig(NOBODY, **{"auth-provider": oidc})}, "exec or auth-provider failed"),
-        Case("a plugin that fails", {"kubeconfig": kubeconfig(NOBODY, exec=plugin)}, "no answer"),
+        Case("a plugin that fails", {"kubeconfig": kubeconfig(NOBODY, exec=plugin)}, "neither a token nor a certificate"),
         Case("a check that succeeds", {"kubeconfig": yaml.safe_load(cluster.kubeconfig.read_text())}, "summary"),
         Case("a line break in the dict's token", {"kubeconfig": kubeconfig(NOBODY, token=f"{secret('a')}\n")}, "no HTTP header may have"),
     ]
@@ -125,7 +125,7 @@ def _of_files(folder: Path) -> list[Case]:
         "list": (yaml.safe_dump([good]), "it has no keys"),
         "nobody": (yaml.safe_dump(good), "no answer"),
         "no-user": (yaml.safe_dump(unnamed), "no answer"),
-        "oidc": (yaml.safe_dump(kubeconfig(NOBODY, **{"auth-provider": {"name": "oidc", "client-secret": secret("f")}})), "no answer"),
+        "oidc": (yaml.safe_dump(kubeconfig(NOBODY, **{"auth-provider": {"name": "oidc", "secret": secret("f")}})), "neither a token"),
         "gcp": (yaml.safe_dump(kubeconfig(NOBODY, **{"auth-provider": {"name": "gcp", "secret": secret("f")}})), "exec or auth-provider"),
     }
     found = []

@@ -115,6 +115,31 @@ def test_errors_of_the_program_are_not_taken_for_the_user_s(
 
 
 @pytest.mark.parametrize("connect", [as_service, as_module])
+@pytest.mark.parametrize(
+    "user",
+    [
+        pytest.param("exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false'}", id="a plugin that fails"),
+        pytest.param("exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere}", id="a plugin that is missing"),
+        pytest.param("auth-provider: {name: azure, config: {}}", id="an unknown provider"),
+    ],
+)
+def test_a_login_without_credentials_is_an_error_instead_of_requests_of_nobody(user: str, connect: Connect, tmp_path: Path) -> None:
+    """An API server would call the user system:anonymous, and the error would ask for a role for that user."""
+    path = tmp_path / "config"
+    path.write_bytes(changed("token: secret", user))
+    with pytest.raises(ConfigurationError, match=r"gave neither a token nor a certificate.*Run kubectl") as caught:
+        connect(str(path))
+    assert f"kubeconfig {path}" in str(caught.value)
+
+
+def test_a_login_without_credentials_is_no_error_where_the_options_have_some(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(BY_PLUGIN)
+    with pytest.raises(UnreachableError):
+        connect_module({"kubeconfig": str(path), "api_key": "a"})
+
+
+@pytest.mark.parametrize("connect", [as_service, as_module])
 def test_an_address_at_which_nobody_listens(connect: Connect, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(GOOD)

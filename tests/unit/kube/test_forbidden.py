@@ -67,3 +67,11 @@ def test_a_forbidden_request_says_what_to_grant(call: t.Callable[[], t.Any], sai
     with pytest.raises(ForbiddenError) as caught:
         call()
     assert str(caught.value) == f"{said} {WHOLE_ROLE}"
+
+
+def test_nobody_is_told_to_give_a_role_to_users_without_credentials() -> None:
+    """An API server calls everybody so whose credentials it does not know, such as a user name with a password."""
+    said = 'nodes is forbidden: User "system:anonymous" cannot list resource "nodes" in API group "" at the cluster scope'
+    error = api_error(verb="list", subject=Subject("nodes"), status=403, message=said)
+    assert str(error).startswith(f"cannot list nodes: {said} (HTTP 403). The API server has found no credentials that it knows")
+    assert "Grant" not in str(error) and isinstance(error, ForbiddenError) and error.lacks_role

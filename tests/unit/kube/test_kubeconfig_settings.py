@@ -25,6 +25,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.kubeco
     settings_of_pod,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.kubernetes_client import settings_by_client
+from kubernetes.config import ConfigException
+from oauthlib.oauth2 import OAuth2Error
+from urllib3.exceptions import MaxRetryError
 
 Json = dict[str, t.Any]
 SECRET = "geheim-0123456789"
@@ -152,6 +155,37 @@ def test_a_provider_that_fails_shows_no_secret() -> None:
     user = {"auth-provider": {"name": "oidc", "config": {"client-secret": SECRET}}}
     with pytest.raises(SettingsError) as caught:
         settings_by_client(Source(kubeconfig(user=user)), persist=False)
+    assert SECRET not in str(caught.value) and caught.value.__suppress_context__
+
+
+def test_a_provider_that_cannot_be_reached_is_an_error_of_the_settings_without_a_secret() -> None:
+    expired = ".".join(b64(text).rstrip("=") for text in ('{"alg": "none"}', '{"exp": 1}', SECRET))
+    config = {
+        "id-token": expired,
+        "refresh-token": SECRET,
+        "client-id": "me",
+        "client-secret": SECRET,
+        "idp-issuer-url": "https://127.0.0.1:1",
+    }
+    with pytest.raises(SettingsError, match="the login by exec or auth-provider failed") as caught:
+        settings_by_client(Source(kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})), persist=False)
+    assert SECRET not in str(caught.value) and caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("error", [OAuth2Error(SECRET), ConfigException(SECRET), KeyError(SECRET), MaxRetryError(None, SECRET)])
+def test_a_token_that_cannot_be_renewed_is_an_error_of_the_settings_without_a_secret(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = {"auth-provider": {"name": "oidc", "config": {"id-token": token_that_does_not_expire()}}}
+    settings = settings_by_client(Source(kubeconfig(user=user)), persist=False)
+    assert settings.authorization().startswith("Bearer ")
+
+    def fail(_configuration: object) -> None:
+        raise error
+
+    monkeypatch.setattr("kubernetes.client.Configuration.auth_settings", fail)
+    with pytest.raises(SettingsError, match="the login by exec or auth-provider failed") as caught:
+        settings.authorization()
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
 

@@ -38,6 +38,22 @@ def test_the_secrets_of_a_kubeconfig_are_found_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "is_secret"),
+    [
+        ("AWS_PROFILE", "default", False),
+        ("STAGE", "1", False),
+        ("AWS_SECRET_ACCESS_KEY", "short", True),
+        ("password", "short", True),
+        ("LOGIN", "a-long-value-of-any-kind", True),
+    ],
+)
+def test_a_short_variable_of_a_plugin_hides_no_word_of_a_result(name: str, value: str, is_secret: bool) -> None:
+    """Otherwise the namespace ``default`` would be hidden in a list of workloads that the next task gets."""
+    user = {"exec": {**EXEC, "env": [{"name": name, "value": value}]}}
+    assert (value in secrets_in({"kubeconfig": {"users": [{"name": "me", "user": user}]}}, {})) is is_secret
+
+
+@pytest.mark.parametrize(
     ("params", "environment", "expected"),
     [
         ({"api_key": "a"}, {"K8S_AUTH_API_KEY": "b"}, {"a", "b"}),

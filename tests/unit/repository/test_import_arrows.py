@@ -55,6 +55,7 @@ THIRD_PARTY = {
     "ansible_collections.kubernetes": {ANSIBLE_CONNECTION},
     "kubernetes": {"kube/kubernetes_client.py"},
     "msgspec": {"model/wire.py"},
+    "oauthlib": {"kube/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/connection.py"},
     "yaml": {"kube/kubeconfig.py", "services/rescuer/settings.py"},
 }
