@@ -125,7 +125,7 @@ class DryRunUnsupportedError(InvalidError):
 
 
 class OverloadedError(ApiError):
-    """429: too many requests at once."""
+    """429: too many requests at once; or 403 from a server that has just started, whose admission does not know all objects yet."""
 
 
 class BudgetError(OverloadedError):
@@ -147,6 +147,9 @@ _FAILED_WEBHOOK = re.compile(r'failed calling webhook "')
 
 _NO_DRY_RUN = re.compile(r'admission webhook "[^"]*" does not support dry run')
 """Source: k8s.io/apiserver ``admission/plugin/webhook/errors/statuserror.go``, NewDryRunUnsupportedErr."""
+
+_NOT_READY = "is forbidden: not yet ready to handle request"
+"""What admission says in a 403 until it knows the objects that it decides by (k8s.io/apiserver ``admission/plugin/webhook/generic``)."""
 
 _LACKS_ROLE = re.compile(r'User "[^"]*" cannot ')
 
@@ -225,6 +228,8 @@ def api_error(
         kind, advice = BudgetError, " ".join([message, *blamed])
     elif status == 400 and _NO_DRY_RUN.search(message):
         kind, advice = DryRunUnsupportedError, message
+    elif status == 403 and message.endswith(_NOT_READY):
+        kind, advice = OverloadedError, f"{message} (HTTP 403). The API server has just started: try again later."
     else:
         advice = _advice(status, verb, subject, message)
     return kind(f"cannot {verb} {subject.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)

@@ -59,6 +59,7 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
     volume_attributes_class_name: t.Optional[str] = None
     volume_mode: t.Optional[str] = None
     node_affinity: t.Optional[VolumeNodeAffinity] = None
+    host_path: t.Optional[dict[str, t.Any]] = None
     csi: t.Optional[CSIVolumeSource] = None
     gce_persistent_disk: t.Optional[dict[str, t.Any]] = None
     aws_elastic_block_store: t.Optional[dict[str, t.Any]] = None

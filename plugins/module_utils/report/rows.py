@@ -27,7 +27,8 @@ FAILED = "failed"
 TO_RESTART = "to restart"
 TO_EVICT = "to evict"
 STAYS = "stays"
-# What it adds to the verdicts of k8s_spread_check, for workloads that the second look does not list:
+# What it adds to the verdicts of k8s_spread_check, for workloads that only one of the two looks lists:
+NEW = "new"
 GONE = "gone"
 NOT_LISTED = "not listed"
 
@@ -161,7 +162,7 @@ def build_report(
     actions = {_key(entry): entry for entry in done.get("workloads") or ()}
     later = {_key(entry): entry for entry in second.get("workloads") or ()}
     restartable = {_key(entry) for entry in first.get("restartable") or ()}
-    reader = _RowReader(key, plan=plan, second=second)
+    reader = _RowReader(key, plan=plan, first=first, second=second)
     rows = [
         reader.read(entry, later.pop(_key(entry), None), actions.get(_key(entry)), restartable=_key(entry) in restartable)
         for entry in first.get("workloads") or ()
@@ -246,15 +247,20 @@ def _lost_nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> tupl
     return tuple(sorted(before - after, key=natural)) if second.get("node_list") else ()
 
 
+def _leaves_healthy_out(look: Mapping[str, t.Any]) -> bool:
+    listed = sum(entry["verdict"] == HEALTHY for entry in look.get("workloads") or ())
+    return bool((look.get("summary") or {}).get(HEALTHY, 0) > listed)
+
+
 class _RowReader:
     """Makes rows from entries of the results."""
 
-    def __init__(self, topology_key: str, *, plan: bool, second: Mapping[str, t.Any]) -> None:
+    def __init__(self, topology_key: str, *, plan: bool, first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> None:
         self._topology_key = topology_key
         self._plan = plan
         self._looked_again = bool(second)
-        listed = sum(entry["verdict"] == HEALTHY for entry in second.get("workloads") or ())
-        self._healthy_left_out = (second.get("summary") or {}).get(HEALTHY, 0) > listed
+        self._healthy_left_out_before = _leaves_healthy_out(first)
+        self._healthy_left_out = _leaves_healthy_out(second)
 
     def read(
         self,
@@ -297,7 +303,8 @@ class _RowReader:
 
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
         """A row that only the second look has."""
-        return Row(*_key(entry), replicas=entry["replicas"], before=Look({}, verdict="new"), after=self._look(entry))
+        before = Look({}, verdict=NOT_LISTED if self._healthy_left_out_before else NEW)
+        return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._look(entry))
 
     def _look(self, entry: Mapping[str, t.Any]) -> Look:
         counts = dict(entry["domains"].get(self._topology_key) or {})

@@ -214,7 +214,7 @@ def _harm(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         rolling(workload, snapshot)
         or unhealthy(workload, snapshot)
         or shared_volume(workload, snapshot)
-        or local_data(workload)
+        or local_data(workload, snapshot)
         or not_admitted(workload, snapshot)
         or overdrawn(workload, snapshot)
     )

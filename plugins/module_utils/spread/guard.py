@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 
 from ..model.budget_index import BudgetIndex
+from ..model.names import number_of
 from ..model.objects import PodDisruptionBudget, Workload, pod_of_workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
@@ -18,6 +19,7 @@ from .admission import not_admitted
 from .bounds import invalid_bound, partition, rollout_bounds, update_strategy_type
 from .local_data import local_data
 from .next_pod import next_pod
+from .quota import overdrawn
 from .rolling import rolling
 from .rollout_status import is_rolling
 from .unhealthy import unhealthy
@@ -41,8 +43,9 @@ def harm_of_rollout(workload: Workload, snapshot: ClusterSnapshot, *, allow_down
         return Reason("partition", f"partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are")
     return (
         shared_volume(workload, snapshot)
-        or local_data(workload)
+        or local_data(workload, snapshot)
         or not_admitted(workload, snapshot)
+        or overdrawn(workload, snapshot, pods=workload.spec.replicas - partition(workload))
         or (None if allow_downtime else _downtime(workload, snapshot))
     )
 
@@ -74,7 +77,9 @@ def ending(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
 
 def unreadable(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) -> t.Optional[Reason]:
     """What may not be read may forbid the restart: that is no permission. ``budgets``: whether they count."""
-    needed = {"pods", "persistentvolumeclaims"} | ({"replicasets"} if workload.kind == "Deployment" else set())
+    needed = {"pods", "persistentvolumeclaims", "resourcequotas", "limitranges"} | (
+        {"replicasets"} if workload.kind == "Deployment" else set()
+    )
     if budgets:
         needed.add("poddisruptionbudgets")
     for entry in snapshot.skipped:
@@ -160,7 +165,9 @@ def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
         status = budget.status
         left = status.current_healthy - loss
         if left < status.desired_healthy:
-            said = f"may leave {left} healthy pods, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
+            said = (
+                f"may leave {number_of(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
+            )
             if status.desired_healthy >= status.current_healthy:  # an eviction would be turned down as well
                 advice = "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
             return Reason("budget", f"a rollout of {workload} {said}; {advice}")

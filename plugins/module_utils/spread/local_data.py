@@ -8,6 +8,7 @@ import typing as t
 
 from ..model.objects import NodeSelectorTerm, PodSpec, Workload
 from ..model.reasons import Reason
+from ..model.snapshot import ClusterSnapshot
 
 WITHOUT_DATA = ("Socket", "CharDevice")
 """Types of a hostPath that hold no data of a pod."""
@@ -16,21 +17,50 @@ ABOUT_ALL_NODES = ("kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io
 """Labels that say what a node is able to run, and not which one is meant."""
 
 
-def local_data(workload: Workload) -> t.Optional[Reason]:
+def local_data(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Return why the pods of a StatefulSet must stay on their nodes; None where its data moves with them.
 
-    With a node affinity of its own the StatefulSet itself says on which nodes its data is.
+    With a node affinity of its own the StatefulSet itself says on which nodes its data is. So does a PersistentVolume.
     """
     if workload.kind != "StatefulSet" or _chooses_nodes(workload.spec.template.spec):
         return None
+    found = _in_template(workload) or _in_claims(workload, snapshot)
+    return Reason("host_path", f"a pod of {workload} would leave its data behind on another node: {found}") if found else None
+
+
+def _in_template(workload: Workload) -> str:
+    """The hostPath volume of the template that holds data, in words; empty where there is none."""
     # The volume of a claim template takes the place of the template's volume with its name.
     claims = {template.metadata.name for template in workload.spec.volume_claim_templates or ()}
     for volume in workload.spec.template.spec.volumes or ():
         if volume.host_path is None or volume.name in claims or volume.host_path.get("type") in WITHOUT_DATA:
             continue
-        said = f"its volume {volume.name} is the hostPath {volume.host_path.get('path', '')}, and no node affinity says where it is"
-        return Reason("host_path", f"a pod of {workload} would leave its data behind on another node: {said}")
-    return None
+        return f"its volume {volume.name} is the hostPath {volume.host_path.get('path', '')}, and no node affinity says where it is"
+    return ""
+
+
+def _in_claims(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """The PersistentVolume of a pod that is a hostPath and can be used on every node, in words; empty where there is none."""
+    paths = snapshot.once(_host_paths)
+    for pod in snapshot.owned_pods(workload) if paths else ():
+        for volume in pod.spec.volumes or ():
+            name = volume.persistent_volume_claim.claim_name if volume.persistent_volume_claim is not None else ""
+            claim = snapshot.claims.get((workload.metadata.namespace, name))
+            path = paths.get(claim.spec.volume_name) if claim is not None else None
+            if claim is not None and path is not None:
+                said = f"PersistentVolume {claim.spec.volume_name} of its claim {name} is the hostPath {path}"
+                return f"{said}, and no node affinity of the volume says where it is"
+    return ""
+
+
+def _host_paths(snapshot: ClusterSnapshot) -> dict[str, str]:
+    """The path of each PersistentVolume that is a hostPath and has no node affinity, by the volume's name."""
+    specs = {volume.name: volume.spec for volume in (snapshot.storage.volumes if snapshot.storage is not None else ())}
+    return {
+        name: str(spec.host_path.get("path", ""))
+        for name, spec in specs.items()
+        if spec.host_path is not None and (spec.node_affinity is None or spec.node_affinity.required is None)
+    }
 
 
 def _chooses_nodes(spec: PodSpec) -> bool:

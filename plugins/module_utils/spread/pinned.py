@@ -19,7 +19,7 @@ def pinned_by_volumes(
     workload: Workload, snapshot: ClusterSnapshot, placement: Placement, eligible: Sequence[str], topology_key: str
 ) -> bool:
     """Return whether no placed pod of the workload could use its volumes in another eligible domain of ``topology_key``."""
-    if shared_single_writer_claim(workload, snapshot) or local_data(workload) is not None:
+    if shared_single_writer_claim(workload, snapshot) or local_data(workload, snapshot) is not None:
         return True
     pods = snapshot.placed_pods(workload)
     return bool(pods) and all(_is_pinned(pod, snapshot, placement, eligible, topology_key) for pod in pods)

@@ -15,12 +15,12 @@ from ..scheduling.feasibility import Feasibility, find_feasible
 from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
-from .bounds import rollout_bounds, update_strategy_type
+from .bounds import partition, rollout_bounds, update_strategy_type
 from .distribution import HEALTHY, WORST_RANK, Badness, Distribution, Topology, badness, judge
 from .guard import shared_single_writer_claim
 from .next_pod import next_pod
 from .predicted import HELPS_UNKNOWN, Blocker, Prediction
-from .quota import no_surge, surge_room
+from .quota import no_surge, overdrawn, surge_room
 from .simulation import RestartSimulation, SimulatedRestart
 
 
@@ -54,7 +54,9 @@ class RestartPredictor:
         unsure = next_pod(workload, self._snapshot).doubts
         if unsure:
             return Prediction(HELPS_UNKNOWN, blockers=[Blocker(reason) for reason in unsure])
-        turned_down = not_admitted(workload, self._snapshot)
+        turned_down = not_admitted(workload, self._snapshot) or overdrawn(
+            workload, self._snapshot, pods=workload.spec.replicas - partition(workload)
+        )
         if turned_down is not None:
             return Prediction(False, blockers=[Blocker(turned_down)])
         surge = surge_room(workload, self._snapshot)

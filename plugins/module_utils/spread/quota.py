@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 from bisect import bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 from ..model.objects import Pod, ResourceQuota, Workload
 from ..model.quantity import NANO, parse_quantity
@@ -37,12 +37,41 @@ def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     return SurgeRoom(max(0, least.pods), least.bounded_by) if least.pods < surge else SurgeRoom(max(0, surge), "")
 
 
-def overdrawn(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why a pod that goes would not be made again; None where it would.
+def overdrawn(workload: Workload, snapshot: ClusterSnapshot, *, pods: int = 1) -> t.Optional[Reason]:
+    """Why not so many ``pods`` that go one after the other would be made again; None where they would.
 
-    Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place.
+    Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place. A new pod may also ask for more than
+    the one that goes, as where a LimitRange gives other defaults now.
     """
-    return snapshot.once(_Quotas).overdrawn(next_pod(workload, snapshot).pod, workload.metadata.namespace)
+    quotas, namespace, pod = snapshot.once(_Quotas), workload.metadata.namespace, next_pod(workload, snapshot).pod
+    bounds = quotas.bounds(pod, namespace)
+    if not bounds:
+        return None
+    gone = _distinct(old for old in snapshot.owned_pods(workload) if not old.terminal)
+    freed = [dict(_usages(old, bounds)) if _counted_alike(old, pod) else {} for old in gone]
+    lacking: list[tuple[tuple[int, str], str]] = []
+    for name, amount in _usages(pod, bounds):
+        more = amount - min((usages.get(name, 0) for usages in freed), default=amount)
+        needed = max(more, pods * more)
+        if amount > 0 and bounds[name].least < needed:
+            lacking.append((bounds[name].first_below(needed), name))
+    if not lacking:
+        return None
+    (_number, quota), name = min(lacking)
+    state = "is overdrawn" if bounds[name].least < 0 else "has too little left for new pods, which ask for more"
+    return Reason("quota", f"ResourceQuota {quota} {state} ({name}): no pod would come in place of one that goes")
+
+
+def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
+    """One of the pods for each that ask for other amounts: siblings share equal parts (``model/sharing.py``)."""
+    return {
+        (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead)): pod for pod in pods for spec in (pod.spec,)
+    }.values()
+
+
+def _counted_alike(pod: Pod, other: Pod) -> bool:
+    """The same quotas count both."""
+    return pod.spec.priority_class_name == other.spec.priority_class_name and _best_effort(pod) == _best_effort(other)
 
 
 def no_surge(workload: Workload, snapshot: ClusterSnapshot, surge: SurgeRoom) -> Reason:
@@ -124,15 +153,6 @@ class _Quotas:
         pods = min((max(0, bounds[name].least) // need for name, need in needs.items()), default=UNBOUNDED)
         bounding = [bounds[name].first_below((pods + 1) * need) for name, need in needs.items() if bounds[name].least < (pods + 1) * need]
         return SurgeRoom(pods, min(bounding)[1] if bounding else "")
-
-    def overdrawn(self, pod: Pod, namespace: str) -> t.Optional[Reason]:
-        """Why no further pod like this one is admitted although none is added; None where one is."""
-        bounds = self.bounds(pod, namespace)
-        found = [(bounds[name].first_below(0), name) for name, amount in _usages(pod, bounds) if amount > 0 and bounds[name].least < 0]
-        if not found:
-            return None
-        (_number, quota), name = min(found)
-        return Reason("quota", f"ResourceQuota {quota} is overdrawn ({name}): no pod would come in place of one that goes")
 
 
 def bounds_of(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> Bounds:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ..model.names import number_of
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from .bounds import partition, update_strategy_type
@@ -52,7 +53,8 @@ def _missing(workload: Workload) -> str:
     if status.updated_replicas < spec.replicas:
         return f"{status.updated_replicas} of {spec.replicas} new replicas exist"
     if status.replicas > status.updated_replicas:
-        return f"{status.replicas - status.updated_replicas} old replicas are still there"
+        old = status.replicas - status.updated_replicas
+        return f"{number_of(old, 'old replica')} {'is' if old == 1 else 'are'} still there"
     if status.available_replicas < status.updated_replicas:
         return f"{status.available_replicas} of {status.updated_replicas} new replicas are available"
     return ""

@@ -116,7 +116,13 @@ def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
     if lost:
         nodes = "a node that is not ready" if len(lost) == 1 else "nodes that are not ready"
         return f"pods of {workload} are on {nodes}: {', '.join(lost)}"
-    return why_not_ready(pods)
+    return why_not_ready(pods) or _why_not_created(workload)
+
+
+def _why_not_created(workload: Workload) -> str:
+    """Why the controller of a Deployment cannot create a pod, such as a quota or a webhook, in its words; empty where it can."""
+    failure = next((one for one in workload.status.conditions or () if one.type == "ReplicaFailure" and one.status == "True"), None)
+    return f"a pod of {workload} cannot be created: {failure.message[:MOST_MESSAGE]}" if failure is not None else ""
 
 
 def _waiting(pod: Pod) -> Iterable[tuple[str, ContainerStateWaiting]]:

@@ -29,6 +29,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     UnreachableError,
     UntrustedError,
     api_error,
+    is_denied,
+    lacks_rights,
+    may_pass,
+    nothing_done,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS, NODES, PODS
@@ -336,6 +340,23 @@ def test_a_refusal_by_admission_is_no_early_denial() -> None:
     with pytest.raises(ForbiddenError):
         api.evict("app", "a", uid="u")
     assert len(transport.asked) == 2
+
+
+def not_ready(verb: str) -> ApiError:
+    text = 'deployments.apps "web" is forbidden: not yet ready to handle request'
+    return api_error(verb=verb, subject=Subject("Deployment app/web", "deployments in namespace app"), status=403, message=text)
+
+
+def test_a_write_that_admission_denies_because_its_server_has_just_started_is_repeated() -> None:
+    api, transport, _clock = api_with(not_ready("patch"), b"{}")
+    api.merge_patch(DEPLOYMENTS, "app", "web", {"metadata": {"resourceVersion": "1"}})
+    assert len(transport.asked) == 2
+
+
+def test_a_denial_by_an_admission_that_is_not_ready_is_neither_a_refusal_nor_a_missing_role() -> None:
+    error = not_ready("create")
+    assert may_pass(error) and nothing_done(error) and not is_denied(error) and not lacks_rights(error)
+    assert "Grant" not in str(error) and "HTTP 403" in str(error)
 
 
 def test_an_eviction_that_a_server_denies_just_after_its_start_is_asked_for_again() -> None:

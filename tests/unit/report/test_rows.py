@@ -200,6 +200,13 @@ def test_a_workload_that_nothing_was_done_with_is_not_called_gone_where_healthy_
     assert (row.last.verdict, row.last.reason.partition(":")[0]) == ("not listed", "not_listed")
 
 
+def test_a_workload_that_was_healthy_at_first_is_not_called_new_where_healthy_ones_are_left_out() -> None:
+    first = check([], NODES)
+    first["summary"].update(checked=1, healthy=1)
+    row = only_row(first, after=check([workload("web", even(NODES, 3), "rolling")], NODES))
+    assert (row.before.verdict, row.last.verdict) == ("not listed", "rolling")
+
+
 def test_a_workload_that_was_deleted_is_gone_where_all_are_listed() -> None:
     done = restart(WEB)
     done["workloads"][0]["after"] = {HOST: even(NODES, 3)}

@@ -11,10 +11,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.autoscaling import autoscaling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import lowest_ready, refusal
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import surge_room
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import harm_of_rollout, lowest_ready, refusal
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.quota import overdrawn, surge_room
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 
 
 def rolling(unavailable: int | str | None, surge: int | str | None) -> dict[str, t.Any]:
@@ -241,6 +241,44 @@ def test_limits_without_requests_count_as_requests_for_quotas(hard, room):
     workload = cluster.deployment("web", ["worker-1"] * 4, template=limits, strategy=rolling(0, "25%"))
     cluster.quota("q", {hard: "4"}, {hard: "4"})
     assert surge_room(workload, cluster.snapshot()).pods == room
+
+
+@pytest.mark.parametrize(
+    ("hard", "code"),
+    [({"pods": "3"}, "quota"), ({"pods": "4"}, ""), ({"requests.cpu": "300m"}, "quota"), ({"secrets": "0"}, "")],
+)
+@pytest.mark.parametrize("strategy", [rolling(1, 1), {"type": "Recreate"}], ids=["RollingUpdate", "Recreate"])
+def test_a_rollout_under_an_overdrawn_quota_would_lose_pods(strategy: Json, hard: dict[str, str], code: str) -> None:
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 4, strategy=strategy)
+    cluster.quota("small", hard, {"pods": "4", "requests.cpu": "400m", "secrets": "1"})
+    snapshot = cluster.snapshot()
+    (line,) = check_spread(snapshot, CheckOptions()).workloads
+    forbidden = refusal(line.workload, snapshot, allow_downtime=True)
+    assert (forbidden.code if forbidden is not None else "") == code
+    assert line.prediction is not None and line.prediction.restart_helps is (code == "")
+
+
+@pytest.mark.parametrize(
+    ("hard", "evictions", "rollout"),
+    [("1500m", "", ""), ("1100m", "", "quota"), ("900m", "quota", "quota"), ("700m", "quota", "quota")],
+)
+def test_new_pods_that_ask_for_more_than_those_that_go_need_what_the_quota_leaves(hard: str, evictions: str, rollout: str) -> None:
+    """Four pods of 200m, made before the LimitRange gave 350m."""
+    cluster = workers(2)
+    bare: Json = {"spec": {"containers": [{"name": "main"}]}}
+    workload = cluster.deployment("web", ["worker-1"] * 4, template=bare, strategy=rolling(1, 1))
+    given = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container main"}
+    cluster.pods.clear()
+    for number in range(4):
+        made: Json = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "200m"}}}]}}
+        owner = ("ReplicaSet", "rs-web-hash1")
+        cluster.pod(f"web-{number}", "worker-1", owner=owner, template=made, annotations=given)
+    cluster.limit_range(defaultRequest={"cpu": "350m"})
+    cluster.quota("tight", {"requests.cpu": hard}, {"requests.cpu": "800m"})
+    snapshot = cluster.snapshot()
+    found = overdrawn(workload, snapshot), harm_of_rollout(workload, snapshot, allow_downtime=False)
+    assert [reason.code if reason is not None else "" for reason in found] == [evictions, rollout]
 
 
 @pytest.mark.parametrize(

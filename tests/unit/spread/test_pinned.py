@@ -70,7 +70,7 @@ def test_a_deployment_with_a_host_path_is_restarted() -> None:
     assert line.restartable
 
 
-def _with_local_volumes(*nodes: str) -> ClusterSnapshot:
+def _with_local_volumes(*nodes: str, source: Json | None = None) -> ClusterSnapshot:
     """A StatefulSet with one replica and one volume on each of these nodes; a volume without a node can be used everywhere."""
     cluster = workers(2)
     template = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
@@ -92,7 +92,7 @@ def _with_local_volumes(*nodes: str) -> ClusterSnapshot:
         )
         term = {"matchExpressions": [{"key": HOST, "operator": "In", "values": [node]}]}
         affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if node else {}
-        volumes.append(struct(PersistentVolume, {"metadata": {"name": f"pv-{number}"}, "spec": affinity}))
+        volumes.append(struct(PersistentVolume, {"metadata": {"name": f"pv-{number}"}, "spec": {**(source or {}), **affinity}}))
         pod = cluster.pods[number]
         own = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-db-{number}"}}]
         mounting = struct(Pod, {"spec": {"nodeName": pod.spec.node_name, "volumes": own}})
@@ -105,6 +105,33 @@ def test_a_spreading_rule_is_not_advised_where_volumes_keep_the_pods_on_their_no
     (line,) = check_spread(_with_local_volumes(*nodes), CheckOptions()).workloads
     assert line.verdict.verdict == "collapsed"
     assert advised(line) is not pinned
+
+
+PATH = {"hostPath": {"path": "/srv/pv"}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "source", "refused"),
+    [
+        pytest.param(("", ""), PATH, True, id="without a node affinity"),
+        pytest.param(("worker-1", ""), PATH, True, id="one of two without a node affinity"),
+        pytest.param(("worker-1", "worker-1"), PATH, False, id="with a node affinity"),
+        pytest.param(("", ""), {"nfs": {"server": "nas", "path": "/srv"}}, False, id="not on a node"),
+    ],
+)
+def test_a_stateful_set_with_a_persistent_volume_on_its_node_is_neither_restarted_nor_evicted_from(
+    nodes: tuple[str, ...], source: Json, refused: bool
+) -> None:
+    snapshot = _with_local_volumes(*nodes, source=source)
+    (line,) = check_spread(snapshot, CheckOptions()).workloads
+    options = RestartOptions(only_if_helps=False, allow_downtime=True)
+    found: list[t.Any] = [
+        decide(line, snapshot, options, now_s=NOW),
+        decide_eviction(line, snapshot, Placement.of(snapshot), options, now_s=NOW),
+    ]
+    assert [(made.action, made.reason.code) == ("refused", "host_path") for made in found] == [refused] * 2
+    assert not refused or all("pv-" in made.reason.text and "/srv/pv" in made.reason.text for made in found)
+    assert not (refused and advised(line))
 
 
 def test_a_spreading_rule_is_not_advised_where_all_replicas_share_a_claim_of_one_node() -> None:

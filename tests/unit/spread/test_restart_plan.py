@@ -221,7 +221,9 @@ def test_a_rollout_of_someone_else_after_an_interrupted_restart_counts_as_theirs
     assert decision(cluster) == ("resume", "already_restarted")
 
 
-@pytest.mark.parametrize("resource", ["pods", "replicasets", "poddisruptionbudgets", "persistentvolumeclaims"])
+@pytest.mark.parametrize(
+    "resource", ["pods", "replicasets", "poddisruptionbudgets", "persistentvolumeclaims", "resourcequotas", "limitranges"]
+)
 def test_what_may_not_be_read_is_no_permission(resource):
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)

@@ -19,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.unhe
     LASTING_REASONS,
     hanging_container,
     new_pods,
+    why_unfinished,
 )
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, struct, workers
@@ -223,6 +224,15 @@ def test_only_lasting_states_of_new_pods_let_a_rollout_hang(reason: str, ends: b
     pods = new_pods(snapshot.workloads()[0], snapshot)
     assert [pod.metadata.name for pod in pods] == ["web-0"]
     assert bool(hanging_container(pods)) is ends is (reason in LASTING_REASONS)
+
+
+def test_a_rollout_whose_new_pods_cannot_be_created_says_why() -> None:
+    denial = 'pods "web-2" is forbidden: exceeded quota: small'
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": denial}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, replicas=3, status={"updatedReplicas": 2, "conditions": [failure]})
+    snapshot = cluster.snapshot()
+    assert why_unfinished(snapshot.deployments[0], snapshot) == f"a pod of Deployment app/web cannot be created: {denial}"
 
 
 def test_before_the_controller_has_seen_a_revision_there_are_no_new_pods() -> None:
