@@ -56,7 +56,7 @@ class Observer(Witness):
             pod=_pod_of(victim),
             priority=victim.priority,
             grace_period=victim.grace_period,
-            node=case.node,
+            node=victim.pod.spec.node_name,
             critical_pod=case.name,
             **_why(victim.reason),
         )

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from ..model.objects import Condition, Pod
-from .options import ALL, KUBE_SYSTEM, RescueOptions
+from .options import ALL, KUBE_SYSTEM, NONE, RescueOptions
 
 CRITICAL_ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"
 ANNOTATED_PRIORITY = 2_000_000_000
 SYSTEM_CLASS_PREFIX = "system-"
+NOT_CRITICAL = "not_critical"
 
 
 def effective_priority(pod: Pod, options: RescueOptions) -> int:
@@ -25,7 +26,10 @@ def is_critical(pod: Pod, options: RescueOptions) -> bool:
 
 def is_protected(pod: Pod, options: RescueOptions) -> bool:
     """It is critical, in whatever namespace, or of a class of Kubernetes' own."""
-    return is_critical(pod, options) or pod.spec.priority_class_name.startswith(SYSTEM_CLASS_PREFIX)
+    if is_critical(pod, options) or pod.spec.priority_class_name.startswith(SYSTEM_CLASS_PREFIX):
+        return True
+    # Add-ons of kube-system are critical also where the pods of other namespaces are rescued.
+    return options.honor_critical_annotation != NONE and pod.metadata.namespace == KUBE_SYSTEM and _has_annotation(pod)
 
 
 def is_unschedulable(pod: Pod) -> bool:
@@ -62,4 +66,8 @@ def _is_annotated(pod: Pod, options: RescueOptions) -> bool:
     namespace, honored = pod.metadata.namespace, options.honor_critical_annotation
     if namespace not in options.namespaces or not (honored == ALL or (honored == KUBE_SYSTEM and namespace == KUBE_SYSTEM)):
         return False
+    return _has_annotation(pod)
+
+
+def _has_annotation(pod: Pod) -> bool:
     return (pod.metadata.annotations or {}).get(CRITICAL_ANNOTATION) == ""

@@ -34,12 +34,12 @@ def hold_rule(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Rescue
         return HoldRule(BY_NOMINATION)
     if tolerates_hold(pod, options):
         return HoldRule(BY_TAINT)
-    if options.hold != TAINT and len(victims) <= 1 and all(_leaves_room(victim.pod, pod) for victim in victims):
+    if options.hold != TAINT and len(victims) <= 1 and all(leaves_room(victim.pod, pod) for victim in victims):
         return HoldRule(BY_NOMINATION, at_once=True)
     return HoldRule(refusal=no_toleration(pod, options.hold_taint_key))
 
 
-def _leaves_room(victim: Pod, pod: Pod) -> bool:
+def leaves_room(victim: Pod, pod: Pod) -> bool:
     """What replaces the victim has to respect a nomination of the pod.
 
     It is less important for the scheduler, which knows nothing of the annotation that makes a pod critical; and it has the same scheduler,

@@ -21,7 +21,7 @@ from ..scheduling.feasibility import Judge
 from ..scheduling.placement import Placement
 from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
 from .budgets import Budgets
-from .hold_rule import HoldRule, hold_rule, keeps_others_off, no_toleration, tolerates_hold
+from .hold_rule import HoldRule, hold_rule, keeps_others_off, leaves_room, no_toleration, tolerates_hold
 from .leaving import is_preempted, leaving_pods
 from .options import RescueOptions
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
@@ -202,6 +202,8 @@ class RescuePlanner:
         """
         options = self._options.after(facts.evicted)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
+        hinder = (other.metadata.uid for other in self._snapshot.pods if other.spec.node_name and not leaves_room(other, pod))
+        facts = facts._replace(banned=facts.banned.union(hinder))
         choice = self._allowed(pod, self._search(pod, facts, replace(options, max_victims=most)).best(candidates))
         if choice is None:
             refusal = refusal or no_toleration(pod, self._options.hold_taint_key)

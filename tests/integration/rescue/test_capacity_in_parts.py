@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import Scene
+from tests.integration.rescue.scene import HOLD_KEY, Scene
 from tests.integration.rescue.test_interrupted import in_background
 from tests.integration.workloads import wait_until
 
@@ -34,6 +34,27 @@ def test_pod_that_tolerates_the_taint_does_not_take_the_capacity_of_the_first_vi
     (row,) = running.result(40)["pods"]
     assert (row["status"], victims(row)) == ("rescued", {"brief", "long"}) and scene.held() == []
     assert scene.nominated(pod) == "" and scene.bound_to(pod) == node
+
+
+def test_pod_does_not_take_the_capacity_of_the_first_victim_on_a_node_that_somebody_has_reserved_for_add_ons(
+    scene: Scene, rescues: Rescues
+) -> None:
+    """The taint of such a node is not the rescue's, and its pods tolerate it."""
+    taint = {"key": HOLD_KEY, "value": "true", "effect": "NoSchedule"}
+    (node,) = scene.nodes(cpu="1", taints=(taint,))
+    scene.bare("brief", node, cpu="500m", grace=1, tolerations=[EVERYTHING])
+    scene.bare("long", node, cpu="500m", grace=10, tolerations=[EVERYTHING])
+    before, pod = scene.taints(node), scene.critical("dns", cpu="900m")
+    running = in_background(lambda: rescues.run(name=pod, allow_bare_pods=True))
+    wait_until(lambda: len(scene.evictions()) == 2, what="both evictions")
+    wait_until(lambda: not scene.bound_to("brief", scene.namespace), what="the end of the first victim")
+    wait_until(lambda: scene.nominated(pod) == node or scene.bound_to(pod), what="the nomination")
+    small = scene.critical("small", cpu="400m", priority="scene-low", tolerations=[EVERYTHING])
+    assert scene.bound_to(small) == ""
+    (row,) = running.result(60)["pods"]
+    evicted = {victim["name"] for victim in row["victims"]}
+    assert (row["status"], row["node"], evicted) == ("rescued", node, {"brief", "long"}), row
+    assert scene.taints(node) == before and scene.nominated(pod) == "" and scene.bound_to(pod) == node
 
 
 def test_pod_is_nominated_again_after_each_failed_attempt(scene: Scene, rescues: Rescues) -> None:

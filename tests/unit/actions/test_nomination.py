@@ -376,3 +376,74 @@ def test_nomination_beside_a_taint_that_fails_is_tried_again_and_stops_nothing(e
     on.cluster.refuse_patch = lambda _name, _release: None
     on.rescuer.tick()
     assert nominated(on) == "n"
+
+
+# --- beside a taint that somebody else has set ------------------------------------------------------------------------
+
+ADMINISTRATORS_TAINT = {"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}
+
+
+def on_reserved_node(**options: t.Any) -> Scene:
+    """Node n is reserved for add-ons for good. Two of them, with a low priority, have to leave; node m would be dearer."""
+    pods = [pod("v1", "450m", on="n", priority=1), pod("v2", "450m", on="n", priority=2), pod("v-m", "900m", on="m", priority=100)]
+    on = scene([node("n"), node("m")], [*pods, pod("dns", "900m")], **options)
+    on.cluster.nodes["n"]["spec"]["taints"] = [ADMINISTRATORS_TAINT]
+    return on
+
+
+@pytest.mark.parametrize("hold", ["auto", "taint", "none"])
+def test_pod_is_nominated_beside_the_taint_of_somebody_else_and_again_after_each_failed_attempt(hold: str) -> None:
+    """The pods of such a node tolerate the taint. What replaces the first victim must not take its capacity."""
+    on = on_reserved_node(hold=hold)
+    asked: list[str] = []
+    on.cluster.refuse_eviction = lambda _name, dry_run: asked.append(nominated(on)) if not dry_run else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v1", "v2"] and asked == ["n", "n"]
+    for _attempt in range(3):
+        clear_nomination(on)
+        on.rescuer.tick()
+        assert nominated(on) == "n"
+    assert on.cluster.nodes["n"]["spec"]["taints"] == [ADMINISTRATORS_TAINT] and on.cluster.held == []
+
+
+@pytest.mark.parametrize("end", ["stopped", "in vain", "cordoned"])
+def test_nomination_beside_the_taint_of_somebody_else_ends_with_the_rescue(end: str) -> None:
+    on = on_reserved_node()
+    on.rescuer.tick()
+    assert nominated(on) == "n"
+    (case,) = on.rescuer.cases.values()
+    if end == "stopped":
+        on.rescuer.let_go_of_nodes()
+    elif end == "in vain":
+        case.give_up_at_s = time.monotonic() - 1
+        on.rescuer.tick()
+    else:
+        on.cluster.refuse_eviction = lambda _name, _dry_run: TROUBLE
+        on.cluster.nodes["n"]["spec"]["unschedulable"] = True
+        on.rescuer.tick()
+    assert nominated(on) == ""
+
+
+def test_without_the_role_a_rescue_beside_the_taint_of_somebody_else_goes_on_without_a_nomination() -> None:
+    on = on_reserved_node()
+    on.cluster.refuse_patch = lambda name, _release: NO_ROLE if name == "dns" else None
+    on.rescuer.tick()
+    on.rescuer.let_go_of_nodes()
+    assert on.cluster.evicted == ["v1", "v2"] and len(on.notes.troubles) == 1, on.notes.troubles
+
+
+def test_rescue_beside_the_taint_of_somebody_else_goes_on_when_the_lease_comes_back() -> None:
+    """There is no hold that would show that the node is still being cleared."""
+    on = on_reserved_node()
+    on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name == "v1" else TROUBLE
+    on.rescuer.tick()
+    assert on.cluster.evicted == ["v1"]
+    on.lease.held = False
+    on.rescuer.let_go()
+    del on.cluster.pods["v1"]
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    on.lease.held = True
+    for _tick in range(2):
+        due(on)
+        on.rescuer.tick()
+    assert on.cluster.evicted == ["v1", "v2"]

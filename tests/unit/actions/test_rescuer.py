@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import copy
 import json
+import threading
 import time
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue import evictions, hold_records, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.result import result_of
@@ -25,6 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     OverloadedError,
     UnreachableError,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import CONFIG_MAPS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
@@ -415,6 +417,81 @@ def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
     assert on.cluster.held == [] and not on.lease.held
 
 
+def run_on(on: Scene, *, dry_run: bool = False) -> None:
+    """A whole run on the scene, which waits for a second."""
+    request = RescueRequest(RescueOptions(settle_time=0, scheduled_timeout=1), dry_run=dry_run)
+    cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
+    run._rescue(on.rescuer, cluster, lease, request)
+
+
+def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, times: int) -> None:
+    """Watches go on, and reads get no answer: etcd is away."""
+    get, failures = on.cluster.get, iter(range(times))
+
+    def read(resource: t.Any, namespace: str, name: str) -> t.Any:
+        if resource is CONFIG_MAPS and next(failures, None) is not None:
+            raise UnreachableError("no answer about the ConfigMap")
+        return get(resource, namespace, name)
+
+    monkeypatch.setattr(on.cluster, "get", read)
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_run_that_cannot_look_at_the_cluster_fails_instead_of_finding_no_pods(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+    monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
+    on = full("n", dry_run=dry_run)
+    fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
+    with pytest.raises(run.RescueError, match="no answer about the ConfigMap"):
+        run_on(on, dry_run=dry_run)
+    assert on.rescuer.cases == {} and on.cluster.evicted == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_run_goes_on_after_a_first_look_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+    on = full("n", dry_run=dry_run)
+    fail_reads_of_the_config_map(on, monkeypatch, times=1)
+    on.cluster.refuse_eviction = lambda _name, dry: None if dry else on.cluster.pods["dns"]["spec"].update(nodeName="n")
+    run_on(on, dry_run=dry_run)
+    assert (the_case(on).status, on.cluster.evicted) == (("planned", []) if dry_run else ("rescued", ["v-n"]))
+
+
+def test_a_run_whose_api_server_goes_away_before_anything_is_held_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
+    on = full("n")
+    on.lease.held = False
+    on.rescuer.tick()
+    assert the_case(on).status == "waiting"
+    on.cluster.errors = {"pods": "connection refused"}
+    with pytest.raises(run.RescueError, match="pods: connection refused"):
+        run_on(on)
+
+
+def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(hold_records, "READ_EVERY_S", 0)
+    on = full("n")
+    on.rescuer.tick()
+    assert on.cluster.held == ["n"]
+    fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
+    ended = threading.Thread(target=lambda: run_on(on), daemon=True)
+    ended.start()
+    ended.join(30)
+    assert not ended.is_alive() and on.cluster.held == []
+    error = run._with_held_nodes(None, on.rescuer)
+    assert error is not None and "node n" in str(error) and "no answer about the ConfigMap" in str(error)
+
+
+def test_a_run_whose_api_server_goes_away_when_all_is_done_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
+    on = full("n")
+    on.rescuer.tick()
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    on.rescuer.tick()
+    on.cluster.errors = {"pods": "connection refused"}
+    run_on(on)
+    assert the_case(on).status == "rescued"
+
+
 def test_evictions_stop_when_the_pod_has_another_way() -> None:
     victims = [pod("v1", "450m", on="n"), pod("v2", "450m", on="n")]
     on = scene([node("n")], [*victims, pod("dns", "900m")])
@@ -745,3 +822,129 @@ def test_a_long_settle_time_leaves_time_for_rescues_on_a_cluster_where_nodes_ope
         case.settle_again(float(second), settle_time_s)
         free += second >= case.settles_at_s
     assert free >= 2500
+
+
+# --- pods that are no longer critical, or no longer wait ----------------------------------------------------------------
+
+ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
+
+
+def annotated(*, once: bool = True) -> Scene:
+    """A pod that is critical by its annotation alone, and a full node with pods that even an ordinary pod could displace."""
+    critical = pod("dns", "900m")
+    critical["metadata"]["annotations"] = dict(ANNOTATED)
+    critical["spec"]["priority"] = 0
+    return scene([node("n")], [pod("v1", "450m", on="n", priority=-10), pod("v2", "450m", on="n", priority=-5), critical], once=once)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_nothing_more_is_evicted_for_a_pod_that_is_no_longer_critical(once: bool) -> None:
+    on = annotated(once=once)
+
+    def take_annotation_away(_name: str, dry_run: bool) -> None:
+        if not dry_run:
+            on.cluster.pods["dns"]["metadata"]["annotations"] = {}
+
+    on.cluster.refuse_eviction = take_annotation_away
+    for _tick in range(2):
+        on.rescuer.tick()
+    assert on.cluster.evicted == ["v1"] and on.cluster.held == [] and under_way(on) == []
+    assert [entry.attempts for entry in on.attempts.kept.values()] == [1], "a pod was evicted for it"
+    if once:
+        assert (the_case(on).status, reason_of(on)) == ("impossible", "not_critical")
+    else:
+        assert on.rescuer.cases == {}
+    assert "Rescued" not in on.cluster.events
+
+
+def test_annotation_that_is_removed_right_before_an_eviction_stops_it() -> None:
+    """The watch does not show it yet. The pod has priority 0, so that a pod of the same priority stays."""
+    on = annotated()
+    for name in ("v1", "v2"):
+        on.cluster.pods[name]["spec"]["priority"] = 0
+    on.cluster.refuse_eviction = lambda _name, dry_run: hide(on, "dns", "metadata", annotations={}) if dry_run else None
+    on.rescuer.tick()
+    assert on.cluster.evicted == []
+
+
+def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_longer_calls_unschedulable() -> None:
+    """Such as with SchedulerError: nothing is evicted for it, and it may stay so for ever."""
+    on = full("n")
+    error = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}
+
+    def fail_to_schedule(_name: str, dry_run: bool) -> None:
+        if dry_run:
+            on.cluster.pods["dns"]["status"]["conditions"] = [error]
+
+    on.cluster.refuse_eviction = fail_to_schedule
+    on.rescuer.tick()
+    assert on.cluster.held == ["n"] and on.cluster.evicted == [] and on.rescuer.at_work
+    options = RescueOptions()
+    the_case(on).give_up_at_s = time.monotonic() - options.evict_timeout - 1
+    later(the_case(on))
+    on.rescuer.tick()
+    assert on.cluster.held == [] and under_way(on) == [] and not on.rescuer.at_work
+    assert (the_case(on).status, reason_of(on)) == ("failed", "not_cleared")
+
+
+# --- slow answers -------------------------------------------------------------------------------------------------------
+
+
+def test_slow_answer_is_no_refusal_also_if_refused_evictions_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evictions, "ANSWERED_WITHIN_S", 0.05)
+    on = full("n", "m", evict_timeout=0)
+
+    def slow(name: str, dry_run: bool) -> None:
+        time.sleep(0.3)
+        if not dry_run:
+            on.cluster.pods[name]["metadata"]["deletionTimestamp"] = format_time(time.time() + 1)
+            on.cluster.pods[name]["status"]["conditions"] = EVICTED
+
+    on.cluster.refuse_eviction = slow
+    deadline_s = time.monotonic() + 30
+    while not on.cluster.evicted and time.monotonic() < deadline_s:
+        on.rescuer.tick()
+        later(the_case(on))
+        time.sleep(0.05)
+    for _tick in range(3):
+        later(the_case(on))
+        on.rescuer.tick()
+    assert on.cluster.evicted == ["v-n"] and on.cluster.held == ["n"]
+
+
+def test_lost_answer_is_no_refusal_before_it_is_known_what_became_of_the_eviction() -> None:
+    on = full("n", "m", evict_timeout=0)
+
+    def lose(name: str, dry_run: bool) -> KubeError | None:
+        if not dry_run:
+            on.cluster.pods[name]["metadata"]["deletionTimestamp"] = format_time(time.time() + 1)
+            on.cluster.pods[name]["status"]["conditions"] = EVICTED
+        return None if dry_run else LOST
+
+    on.cluster.refuse_eviction = lose
+    for _tick in range(3):
+        on.rescuer.tick()
+        later(the_case(on))
+    assert [victim.pod.metadata.name for victim in the_case(on).evicted] == ["v-n"] and on.cluster.held == ["n"]
+
+
+def test_eviction_that_is_found_out_after_the_node_was_left_is_told_with_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = full("n", evict_timeout=0)
+    told: list[str] = []
+    monkeypatch.setattr(on.cluster, "create_event", lambda _namespace, event: told.append(event["message"]))
+    asked: list[str] = []
+
+    def lose(name: str, dry_run: bool) -> KubeError | None:
+        if dry_run:
+            return None
+        asked.append(name)
+        if len(asked) > 1:
+            del on.cluster.pods[name]
+        return LOST
+
+    on.cluster.refuse_eviction = lose
+    for _tick in range(3):
+        on.rescuer.tick()
+        later(the_case(on))
+    assert on.cluster.held == [] and len(asked) == 2
+    assert any("evicted pod app/v-n from node n for it" in message for message in told), told

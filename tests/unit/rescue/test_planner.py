@@ -213,6 +213,12 @@ def test_a_nomination_keeps_nothing_from_pods_of_another_scheduler() -> None:
     assert judge(mine, [node("n")], [victim], hold="none").kept_by == BY_NOMINATION
 
 
+def test_without_a_toleration_a_dearer_victim_is_taken_whose_replacement_respects_the_nomination() -> None:
+    pods = [pod("cheap", "800m", on="n1", schedulerName="theirs"), pod("dear", "800m", on="n2", priority=100)]
+    judgement = judge(critical(tolerations=()), [node("n1"), node("n2")], pods)
+    assert judgement.choice is not None and (judgement.choice.node, judgement.kept_by) == ("n2", BY_NOMINATION)
+
+
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
     pods = [pod("a", "450m", on="n", ends_in_s=3), pod("b", "450m", on="n")]
     judgement = judge(critical("700m", tolerations=()), [node("n")], pods)

@@ -81,6 +81,13 @@ def test_the_annotation_counts_as_the_priority_that_it_stands_for() -> None:
     assert code(never, critical=annotated, honor_critical_annotation="none") == "higher_priority"
 
 
+@pytest.mark.parametrize(("honored", "expected"), [("kube-system", "critical"), ("all", "critical"), ("none", "")])
+def test_annotated_pods_of_kube_system_stay_also_where_pods_of_other_namespaces_are_rescued(honored: str, expected: str) -> None:
+    victim = running("node-1", namespace="kube-system", annotations=ANNOTATED)
+    options: dict[str, t.Any] = {"namespaces": ("monitoring",), "honor_critical_annotation": honored}
+    assert code(victim, **options) == expected
+
+
 @pytest.mark.parametrize(
     ("priority", "policy", "own", "expected"),
     [

@@ -133,7 +133,7 @@ class Case:
             excluded=frozenset(self.excluded),
             banned=frozenset(self.banned),
             evicted=len(self.evicted),
-            nominated=self.hold is not None,
+            nominated=self.stage == CLEARING,
             patient=now_at_s <= self.waits_since_s + self.patience_s,
             awaits_others=now_at_s <= self.awaits_others_since_s + self.patience_s,
         )

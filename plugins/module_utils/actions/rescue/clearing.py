@@ -38,7 +38,7 @@ from .fresh import is_evicted, lost_hold, may_have_been_done, no_longer_waits, r
 from .hold_records import NotRecordedError, TooManyHoldsError
 from .holds import Holds, node_of
 from .lease import RescueLease
-from .nomination import nominate
+from .nomination import nominate, withdraw
 from .nomination_renewal import Nominations
 from .rescued_pods import RescuedPods
 from .tell import Teller
@@ -91,8 +91,9 @@ class Clearing:
         attempt = self._judged(case, self._entry_of(case), view)
         if self._recall(case, attempt):
             return True
-        # A node that is neither cleared nor held any more was left, and the pod does not fit there.
-        case.recall_vain(case.last_node if view.planner.is_in_use_for(case.uid) else "")
+        # A node that is neither cleared nor held any more was left, and the pod does not fit there. One that the taint of somebody else
+        # keeps has no hold.
+        case.recall_vain(case.last_node if judgement.kept_by is None or view.planner.is_in_use_for(case.uid) else "")
         if choice.node in case.excluded:
             return True
         if case.vain >= self._options.max_attempts:
@@ -134,6 +135,8 @@ class Clearing:
                 return self._give_up(case)
             self._nominate(case, view)
             return False
+        if view.now_at_s > case.give_up_at_s + self._options.evict_timeout:
+            return self._not_cleared(case)
         if judgement.status == IMPOSSIBLE or judgement.choice is None:
             return self._leave(case, judgement.reason, view)
         case.take(judgement)
@@ -199,6 +202,7 @@ class Clearing:
             if is_evicted(now):
                 deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
                 self._note(case, victim, view, deletion_timestamp=deletion_timestamp, own=uid in case.recorded)
+                case.accepted()
             del case.unclear[uid]
         if found and not case.unclear:
             case.recall_vain(case.last_node)
@@ -212,13 +216,26 @@ class Clearing:
     def release(self, case: Case, nodes: Mapping[str, Node]) -> bool:
         """Give the case's node back, if it is held; false where that could not be written yet."""
         if case.hold is None:
+            self._withdraw(case)
             return True
         self._lease.check()
         node = node_of(case.node, nodes)
         if not self._holds.give_back(node, case.hold, waits=not (case.gone or case.pod.spec.node_name)):
             return False
-        case.hold = None
+        case.hold, case.nominated_at = None, ""
         return True
+
+    def _withdraw(self, case: Case) -> None:
+        """Take the nomination away that was made beside the taint of somebody else: there is no hold to which it belongs."""
+        nominated, case.nominated_at = case.nominated_at, ""
+        if not nominated or not case.node or case.gone or case.pod.spec.node_name:
+            return
+        self._lease.check()
+        try:
+            withdraw(self._api, case.pod.metadata, case.node)
+        except KubeError as error:
+            # The scheduler takes it away after its next try.
+            self._witness.troubled(f"pod {case.name} is still nominated for node {case.node}: {error}")
 
     def settle(self, case: Case, view: View) -> None:
         """Write down what came of the attempt."""
@@ -298,7 +315,7 @@ class Clearing:
         if node is None:
             self._leave(case, Reason("node_gone", f"node {case.node} is gone"), view)
             return False
-        immune, closed = view.planner.objections(case.pod, there, node, case.facts(view.now_at_s))
+        immune, closed = view.planner.objections(waits or case.pod, there, node, case.facts(view.now_at_s))
         closed = closed or lost_hold(node, case.hold)
         if closed is not None:
             self._leave(case, closed, view)
@@ -345,13 +362,15 @@ class Clearing:
     def _nominate(self, case: Case, view: View) -> bool:
         """Nominate the pod for the held node, and again when the scheduler has cleared the nomination.
 
-        False where no taint keeps the node and the pod could not be nominated yet. A nomination that the scheduler itself has made for
-        another node, where its victims hang, stays: without it the scheduler would preempt once more.
+        False where no taint keeps the node and the pod could not be nominated yet. Without a hold, the taint of somebody else keeps it. A
+        nomination that the scheduler itself has made for another node, where its victims hang, stays: without it the scheduler would
+        preempt once more.
         """
-        pod, hold = case.pod, case.hold
-        if hold is None or pod.status.nominated_node_name:
+        pod = case.pod
+        tainted = case.hold is None or not case.hold.nominates
+        if pod.status.nominated_node_name:
             return True
-        if not hold.nominates and view.now_at_s < self._barred_until_s:
+        if tainted and view.now_at_s < self._barred_until_s:
             return True
         version = pod.metadata.resource_version
         if version == case.nominated_at:
@@ -359,16 +378,16 @@ class Clearing:
         self._lease.check()
         try:
             # Of several pods that are nominated together each failed attempt at one makes the scheduler try the others: no hurry there.
-            alone = hold.nominates and self._options.hold != NONE
+            alone = not tainted and self._options.hold != NONE
             if self._nominations.nominate(pod, case.node) if alone else nominate(self._api, pod, case.node):
                 case.nominated_at = version
                 return True
         except KubeError as error:
-            if not hold.nominates and lacks_rights(error):
+            if tainted and lacks_rights(error):
                 self._go_without(error, view)
                 return True
             self._witness.troubled(f"{case.name}: it is not nominated for node {case.node}: {error}")
-        if not hold.nominates:
+        if tainted:
             return True  # the taint keeps the node; the next look tries again
         case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
         return False
@@ -388,6 +407,12 @@ class Clearing:
     def _give_up(self, case: Case) -> bool:
         waited = f"the scheduler has not bound it to node {case.node} within {self._options.scheduled_timeout} s"
         case.end(FAILED, Reason("not_bound", f"{waited}, although there is room"))
+        return True
+
+    def _not_cleared(self, case: Case) -> bool:
+        """Nothing is held beyond its deadline, whatever keeps the evictions from being made."""
+        within_s = self._options.scheduled_timeout + self._options.evict_timeout
+        case.end(FAILED, Reason("not_cleared", f"node {case.node} could not be cleared within {within_s} s"))
         return True
 
     def _leave(self, case: Case, why: Reason, view: View) -> bool:
@@ -441,9 +466,9 @@ class Clearing:
         if not own:
             return
         self._witness.evicted(case, victim)
-        metadata = victim.pod.metadata
-        self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {case.node} to make room for critical pod {case.name}")
-        self._teller.of_pod(case.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {case.node} for it")
+        metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the case may have left it by now
+        self._teller.of_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to make room for critical pod {case.name}")
+        self._teller.of_pod(case.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
 
     def _refused(self, case: Case, victim: Victim, error: KubeError, view: View, *, dry_run: bool) -> None:
         uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
@@ -476,11 +501,12 @@ class Clearing:
             self._ask_later(case, victim.pod.metadata.uid, error, view)
 
     def _ask_later(self, case: Case, uid: str, error: KubeError, view: View) -> None:
-        if case.refused_for(view.now_at_s) < self._options.evict_timeout:
-            if isinstance(error, StillAskedError):
-                case.pause(view.now_at_s, LOOK_AGAIN_S)
-            else:
-                case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
+        if isinstance(error, StillAskedError):  # no refusal: the answer comes
+            case.retry_at_s = case.judge_at_s = view.now_at_s + LOOK_AGAIN_S
+            return
+        is_first = case.refused_at_s is None and uid in case.unclear  # it may have been carried out, which is found out first
+        if is_first or case.refused_for(view.now_at_s) < self._options.evict_timeout:
+            case.pause(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             case.judge_at_s = case.retry_at_s
             return
         self._witness.troubled(f"{case.name}: {error}")

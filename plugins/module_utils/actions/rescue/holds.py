@@ -128,7 +128,7 @@ class Holds:
 
     def _withdraw(self, node: Node, hold: Hold) -> None:
         try:
-            withdraw(self._api, hold, node.name)
+            withdraw(self._api, ObjectMeta(namespace=hold.namespace, name=hold.pod, uid=hold.uid), node.name)
         except KubeError as error:
             if may_pass(error):
                 raise

@@ -12,32 +12,27 @@ import typing as t
 from ...kube.api import KubeApi
 from ...kube.errors import NotFoundError, PatchTestError
 from ...kube.resources import POD_STATUS
-from ...memory.hold import Hold
-from ...model.objects import Pod
+from ...model.objects import ObjectMeta, Pod
 
 _PATH = "/status/nominatedNodeName"
 
 
 def nominate(api: KubeApi, pod: Pod, node_name: str, *, dry_run: bool = False) -> bool:
     """Nominate exactly this pod; false where it is gone, bound, or nominated for whatever node already. Raises KubeError."""
-    metadata = pod.metadata
     operation = {"op": "add", "path": _PATH, "value": node_name}
-    return _patch(api, (metadata.namespace, metadata.name, metadata.uid), None, operation, dry_run=dry_run)
+    return _patch(api, pod.metadata, None, operation, dry_run=dry_run)
 
 
-def withdraw(api: KubeApi, hold: Hold, node_name: str) -> None:
-    """Take away exactly the nomination that belongs to the hold, if it is there and the pod not bound. Raises KubeError."""
-    _patch(api, (hold.namespace, hold.pod, hold.uid), node_name, {"op": "remove", "path": _PATH})
+def withdraw(api: KubeApi, pod: ObjectMeta, node_name: str) -> None:
+    """Take away exactly this nomination, if it is there and the pod not bound. Raises KubeError."""
+    _patch(api, pod, node_name, {"op": "remove", "path": _PATH})
 
 
-def _patch(
-    api: KubeApi, pod: tuple[str, str, str], nominated: t.Optional[str], operation: dict[str, t.Any], *, dry_run: bool = False
-) -> bool:
-    namespace, name, uid = pod
-    expected = {"/metadata/uid": uid, "/spec/nodeName": None, _PATH: nominated}
+def _patch(api: KubeApi, pod: ObjectMeta, nominated: t.Optional[str], operation: dict[str, t.Any], *, dry_run: bool = False) -> bool:
+    expected = {"/metadata/uid": pod.uid, "/spec/nodeName": None, _PATH: nominated}
     tests = [{"op": "test", "path": path, "value": value} for path, value in expected.items()]
     try:
-        api.json_patch(POD_STATUS, namespace, name, [*tests, operation], dry_run=dry_run)
+        api.json_patch(POD_STATUS, pod.namespace, pod.name, [*tests, operation], dry_run=dry_run)
     except (NotFoundError, PatchTestError):
         return False
     return True

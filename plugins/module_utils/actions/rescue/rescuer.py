@@ -21,7 +21,8 @@ from ...model.collector import collector_paused
 from ...model.objects import Node, Pod
 from ...model.reasons import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.critical import effective_priority, is_critical, is_unschedulable
+from ...model.undecodable import undecodable_of
+from ...rescue.critical import NOT_CRITICAL, effective_priority, is_critical, is_unschedulable, why_not_critical
 from ...rescue.leaving import longest_wait_s
 from ...rescue.openings import changed_nodes, has_opened
 from ...rescue.options import NONE, RescueOptions
@@ -388,7 +389,7 @@ class Rescuer:
                 return True
             if case.unclear:
                 return False  # an eviction is on its way
-        end = _end_of(case, leading=self._lease.held)
+        end = _end_of(case, leading=self._lease.held) or self._no_longer_critical(case)
         if end is not None:
             case.end(*end)
             return self._conclude(case, view)
@@ -400,6 +401,12 @@ class Rescuer:
             changed = view.now_at_s >= case.judge_at_s and self._judge(case, view)
         # Its step may have ended it.
         return self._conclude(case, view) if case.has_ended else changed
+
+    def _no_longer_critical(self, case: Case) -> t.Optional[tuple[str, Reason]]:
+        """Somebody has taken the annotation away that made the pod critical. Of an undecodable pod that is not known."""
+        if undecodable_of(case.pod) is not None or is_critical(case.pod, self._options):
+            return None
+        return IMPOSSIBLE, Reason(NOT_CRITICAL, why_not_critical(case.pod, self._options))
 
     def _explain(self, view: View) -> bool:
         """Work out why no eviction helps, for pods of which that is still to be said; whether the cluster has to be looked at again.
@@ -583,7 +590,7 @@ class Rescuer:
                 case.retry_at_s = view.now_at_s + TROUBLED_FOR_S
                 return
         case.settled = True
-        if case.status != POD_GONE:
+        if case.status in (FAILED, RESCUED):
             warning = case.status == FAILED
             self._teller.of_pod(case.pod, "RescueFailed" if warning else "Rescued", str(case.reason), warning=warning)
 

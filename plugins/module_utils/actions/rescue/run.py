@@ -17,7 +17,7 @@ from ...memory.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ...model.objects import Pod
 from ...model.reasons import Reason
 from ...model.undecodable import Undecodable, undecodable_of
-from ...rescue.critical import is_critical, why_not_critical
+from ...rescue.critical import NOT_CRITICAL, is_critical, why_not_critical
 from ...rescue.options import RELEASED, RescueOptions
 from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
 from ...rescue.planner import UNEXPLAINED
@@ -141,10 +141,9 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
         while True:
             version = cache.version
             rest_s = rescuer.tick()
-            hindered = bool(rescuer.blind) or (not lease.held and _is_owed(rescuer))
-            clock.note(hindered=hindered)
-            if request.dry_run and rescuer.blind and clock.is_over:
-                raise RescueError(f"the cluster could not be read within scheduled_timeout: {'; '.join(rescuer.blind)}")
+            clock.note(hindered=bool(rescuer.hindrance) or (not lease.held and _is_owed(rescuer)))
+            if rescuer.hindrance and clock.is_over and _knows_too_little(rescuer):
+                raise RescueError(f"the cluster could not be read within scheduled_timeout: {rescuer.hindrance}")
             if _is_done(rescuer, request, clock):
                 if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
                     rescuer.settle_open()
@@ -161,8 +160,8 @@ def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: Re
 class _Clock:
     """Until when a run waits.
 
-    ``scheduled_timeout`` counts from the start of the run. While the API server or the Lease is away, a run that has something to write
-    waits at least for as long as it takes to get the Lease again.
+    ``scheduled_timeout`` counts from the start of the run. While the API server cannot be read, or the Lease is away and something is to
+    be written, a run waits at least for as long as it takes to get the Lease again.
     """
 
     def __init__(self, scheduled_timeout: float) -> None:
@@ -171,7 +170,7 @@ class _Clock:
         self._hindered_at_s: t.Optional[float] = None
 
     def note(self, *, hindered: bool) -> None:
-        """Whether something is to be written that cannot be written now."""
+        """Whether the cluster cannot be read now, or something is to be written that cannot be written now."""
         if not hindered:
             self._hindered_at_s = None
         elif self._hindered_at_s is None:
@@ -179,7 +178,7 @@ class _Clock:
 
     @property
     def hindered(self) -> bool:
-        """Something is to be written, and cannot be written now."""
+        """The cluster cannot be read now, or something is to be written and cannot be."""
         return self._hindered_at_s is not None
 
     @property
@@ -211,6 +210,13 @@ def _has_work(rescuer: Rescuer) -> bool:
     return planned or bool(rescuer.holds.left) or bool(rescuer.holds.untended) or _is_owed(rescuer)
 
 
+def _knows_too_little(rescuer: Rescuer) -> bool:
+    """It is not known how the pods are now. Where this run has left something behind, the end of the run says so."""
+    if rescuer.still_held or rescuer.unsettled:
+        return False
+    return not rescuer.cases or not all(case.has_ended for case in rescuer.cases.values())
+
+
 def _is_owed(rescuer: Rescuer) -> bool:
     """This run still has to release a node, or to write the result of an attempt."""
     return bool(rescuer.still_held) or bool(rescuer.unsettled)
@@ -222,6 +228,8 @@ def _is_done(rescuer: Rescuer, request: RescueRequest, clock: _Clock) -> bool:
     if any(case.reason is UNEXPLAINED for case in rescuer.cases.values()) and not clock.is_over:
         return False
     if request.dry_run:  # a plan waits only for the scheduler's own attempt, and for answers to its questions
+        if clock.hindered:
+            return False
         now_at_s = time.monotonic()
         return all(case.status == WAITING and case.settles_at_s < now_at_s for case in waiting)
     if clock.hindered or waiting:
@@ -274,7 +282,11 @@ def _with_held_nodes(error: t.Optional[KubeError], rescuer: Rescuer) -> t.Option
     if not held:
         return error
     nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
-    why = "; ".join(rescuer.blind) or "the Lease kube-system/kube-scheduling-rescue was not available, or the node could not be written"
+    why = (
+        rescuer.hindrance
+        or "; ".join(rescuer.blind)
+        or "the Lease kube-system/kube-scheduling-rescue was not available, or the node could not be written"
+    )
     told = "" if error is None else f"{error} "
     return RescueError(
         f"{told}The run could not release what it has set: {nodes}. Reason: {why}. "
@@ -348,7 +360,7 @@ def _answer(pod: Pod, options: RescueOptions) -> Case:
     elif undecodable is not None:
         case.take(Judgement(pod, IMPOSSIBLE, undecodable.reason))
     elif not is_critical(pod, options):
-        case.take(Judgement(pod, IMPOSSIBLE, Reason("not_critical", why_not_critical(pod, options))))
+        case.take(Judgement(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, why_not_critical(pod, options))))
     else:
         case.take(Judgement(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
     return case
