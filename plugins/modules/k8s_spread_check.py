@@ -185,7 +185,7 @@ workloads:
         makes of the template, as the live pods of the current revision show them.
       type: raw
     feasible_domains:
-      description: By topology key, the domains in which the first new pod of a restart would find room; 100 of them at most.
+      description: By topology key, the domains in which the first new pod of a restart would find room; 20 of them at most.
       type: dict
     blockers:
       description: >-

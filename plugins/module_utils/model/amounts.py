@@ -27,7 +27,9 @@ def check_amounts(value: t.Any) -> None:
             check_amounts(entry)
     elif isinstance(value, Struct):
         for name in _places(type(value)):
-            check_field(name, getattr(value, name))
+            part = getattr(value, name)
+            if part:
+                check_field(name, part)
 
 
 def check_field(name: str, value: t.Any) -> None:

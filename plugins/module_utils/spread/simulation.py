@@ -207,7 +207,7 @@ class RestartSimulation:
 
     def _is_decided(self, wanted: int) -> bool:
         """What the caller needs to know does not depend on the replicas that follow, up to the ``wanted`` ones."""
-        if self._decides is not None and self._judge.has_room_for(wanted - len(self._new), self._candidates):
+        if not self._decided and self._decides is not None and self._judge.has_room_for(wanted - len(self._new), self._candidates):
             self._decided = self._decides(self._new)
         return self._decided
 
