@@ -8,7 +8,8 @@ import random
 from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.storage import Storage
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
@@ -50,7 +51,7 @@ _STORAGE = {
 
 def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> ClusterSnapshot:
     """Check, restart, evict and rescue on a cluster with the object; returns the cluster."""
-    snapshot = _cluster(resource, odd, chance)
+    snapshot = _cluster(resource, _shared(odd), chance)
     options = CheckOptions(max_skew=1)
     report_to_result(check_spread(snapshot, options), include_healthy=True)
     checker = WorkloadChecker(snapshot, options)
@@ -63,6 +64,13 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
         if not pod.spec.node_name:
             planner.judge(pod, Facts())
     return snapshot
+
+
+def _shared(odd: Any) -> Any:
+    """The object as every list and every watch keeps it: the quantities of pods and nodes are checked when they are shared."""
+    if isinstance(odd, Pod):
+        return Sharer().pod(odd)
+    return Sharer().node(odd) if isinstance(odd, Node) else odd
 
 
 def _cluster(resource: Resource, odd: Any, chance: random.Random) -> ClusterSnapshot:
