@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A second API server on the etcd of a cluster, and API servers whose clock differs."""
+"""API servers that come back, a second one on the etcd of a cluster, and those whose clock differs."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ from tests.integration.workloads import wait_until
 
 FORWARDED = ("Accept", "Authorization", "Content-Type", "User-Agent")
 TIMEOUT_S = 60
+
+
+def start_api_server(cluster: Cluster) -> None:
+    """Start the API server again, and the components that have ended because they could not renew their Leases meanwhile."""
+    cluster.start("kube-apiserver")
+    for component in components(cluster.layout):
+        if component.has_ended:
+            cluster.start(component.name)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.api_servers import start_api_server
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
 from tests.integration.rescue.rescues import Json, Rescues, victims
 from tests.integration.rescue.scene import SYSTEM, Scene
@@ -233,11 +234,11 @@ def test_the_api_server_is_restarted_meanwhile(scene: Scene, rescues: Rescues) -
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="400m", replicas=2, grace=6)
     pod = scene.critical("dns", cpu="900m")
-    running = in_background(lambda: rescues.run(name=pod, scheduled_timeout=90))
+    running = in_background(lambda: rescues.run(name=pod, scheduled_timeout=180))
     wait_until(lambda: len(scene.evictions()) >= 1, what="an eviction")
     scene.cluster.kill("kube-apiserver")
-    scene.cluster.start("kube-apiserver")
-    (row,) = running.result(100)["pods"]
+    start_api_server(scene.cluster)
+    (row,) = running.result(400)["pods"]
     assert row["status"] == "rescued", row
     assert len(scene.evictions()) == 2 and scene.held() == []
 

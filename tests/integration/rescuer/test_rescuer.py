@@ -12,6 +12,7 @@ import time
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.api_servers import start_api_server
 from tests.integration.requests_seen import requests_seen
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SYSTEM, Scene
@@ -155,9 +156,9 @@ def test_the_api_server_is_restarted_in_mid_rescue(scene: Scene, cluster: Cluste
     cluster.kill("kube-apiserver")
     wait_until(lambda: not daemon.ready, what="no readiness")
     assert daemon.ask("/healthz")[0] == 200
-    cluster.start("kube-apiserver")
+    start_api_server(cluster)
     daemon.wait_ready(60)
-    wait_bound(scene, pod, node, daemon, timeout_s=60)
+    wait_bound(scene, pod, node, daemon, timeout_s=120)
     wait_until(lambda: scene.held() == [], timeout_s=30, what="a free node")
     assert len(scene.evictions()) == 1 and daemon.metric("troubles_total") > 0
     assert daemon.stop() == 0
