@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ..model.collector import collector_paused
-from ..model.objects import Workload, extended_resources, mounts_claims, pod_of_workload
+from ..model.objects import Pod, Workload, extended_resources, mounts_claims, pod_of_workload
 from ..model.sharing import Sharer
 from ..model.snapshot import ClusterSnapshot, Skipped, controller_uid
 from ..model.storage import Storage
@@ -78,6 +78,7 @@ class _Reader:
         asking += [pod for pod in pods if controller_uid(pod) in owners]
         if pending_pods:
             asking += [pod for pod in pods if not pod.spec.node_name]
+        asking = _with_different_parts(asking)
         claims, storage = self._storage() if any(map(mounts_claims, asking)) else ([], None)
         return ClusterSnapshot(
             nodes=nodes,
@@ -208,3 +209,8 @@ class _Reader:
 
     def _skip(self, resource: str, namespace: str, error: Exception) -> None:
         self._skipped.append(Skipped(resource, namespace, str(error)))
+
+
+def _with_different_parts(pods: list[Pod]) -> list[Pod]:
+    """One of the pods for each that have other containers or volumes: siblings share equal parts (``model/sharing.py``)."""
+    return list({(id(pod.spec.containers), id(pod.spec.init_containers), id(pod.spec.volumes)): pod for pod in pods}.values())

@@ -40,6 +40,9 @@ LONGEST_RETRY_AFTER_S = 60.0
 GZIP = 16 + zlib.MAX_WBITS
 """What zlib calls the format of HTTP's gzip."""
 
+MOST_UNPACKED = 1032
+"""Bytes that one byte of deflated data can stand for (zlib's technical notes)."""
+
 Query = Sequence[tuple[str, str]]
 OnOpen = t.Callable[[t.Callable[[], None]], None]
 """Gets a function that ends what was opened."""
@@ -59,9 +62,14 @@ class Body(t.NamedTuple):
         if not self.packed:
             return self.data
         try:
-            return zlib.decompress(self.data, GZIP)
+            return zlib.decompress(self.data, GZIP, bufsize=self._unpacked_size())
         except zlib.error as error:
             raise BrokenAnswerError(str(_no_answer(error, self.server))) from error
+
+    def _unpacked_size(self) -> int:
+        """The size that the end of the data says, so that zlib need not make room again and again; never more than the data can come to."""
+        said = int.from_bytes(self.data[-4:], "little")
+        return max(1, min(said, MOST_UNPACKED * len(self.data)))
 
 
 class Transport:

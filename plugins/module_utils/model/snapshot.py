@@ -134,6 +134,9 @@ class ClusterSnapshot:
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
         self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
         self._results: dict[t.Callable[..., t.Any], t.Any] = {}
+        # Each judgement of a workload asks for these again and again.
+        self._current: dict[tuple[str, str], Workload | None] = {}
+        self._owned: dict[tuple[str, str], list[Pod]] = {}
 
     def once(self, function: t.Callable[[ClusterSnapshot], T]) -> T:
         """The result of the function for this snapshot, computed at the first call.
@@ -189,8 +192,11 @@ class ClusterSnapshot:
         It is the one with the highest ``deployment.kubernetes.io/revision``, as ``kubectl rollout`` takes it; None before the
         controller has made any. One that is being deleted makes no pods.
         """
-        candidates = [found for found in self.replica_sets(deployment) if found.metadata.deletion_timestamp is None]
-        return max(candidates, key=_revision_number, default=None)
+        key = deployment.metadata.uid, deployment.metadata.namespace
+        if key not in self._current:
+            candidates = [found for found in self.replica_sets(deployment) if found.metadata.deletion_timestamp is None]
+            self._current[key] = max(candidates, key=_revision_number, default=None)
+        return self._current[key]
 
     def owned_pods(self, workload: Workload) -> list[Pod]:
         """Every pod that the workload controls, of any revision, phase and node."""
@@ -203,7 +209,11 @@ class ClusterSnapshot:
 
     def _pods_of(self, owner: str, workload: Workload) -> list[Pod]:
         """The pods with this controller in the workload's namespace. An owner in another namespace is none, whatever a tenant writes."""
-        return _in_namespace(self.pods_by_owner.get(owner, []), workload.metadata.namespace)
+        key = owner, workload.metadata.namespace
+        pods = self._owned.get(key)
+        if pods is None:
+            pods = self._owned[key] = _in_namespace(self.pods_by_owner.get(owner, []), key[1])
+        return pods
 
     def revision(self, workload: Workload) -> str:
         """The workload's current revision: pod-template-hash of a Deployment, updateRevision of a StatefulSet.

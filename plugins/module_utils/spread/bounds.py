@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import typing as t
+from functools import lru_cache
 
 from ..model.numbers import whole_number
 from ..model.objects import IntOrString, Workload
@@ -43,6 +44,7 @@ def invalid_bound(workload: Workload) -> str:
     return ""
 
 
+@lru_cache(maxsize=256)
 def _percent(text: str) -> t.Optional[int]:
     """The number of a percentage; None where it is none, or no 64-bit integer."""
     return whole_number(text[:-1]) if _PERCENT.fullmatch(text) else None

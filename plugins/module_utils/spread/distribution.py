@@ -137,6 +137,15 @@ class Topology:
         names = list(homes)
         return [self.distribute(key, names, eligible) for key in topology_keys]
 
+    def in_two_domains(self, topology_keys: Iterable[str], homes: Sequence[str], eligible: tuple[str, ...]) -> bool:
+        """Whether replicas are in two domains of each key that has so many; all nodes are eligible and have a domain."""
+        for key in topology_keys:
+            of_node = self.groups.domains(key)
+            first = of_node[homes[0]]
+            if all(of_node[home] == first for home in homes) and len(self.over(key, eligible).domains) > 1:
+                return False
+        return True
+
     def lacking(self, topology_keys: Iterable[str], names: tuple[str, ...]) -> t.Optional[Reason]:
         """Why a new pod may come to lie in no domain: some of the nodes have no label for a key. None where all have all."""
         for key in topology_keys:

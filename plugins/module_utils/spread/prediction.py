@@ -16,7 +16,7 @@ from ..scheduling.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, rollout_bounds, update_strategy_type
-from .distribution import HEALTHY, WORST_RANK, Badness, Distribution, Topology, badness, judge
+from .distribution import WORST_RANK, Badness, Distribution, Topology, badness
 from .guard import shared_single_writer_claim
 from .next_pod import next_pod
 from .predicted import HELPS_UNKNOWN, Blocker, Prediction
@@ -126,10 +126,7 @@ class RestartPredictor:
         if before[0] < WORST_RANK or self._topology.lacking(self._keys, eligible) is not None:
             return None
 
-        def not_collapsed(homes: Sequence[str]) -> bool:
-            return len(homes) > 1 and judge(self._topology.distribute_over(self._keys, homes, eligible), max_skew=None).verdict == HEALTHY
-
-        return not_collapsed
+        return lambda homes: len(homes) > 1 and self._topology.in_two_domains(self._keys, homes, eligible)
 
     def _better(self, before: Badness, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
         if restart.stuck is not None:

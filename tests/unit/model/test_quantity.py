@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.quantity import (
+    NANO,
     QuantityError,
     milli_value,
     parse_quantity,
@@ -51,3 +55,18 @@ def test_values(text, milli, whole):
 def test_what_is_no_quantity_is_refused_with_its_text(text):
     with pytest.raises(QuantityError, match="is not a Kubernetes quantity"):
         parse_quantity(text)
+
+
+@pytest.mark.parametrize("sign", ["", "+", "-"])
+@pytest.mark.parametrize("ending", ["", "n", "u", "m", "k", "M", "E", "Ki", "Gi", "Ei", "e3", "E-4", "e+12", "e-999", "e999"])
+@pytest.mark.parametrize("number", ["0", "7", "0.5", ".25", "5.", "123456789.987654321", "0.00000000000000000001", "99999999999999999999"])
+def test_the_nano_units_are_those_of_an_exact_fraction_rounded_up_and_capped(number, ending, sign):
+    powers = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "E": 18}
+    binary = {"Ki": 10, "Gi": 30, "Ei": 60}
+    text = f"{sign}{number}{ending}"
+    if ending[:1] in ("e", "E") and len(ending) > 1 and ending not in binary:
+        exact = Fraction(text)
+    else:
+        exact = Fraction(f"{sign}{number}") * Fraction(10) ** powers.get(ending, 0) * 2 ** binary.get(ending, 0)
+    largest = (2**63 - 1) * NANO
+    assert parse_quantity(text) == max(-largest, min(largest, ceil(exact * NANO)))
