@@ -19,7 +19,7 @@ STARTED = "ResponseStarted"
 
 @dataclass(frozen=True)
 class AuditEvent:
-    """One request. `resource` is empty for paths such as /healthz; a subresource stands apart."""
+    """One request. `resource` is empty for paths such as /healthz; a subresource stands apart. `groups` are those of the user."""
 
     stage: str
     verb: str
@@ -32,6 +32,7 @@ class AuditEvent:
     namespace: str
     name: str
     code: int
+    groups: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, raw: dict[str, Any]) -> AuditEvent:
@@ -48,6 +49,7 @@ class AuditEvent:
             namespace=target.get("namespace", ""),
             name=target.get("name", ""),
             code=raw.get("responseStatus", {}).get("code", 0),
+            groups=tuple(raw.get("user", {}).get("groups", ())),
         )
 
 

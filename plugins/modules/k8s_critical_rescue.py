@@ -134,8 +134,10 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
+  - PyYAML >= 6.0
   - urllib3 >= 2.0.0
 notes:
+  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - C(docs/rescue.md) has the roles that it needs.
   - Times are those of the API server's clock.
 seealso:

@@ -91,7 +91,8 @@ options:
     default: false
   cooldown:
     description:
-      - Seconds between two restarts of one workload. After restarts in a row that did not help it doubles each time.
+      - Seconds between two restarts of one workload, or two runs that evict from it. After restarts in a row that did not help it doubles
+        each time.
       - Ten minutes, because that is the default progress deadline of a Deployment, so one restart has ended before the next.
     type: int
     default: 600
@@ -134,8 +135,10 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
+  - PyYAML >= 6.0
   - urllib3 >= 2.0.0
 notes:
+  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
     create on events. Where events are forbidden the restart is made all the same, with a warning. C(docs/rebalance.md) has the roles.
   - For evictions the verb create on pods/eviction, and list and watch on pods, too.

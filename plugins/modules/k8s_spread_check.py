@@ -81,8 +81,10 @@ requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
+  - PyYAML >= 6.0
   - urllib3 >= 2.0.0
 notes:
+  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
   - Of a workload that is not healthy (C(unhealthy_pods), C(no_ready_replica)) RV(workloads[].blockers) has the reason; it is not
     restartable.
@@ -123,7 +125,7 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description: How many nodes there are, how many are ready, and how many are open to at least one of the workloads.
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: dict
   sample: {total: 7, ready: 7, eligible: 6}
 reason:
@@ -136,12 +138,12 @@ reason:
   sample: ""
 summary:
   description: Counts of namespaces looked at and of workloads by verdict.
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: dict
   sample: {namespaces: 3, checked: 12, healthy: 9, collapsed: 2, skewed: 0, rolling: 0, skipped: 1, unknown: 0, restartable: 2}
 workloads:
   description: The workloads that are not healthy, or all with O(include_healthy).
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   contains:
@@ -214,7 +216,7 @@ workloads:
       advice: ["no_spreading_rule: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ..."]
 restartable:
   description: The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}]
@@ -222,7 +224,7 @@ uneven:
   description:
     - All workloads with the verdict V(collapsed) or V(skewed). Evictions may help where a rollout would not, so this is what to hand over
       with O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto).
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}, {kind: StatefulSet, namespace: shop, name: queue}]
@@ -231,7 +233,7 @@ interrupted:
     - The workloads that an earlier run restarted, or evicted from, without seeing the result, whatever their verdict. Hand them over to
       M(onprem.kube_scheduling.k8s_rollout_restart), too. It takes the second look, writes the outcome down, and moves no pod of a workload
       that is not uneven any more.
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   sample: []
@@ -270,7 +272,7 @@ skipped_objects:
     Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
     the free capacity of the node of such a pod, the pods that such a PodDisruptionBudget selects, the revision of a Deployment with such a
     ReplicaSet. Such a node is no candidate, and the workloads of such a namespace are not judged.
-  returned: success
+  returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   contains:

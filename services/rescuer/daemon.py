@@ -65,6 +65,7 @@ class Daemon:
             witness=self._observer,
             dry_run=settings.dry_run,
             once=False,
+            idle_s=settings.housekeeping_interval,
         )
         self._leadership = Leadership(self._lease, RecordStore(hasty), self._rescuer, log=log, observer=self._observer, orders=orders)
         self._hindrance = ""
@@ -107,7 +108,7 @@ class Daemon:
         self._leadership.note(self._hindrance)
         self._show(blind)
         self._watchdog.beat()
-        return version, min(rest_s, self._settings.housekeeping_interval), time.monotonic() - began_at_s
+        return version, rest_s, time.monotonic() - began_at_s
 
     def _look(self) -> float:
         try:
@@ -177,7 +178,10 @@ class Daemon:
                     break
             except TEMPORARY:
                 time.sleep(min(SLICE_S, left_s))
+            self._orders.check()
+            self._leadership.note(self._hindrance)  # no look is due
             self._lead()
+            self._watchdog.beat()
             if self._leadership.leading != leading:
                 break
         else:

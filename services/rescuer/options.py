@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable
 
-from ...plugins.module_utils.rescue.options import HONORED
+from ...plugins.module_utils.rescue.options import HOLDS, HONORED
 from .durations import parse_duration
 
 PREFIX = "RESCUER_"
@@ -110,7 +110,7 @@ OPTIONS = (
     Option("allow_bare_pods", SWITCH, "allow to evict pods without a controller (false)"),
     Option("allow_local_storage", SWITCH, "allow to evict pods with emptyDir or hostPath volumes (false)"),
     Option("settle_time", DURATION, "what the scheduler gets to place a pod by itself, each time that this has become possible (2s)"),
-    Option("hold", Kind("auto|taint|none", _text), "how the room is kept for the pod (auto)"),
+    Option("hold", Kind("|".join(HOLDS), _one_of(*HOLDS)), "how the room is kept for the pod (auto)"),
     Option("hold_taint_key", TEXT, "the key of the taint that keeps it (CriticalAddonsOnly)"),
     Option("scheduled_timeout", DURATION, "how long a pod is waited for (10m)", original_flag="--pod-scheduled-timeout"),
     Option("evict_timeout", DURATION, "how long a refused eviction is asked for again (2m)"),

@@ -4,16 +4,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
 from lab.pytest_fixtures import fresh_cluster, fresh_module_cluster, lab_cluster, lab_folder, namespaces
+from tests.integration.fault_users import FAULTS
 
 __all__ = ["fresh_cluster", "fresh_module_cluster", "lab_cluster", "lab_folder", "namespaces"]
 
 SUMMARY = "summary"
 LONGEST = "playbooks"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _faults_are_noted() -> Iterator[None]:
+    """Each fault of an API server that a test injects."""
+    with pytest.MonkeyPatch.context() as patches:
+        FAULTS.watch(patches)
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The faults of one module do not concern the next one."""
+    FAULTS.begin(item.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """A test that injects faults has no user of system:masters. This is checked here, because later its clusters are taken down."""
+    result = yield
+    requests = FAULTS.administrators_requests()
+    assert not requests, f"the API server was broken, and programs have asked it as administrator: {requests}; use Cluster.service_account"
+    return result
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

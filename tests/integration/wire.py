@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.cluster import Cluster
+from tests.integration.fault_users import FAULTS
 
 CHUNK_BYTES = 64 * 1024
 
@@ -87,12 +88,16 @@ class Wire:
 
 
 @contextlib.contextmanager
-def wire(cluster: Cluster, folder: Path, *, hold_after_bytes: float = math.inf, user: Path | None = None) -> Iterator[tuple[Wire, Path]]:
-    """A wire to the cluster's API server, and a kubeconfig in ``folder`` that leads over it: of ``user``, or the administrator's."""
+def wire(cluster: Cluster, folder: Path, *, hold_after_bytes: float = math.inf, user: Path) -> Iterator[tuple[Wire, Path]]:
+    """A wire to the cluster's API server, and a kubeconfig in ``folder`` for ``user`` that leads over it.
+
+    A service account: roles apply to it, unlike to the administrator.
+    """
+    FAULTS.note(cluster)
     host, port = cluster.server.removeprefix("https://").split(":")
     found = Wire((host, int(port)), hold_after_bytes=hold_after_bytes)
     kubeconfig = folder / f"wire-{found.port}"
-    kubeconfig.write_text((user or cluster.kubeconfig).read_text().replace(cluster.server, f"https://127.0.0.1:{found.port}"))
+    kubeconfig.write_text(user.read_text().replace(cluster.server, f"https://127.0.0.1:{found.port}"))
     try:
         yield found, kubeconfig
     finally:

@@ -184,7 +184,7 @@ class TurnedDown(_Step):
 
 
 class Vanished(_Step):
-    """The pod had gone by itself when it was to be evicted; another may have its name by now."""
+    """The pod was gone when it was to be evicted, and another may have its name by now; or its budget was being written or deleted."""
 
     def __init__(self, api: KubeApi, options: RestartOptions, attempt: Attempt, error: KubeError) -> None:
         super().__init__(api, options, attempt)
@@ -199,7 +199,7 @@ class Vanished(_Step):
         elif self._options.wait:
             return True
         else:
-            text = f"the pod of {self.result.target} went by itself before it was evicted; run again"
+            text = f"the pod of {self.result.target} was gone before it was evicted, or its budget was being changed; run again"
             self.result.end(SKIPPED, Reason("changed_meanwhile", text))
         self._attempt.conclude(line, look)
         return False

@@ -26,7 +26,7 @@ from .secrets import secrets_in
 __all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
 
 COLLECTION = "onprem.kube_scheduling"
-LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'")
+LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
 IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
 
 

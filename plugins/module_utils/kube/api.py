@@ -311,8 +311,8 @@ class KubeApi:
         ``grace_period_s``: whole seconds that it gets to end, None for what its spec says.
 
         It is asked once, but for denials of a server that has just started: whoever asks again has to know why. Raises BudgetError (later,
-        perhaps), SeveralBudgetsError (never), NotFoundError or ConflictError (the pod is gone), ForbiddenError, OverloadedError, ApiError,
-        UnreachableError.
+        perhaps), SeveralBudgetsError (never), NotFoundError or ConflictError (the pod is gone, or its budget is being written or deleted:
+        read the pod), ForbiddenError, OverloadedError, ApiError, UnreachableError.
         """
         options: dict[str, t.Any] = {"preconditions": {"uid": uid}}
         if grace_period_s is not None:

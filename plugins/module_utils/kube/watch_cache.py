@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 import typing as t
 from collections.abc import Iterable, Sequence
 
+from ..model.collector import collector_paused
 from ..model.objects import Node, PersistentVolumeClaim, Pod
 from ..model.snapshot import ClusterSnapshot, Indexes, Skipped
 from ..model.storage import Storage
@@ -78,23 +78,18 @@ class WatchCache:
 
         Raises ForbiddenError (nodes, pods), UnauthorizedError, ConfigurationError, UnreachableError (also after ``timeout_s``).
         """
-        # Tens of thousands of new structs would otherwise trigger the collector again and again; they hold no cycles.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            for follower in self._followers.values():
-                follower.start()
-            with self._changed:
-                done = self._changed.wait_for(self._settled, timeout_s)
-                self._raise_fatal()
-                if not done:
-                    raise self._late(timeout_s)
-        except BaseException:
-            self.stop()
-            raise
-        finally:
-            if collecting:
-                gc.enable()
+        with collector_paused():
+            try:
+                for follower in self._followers.values():
+                    follower.start()
+                with self._changed:
+                    done = self._changed.wait_for(self._settled, timeout_s)
+                    self._raise_fatal()
+                    if not done:
+                        raise self._late(timeout_s)
+            except BaseException:
+                self.stop()
+                raise
 
     def stop(self) -> None:
         """End all watches and threads. The last state can still be looked at."""

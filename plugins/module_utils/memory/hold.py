@@ -159,7 +159,7 @@ def decode_mark(text: str) -> Hold | None:
     try:
         hold = decode_json(Hold, text)
         parse_time(hold.deadline)
-    except (WireError, ValueError, RecursionError):  # the last one by brackets in brackets: whoever may annotate a node may write anything
+    except (WireError, ValueError, RecursionError):  # RecursionError: deeply nested JSON, which whoever may annotate a node can write
         return None
     return hold
 

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Decides what is to be done for each critical pod that the scheduler has found no node for.
 
-Source of the order of the questions: why a pod is pending decides whether evictions can help at all.
+The order of the questions follows from why a pod is pending: evictions cure only a lack of capacity.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class RescuePlanner:
         rule = self._hold_rule(pod, choice)
         if rule.refusal is None and not (rule.at_once and self._ending(facts)):
             return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
-        # Every other set is as important; but a node may be kept for such pods already.
+        # The cheapest set cannot be held. Try the nodes first on which a foreign taint of this key keeps other pods off: they need no hold.
         key = self._options.hold_taint_key
         kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..model.labels import HOSTNAME
 from ..model.names import number_of
@@ -118,7 +118,7 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
         text = f"nodes that are ready and open to workloads: {len(eligible)}, min_ready_nodes: {options.min_ready_nodes}"
         return replace(report, reason=Reason(TOO_FEW_NODES, text))
     if not chosen:
-        return replace(report, reason=_nothing_chosen(snapshot, options))
+        return replace(report, reason=_nothing_chosen(snapshot, options, skipped))
     checker = WorkloadChecker(snapshot, options, eligible_nodes)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
 
@@ -158,9 +158,8 @@ def _unreadable(snapshot: ClusterSnapshot) -> dict[str, str]:
     return reasons
 
 
-def _nothing_chosen(snapshot: ClusterSnapshot, options: CheckOptions) -> Reason:
+def _nothing_chosen(snapshot: ClusterSnapshot, options: CheckOptions, skipped: Mapping[str, str]) -> Reason:
     unreadable = _unreadable(snapshot)
-    skipped = choose_namespaces(snapshot, options)[1]
     found = [name for name, reason in skipped.items() if unreadable.get(name) == reason]
     if not found:
         return Reason(NO_NAMESPACE, _no_namespace(options))

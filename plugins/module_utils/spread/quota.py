@@ -18,7 +18,7 @@ from .bounds import rollout_bounds
 from .next_pod import next_pod
 
 UNBOUNDED = 2**31
-"""The pods that quotas admit which bound nothing of them."""
+"""More pods than any namespace has: no quota bounds them."""
 
 
 class SurgeRoom(t.NamedTuple):
@@ -31,10 +31,10 @@ class SurgeRoom(t.NamedTuple):
 def surge_room(workload: Workload, snapshot: ClusterSnapshot) -> SurgeRoom:
     """How many pods above the wanted replicas a rollout may make, by the strategy and by the namespace's quotas."""
     surge = rollout_bounds(workload).max_surge
-    if surge == 0:
+    if surge <= 0:
         return SurgeRoom(0, "")
     least = snapshot.once(_Quotas).least(next_pod(workload, snapshot).pod, workload.metadata.namespace)
-    return SurgeRoom(max(0, least.pods), least.bounded_by) if least.pods < surge else SurgeRoom(max(0, surge), "")
+    return least if least.pods < surge else SurgeRoom(surge, "")
 
 
 def overdrawn(workload: Workload, snapshot: ClusterSnapshot, *, pods: int = 1) -> t.Optional[Reason]:
@@ -64,9 +64,11 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot, *, pods: int = 1) -
 
 def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
     """One of the pods for each that ask for other amounts: siblings share equal parts (``model/sharing.py``)."""
-    return {
-        (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead)): pod for pod in pods for spec in (pod.spec,)
-    }.values()
+    found: dict[tuple[int, int, int, int], Pod] = {}
+    for pod in pods:
+        spec = pod.spec
+        found[(id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead))] = pod
+    return found.values()
 
 
 def _counted_alike(pod: Pod, other: Pod) -> bool:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
@@ -19,9 +21,15 @@ def cluster(lab_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def api(cluster: Cluster) -> KubeApi:
-    """As administrator."""
-    return KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(cluster.kubeconfig)))
+def user(cluster: Cluster) -> Path:
+    """A user to whom roles apply, unlike the administrator."""
+    return cluster.service_account("kube-tests")
+
+
+@pytest.fixture(scope="module")
+def api(user: Path) -> KubeApi:
+    """As that user."""
+    return KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(user)))
 
 
 @pytest.fixture(scope="module")

@@ -140,13 +140,13 @@ def test_waiting_ends_with_a_change_and_not_with_a_heartbeat(cluster: Cluster, c
     assert time.monotonic() - started < 10
 
 
-def test_since_when_a_pod_is_unschedulable(cluster: Cluster, cache: WatchCache, namespace: str) -> None:
+def test_since_when_a_pod_is_unschedulable(cluster: Cluster, user: Path, cache: WatchCache, namespace: str) -> None:
     cluster.apply(pod(namespace, "huge", cpu="100"))
     found = wait_for(cache, namespace, "huge", lambda found: bool(found.status.conditions))
     status = cluster.get(f"/api/v1/namespaces/{namespace}/pods/huge")["status"]
     assert cache.unschedulable_since(found.metadata.uid) == parse_time(status["conditions"][0]["lastTransitionTime"])
 
-    late = WatchCache(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(cluster.kubeconfig))))
+    late = WatchCache(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(user))))
     late.start()
     assert late.unschedulable_since(found.metadata.uid) == cache.unschedulable_since(found.metadata.uid), "from the first list as well"
     late.stop()
@@ -317,11 +317,11 @@ def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(cluster: Cluste
 
 
 def test_watch_that_is_silent_for_longer_than_a_bookmark_takes_is_told(
-    cluster: Cluster, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, user: Path, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection stands, nothing comes, and no error shows: a firewall that drops packets looks like that."""
     monkeypatch.setattr(watch_cache, "SILENT_AFTER_S", 3.0)
-    with wire(cluster, tmp_path) as (line, kubeconfig):
+    with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         cache = WatchCache(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig))), (resources.PODS,))
         cache.start()
         try:

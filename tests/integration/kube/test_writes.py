@@ -80,8 +80,8 @@ def test_what_the_server_finds_invalid_is_no_failed_test(cluster: Cluster, api: 
     assert not isinstance(caught.value, PatchTestError) and caught.value.status == 422
 
 
-def test_a_patch_whose_answer_is_lost_is_made_once_and_says_so(cluster: Cluster, tmp_path: Path) -> None:
-    with wire(cluster, tmp_path) as (line, kubeconfig):
+def test_a_patch_whose_answer_is_lost_is_made_once_and_says_so(cluster: Cluster, user: Path, tmp_path: Path) -> None:
+    with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         api = KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig)))
         api.get(NODES, "", NODE)  # the connection is made
         line.hold()

@@ -4,6 +4,6 @@
 
 from __future__ import annotations
 
-from tests.integration.kube.conftest import api, cluster, namespace
+from tests.integration.kube.conftest import api, cluster, namespace, user
 
-__all__ = ["api", "cluster", "namespace"]
+__all__ = ["api", "cluster", "namespace", "user"]

@@ -121,11 +121,11 @@ def test_what_cannot_be_written_says_why(cluster: Cluster, api: KubeApi, namespa
 
 @pytest.mark.parametrize("exists", [False, True])
 def test_a_write_whose_answer_is_lost_counts_once(
-    cluster: Cluster, api: KubeApi, namespace: str, name: str, tmp_path: Path, exists: bool
+    cluster: Cluster, user: Path, api: KubeApi, namespace: str, name: str, tmp_path: Path, exists: bool
 ) -> None:
     if exists:
         RescueAttempts(api, name=name, namespace=namespace).update(key("another"), functools.partial(begin, api))
-    with wire(cluster, tmp_path) as (line, kubeconfig):
+    with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         broken = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
         asked: list[Attempt | None] = []
 
@@ -161,8 +161,10 @@ class DeletingApi(KubeApi):
     cluster: Cluster
 
 
-def test_config_map_that_is_deleted_between_read_and_write_is_made_again(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
-    deleting = DeletingApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(cluster.kubeconfig)))
+def test_config_map_that_is_deleted_between_read_and_write_is_made_again(
+    cluster: Cluster, user: Path, api: KubeApi, namespace: str, name: str
+) -> None:
+    deleting = DeletingApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(user)))
     deleting.cluster = cluster
     RescueAttempts(api, name=name, namespace=namespace).update(key("another"), functools.partial(begin, api))
     written = RescueAttempts(deleting, name=name, namespace=namespace).update(OWNER, functools.partial(begin, api))

@@ -96,8 +96,8 @@ def test_a_lease_that_somebody_else_has_taken_is_lost(cluster: Cluster, api: Kub
     assert spec_of(cluster, namespace, name)["holderIdentity"] == "thief"
 
 
-def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, namespace: str, name: str, tmp_path: Path) -> None:
-    with wire(cluster, tmp_path) as (line, kubeconfig):
+def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, user: Path, namespace: str, name: str, tmp_path: Path) -> None:
+    with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         api = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
         lease = RescueLease(api, "a", name=name, namespace=namespace, duration_s=DURATION_S)
         assert lease.acquire(0)
@@ -169,11 +169,11 @@ def assert_one_holder_at_a_time(held: list[tuple[float, float, str]]) -> None:
         assert end < begin, f"{one} held it until {end}, and {two} from {begin} on"
 
 
-def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_two_processes_never_hold_it_together(cluster: Cluster, user: Path, namespace: str, tmp_path: Path) -> None:
     """The holder is frozen until the other one has taken over, and the API server is away for longer than the Lease lasts."""
     run_s = 35
     files = [tmp_path / identity for identity in ("a", "b")]
-    processes = {file.name: contend(cluster.kubeconfig, namespace, file, run_s=run_s) for file in files}
+    processes = {file.name: contend(user, namespace, file, run_s=run_s) for file in files}
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kube-scheduling-rescue"
 
     def holder() -> str:
@@ -195,17 +195,19 @@ def test_two_processes_never_hold_it_together(cluster: Cluster, namespace: str, 
     assert_one_holder_at_a_time(held)
 
 
-def test_a_lease_that_is_deleted_again_and_again_has_one_holder_at_a_time(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+def test_a_lease_that_is_deleted_again_and_again_has_one_holder_at_a_time(
+    cluster: Cluster, user: Path, namespace: str, tmp_path: Path
+) -> None:
     """One of the processes starts after the first deletion, so that it has never seen the Lease of the one that holds it."""
     run_s = 40
     files = [tmp_path / identity for identity in ("a", "b", "late")]
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/kube-scheduling-rescue"
-    processes = [contend(cluster.kubeconfig, namespace, file, run_s=run_s) for file in files[:2]]
+    processes = [contend(user, namespace, file, run_s=run_s) for file in files[:2]]
     with ended(processes, within_s=run_s + 30):
         wait_until(lambda: is_held(cluster, path))
         end_s = time.monotonic() + run_s
         cluster.api.request("DELETE", path)
-        processes.append(contend(cluster.kubeconfig, namespace, files[2], run_s=run_s))
+        processes.append(contend(user, namespace, files[2], run_s=run_s))
         seen = None
         while time.monotonic() < end_s:
             time.sleep(DURATION_S / 2)

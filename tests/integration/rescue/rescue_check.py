@@ -23,6 +23,7 @@ SCHEDULED_TIMEOUT_S = 15
 TOO_MANY_REQUESTS = 429
 NOTHING = "none"
 LOST = "lost to pods that do not tolerate the taint"
+LOST_OTHERWISE = "lost with hold none, or to pods that tolerate the taint"
 AGENT = "onprem.kube_scheduling/k8s_critical_rescue"
 
 
@@ -82,8 +83,8 @@ class RescueCheck:
         self.seen[status] += 1
         self._check_takers(row, before)
         if status == "failed" and self._was_taken(row, before, after):
-            self.seen["lost rooms"] += 1
-            print(f"seed {self.scene.case.seed} has lost a room with hold {self._options['hold']}: {row}")
+            self.seen[LOST_OTHERWISE] += 1
+            print(f"seed {self.scene.case.seed} has lost a node with hold {self._options['hold']}: {row}")
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
         elif status == "rescued" and (not node or row["node"] != node):
@@ -100,10 +101,9 @@ class RescueCheck:
         self._check_victims(row, before)
 
     def _was_taken(self, row: Json, before: World, after: World) -> bool:
-        """No taint could keep the room, neither one of the node nor one of this program, or another critical pod tolerates it.
+        """The node was lost as nothing could prevent: nobody asked for a hold, or a pod that tolerates the taint was bound to it.
 
-        The scheduler tries a pod again only after a pause that grows with its attempts: importance alone is no promise. In the other case
-        what came of it has to be final: no other evictions would have helped.
+        Where a taint kept the node, that was another critical pod, and the end has to be final: no other evictions would have helped.
         """
         pod = _pod(before, row["name"])
         evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
@@ -111,18 +111,24 @@ class RescueCheck:
         # Where every victim has come, or was placed, during the run nobody knows the node any more.
         kept = [before.keeps(before.snapshot.nodes[name], pod) for name in nodes or self.scene.node_names]
         if not any(kept) or (not nodes and not all(kept)):
-            return True
+            return self._options["hold"] == NOTHING or any(self._takers(row, before, tolerating=True).values())
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
 
     def _check_takers(self, row: Json, before: World) -> None:
-        """Count the nodes whose capacity was lost to a pod that does not tolerate the taint, whatever became of the critical pod later.
+        """Count the nodes whose capacity was lost to a pod that does not tolerate the taint, whatever became of the critical pod later."""
+        if self._options["hold"] == NOTHING:
+            return
+        for node, names in self._takers(row, before, tolerating=False).items():
+            self.seen[LOST] += 1
+            print(f"seed {self.scene.case.seed} has lost node {node} to {names}, hold {self._options['hold']}: {row}")
+
+    def _takers(self, row: Json, before: World, *, tolerating: bool) -> dict[str, list[str]]:
+        """The nodes whose capacity was lost, with the pods that have taken it and that tolerate the taint, or do not.
 
         The node was held, by the taint and the nomination or by the nomination alone. A victim was evicted from it. Before it was released
         and before the critical pod was bound to any node, the scheduler bound another pod to it; the critical pod has no place there now.
         """
-        if self._options["hold"] == NOTHING:
-            return
         node_of = {
             **self.scene.scheduled(),
             **{pod.metadata.name: pod.spec.node_name for pod in before.snapshot.pods if pod.spec.node_name},
@@ -139,16 +145,13 @@ class RescueCheck:
                 cleared |= {node_of[event.name]} & held
             elif event.subresource == "binding" and event.name == row["name"]:
                 break
-            elif (node := node_of.get(event.name)) in cleared and self._is_taken_by(event):
+            elif (node := node_of.get(event.name)) in cleared and self._is_taken_by(event, tolerating):
                 takers.setdefault(node, []).append(event.name)
-        for node, names in takers.items():
-            if node != node_of[row["name"]]:
-                self.seen[LOST] += 1
-                print(f"seed {self.scene.case.seed} has lost node {node} to {names}, hold {self._options['hold']}: {row}")
+        return {node: names for node, names in takers.items() if node != node_of[row["name"]]}
 
-    def _is_taken_by(self, event: AuditEvent) -> bool:
-        """The scheduler has bound a pod that does not tolerate the taint."""
-        return event.subresource == "binding" and not self.scene.tolerates_hold(event.namespace, event.name)
+    def _is_taken_by(self, event: AuditEvent, tolerating: bool) -> bool:
+        """The scheduler has bound a pod that tolerates the taint, or does not."""
+        return event.subresource == "binding" and self.scene.tolerates_hold(event.namespace, event.name) == tolerating
 
     def _check_victims(self, row: Json, before: World) -> None:
         most = self._options["max_victims"]

@@ -111,7 +111,7 @@ def test_to_begin_twice_counts_once() -> None:
     assert (twice.attempts, twice.failures) == (2, {"p": 2})
 
 
-def test_what_was_left_under_way_for_an_hour_has_failed() -> None:
+def test_rescue_that_is_under_way_for_two_hours_has_failed() -> None:
     left = begun(None, now_s=NOW, pod_uid="p", name="a/b")
     again = begun(left, now_s=NOW + UNDER_WAY_FOR_S, pod_uid="p", name="a/b")
     assert (again.attempts, again.under_way) == (1, {"p": format_time(NOW + UNDER_WAY_FOR_S)})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,8 @@ MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
 DOCUMENTS = [file for file in repository_files() if file.suffix == ".md"]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-NEEDED = {"kubernetes", "msgspec", "urllib3"}
+PACKAGES = {"yaml": "PyYAML", "oauthlib": "kubernetes"}
+"""The package of a library that has another name, or the package that comes with it."""
 
 
 def lower_bounds(lines: list[str]) -> dict[str, Version]:
@@ -45,7 +47,27 @@ def test_a_module_requires_what_requirements_txt_installs(module: Path) -> None:
     installed = lower_bounds([line for line in lines if line.strip() and not line.startswith("#")])
     documented = lower_bounds(documentation_of(module)["requirements"])
     del documented["python"]
-    assert documented == {name: installed[name] for name in NEEDED}
+    assert documented == {name: installed[name] for name in libraries_of("plugins/module_utils")}
+
+
+def test_every_library_that_the_sources_import_stands_in_requirements_txt() -> None:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    names = {Requirement(line).name for line in lines if line.strip() and not line.startswith("#")}
+    imported = libraries_of("plugins") | libraries_of("services")
+    assert {"kubernetes", "prometheus_client", "PyYAML"} <= imported <= names
+
+
+def libraries_of(folder: str) -> set[str]:
+    """The packages, other than Python and Ansible, that the sources import, anywhere in a file."""
+    found = set()
+    for file in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            found.update(name.partition(".")[0] for name in names)
+    others = {name for name in found if name not in sys.stdlib_module_names and not name.startswith("ansible")}
+    return {PACKAGES.get(name, name) for name in others}
 
 
 def test_the_modules_require_the_same_python() -> None:

@@ -243,6 +243,38 @@ def test_attempts_count_only_where_there_was_something_to_improve():
     assert decide(line, snapshot, RestartOptions(only_if_helps=False), now_s=NOW).attempts == 0
 
 
+BACK_OFF_S = 2400
+"""How long the back-off lasts after three attempts in vain."""
+
+
+def three_nodes(*, uncordoned: bool = False, joined: bool = False) -> ClusterBuilder:
+    cluster = workers(2)
+    cluster.node("worker-3", **({} if uncordoned else {"unschedulable": True}))
+    if joined:
+        cluster.node("worker-4")
+    return cluster
+
+
+def used_up(*, age_s: int, **change: bool) -> ClusterBuilder:
+    """Three restarts were in vain while worker-3 was cordoned."""
+    before = three_nodes()
+    before.deployment("web", ["worker-1"] * 2)
+    snapshot = before.snapshot()
+    eligible = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0]).eligible_hash
+    outcome = make_outcome(now_s=NOW - age_s, attempts=3, verdict="unchanged", revision="hash1", eligible=eligible)
+    cluster = three_nodes(**change)
+    cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
+    return cluster
+
+
+@pytest.mark.parametrize("change", [{"joined": True}, {"uncordoned": True}], ids=["joins", "changes"])
+def test_a_node_that_joins_or_changes_lifts_the_stop_after_max_attempts_but_not_the_back_off(change):
+    assert decision(used_up(age_s=BACK_OFF_S)) == ("refused", "attempts_used_up")
+    assert decision(used_up(age_s=100 * BACK_OFF_S)) == ("refused", "attempts_used_up")
+    assert decision(used_up(age_s=BACK_OFF_S - 1, **change)) == ("refused", "cooldown")
+    assert decision(used_up(age_s=BACK_OFF_S, **change)) == ("restart", "collapsed")
+
+
 def test_the_eligible_hash_does_not_move_with_the_pods():
     hashes = set()
     for homes in (["amd", "amd"], ["amd", "arm"], ["arm", "arm"]):

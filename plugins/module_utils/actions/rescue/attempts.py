@@ -17,6 +17,7 @@ Change = t.Callable[[t.Optional[Attempt]], t.Optional[Attempt]]
 class RescueAttempts:
     """What ``memory/attempts.py`` keeps, in the ConfigMap ``namespace``/``name``, which is made on first use.
 
+    Only tests give another namespace or name: all programs of a cluster share one ConfigMap.
     ``dropped``: the names of entries that were cut or removed for lack of space. The reader clears it.
     """
 

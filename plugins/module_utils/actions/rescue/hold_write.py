@@ -16,13 +16,17 @@ MOST_TRIES = 5
 
 
 class NodeTakenError(KubeError):
-    """The node is held for another pod, is gone, or its taints never stay the same long enough."""
+    """The node is held for another pod, or is gone."""
+
+
+class NodeChangesError(KubeError):
+    """The taints of the node do not stay the same for long enough to write a hold, or to remove it."""
 
 
 def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> None:
     """Put the hold on the node, beside all its taints and in place of a mark that nothing proves.
 
-    Raises NodeTakenError and KubeError; the node is then as it was.
+    Raises NodeTakenError, NodeChangesError and KubeError; the node is then as it was.
     """
 
     def operations(node: Json) -> Operations:
@@ -39,15 +43,15 @@ def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False)
         raise NodeTakenError(f"node {node_name} is gone") from error
 
 
-def release_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> bool:
-    """Take off exactly this hold; whether it was there. A node that is gone has none. Raises KubeError."""
+def release_hold(api: KubeApi, node_name: str, hold: Hold) -> bool:
+    """Take off exactly this hold; whether it was there. A node that is gone has none. Raises NodeChangesError and KubeError."""
     try:
-        return _patch(api, node_name, lambda node: operations_to_release(node, hold), dry_run=dry_run)
+        return _patch(api, node_name, lambda node: operations_to_release(node, hold))
     except NotFoundError:
         return False
 
 
-def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Operations], *, dry_run: bool) -> bool:
+def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Operations], *, dry_run: bool = False) -> bool:
     for _try in range(MOST_TRIES):
         operations = operations_for(api.get_plain(NODES, "", node_name))
         if not operations:
@@ -57,4 +61,4 @@ def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Oper
             return True
         except PatchTestError:
             continue
-    raise NodeTakenError(f"the taints of node {node_name} changed {MOST_TRIES} times while a hold was being written")
+    raise NodeChangesError(f"the hold of node {node_name} is neither written nor removed: its taints changed {MOST_TRIES} times meanwhile")

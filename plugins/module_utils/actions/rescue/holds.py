@@ -20,6 +20,7 @@ from .hold_records import HoldRecords
 from .hold_write import put_hold, release_hold
 from .nomination import withdraw
 from .nomination_renewal import Nominations
+from .record_store import NAME, NAMESPACE
 from .tell import Teller
 from .witness import Witness
 
@@ -58,7 +59,7 @@ class Holds:
         self.unproved = unproved
 
     def put(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
-        """Record the hold, and then put it on the node. Raises NodeTakenError, NotRecordedError and KubeError.
+        """Record the hold, and then put it on the node. Raises NodeTakenError, NodeChangesError, NotRecordedError and KubeError.
 
         A record whose hold was refused is removed; where that fails ``tidy`` does it.
         """
@@ -187,5 +188,5 @@ def node_of(name: str, nodes: Mapping[str, Node]) -> Node:
 def _unproved(node_name: str) -> str:
     return (
         f"node {node_name} has an annotation {HOLD_ANNOTATION} that is not proved by a taint or by a record in the ConfigMap "
-        f"kube-system/kube-scheduling-rescue: it is ignored; remove it with kubectl annotate node {node_name} {HOLD_ANNOTATION}-"
+        f"{NAMESPACE}/{NAME}: it is ignored; remove it with kubectl annotate node {node_name} {HOLD_ANNOTATION}-"
     )

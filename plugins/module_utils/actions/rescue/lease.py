@@ -17,7 +17,7 @@ from ...kube.errors import ApiError, ConflictError, KubeError, NotFoundError, Un
 from ...kube.resources import LEASES
 from ...memory.lease import as_patch, duration_of, may_take, released, taken
 from ...model.records import Lease, LeaseSpec
-from .record_store import RecordStore
+from .record_store import NAME, NAMESPACE, RecordStore
 
 RETRY_S = 1.0
 ASKED_EVERY_S = 2.0
@@ -39,6 +39,7 @@ class LeaseLostError(Exception):
 class RescueLease:
     """Holds the Lease ``namespace``/``name`` as ``identity``, which no other process may have; renewed in a thread of its own.
 
+    Only tests give another namespace or name: all programs of a cluster share one Lease.
     ``duration_s``: whole seconds after which others may take it if they see no renewal in all that time. It is renewed every third of
     that. ``held`` ends two thirds after the last renewal that surely got through was sent, so a holder without an API server stops before
     another can begin. Both are measured by the monotonic clock of the process; no clock of an API server decides anything.
@@ -53,8 +54,8 @@ class RescueLease:
         api: KubeApi,
         identity: str,
         *,
-        name: str = "kube-scheduling-rescue",
-        namespace: str = "kube-system",
+        name: str = NAME,
+        namespace: str = NAMESPACE,
         duration_s: int = 15,
         clock: t.Callable[[], float] = time.monotonic,
     ) -> None:

@@ -44,7 +44,7 @@ from .view import View
 from .witness import Witness
 
 IDLE_S = 10.0
-"""The longest time between two looks: deadlines and ends of grace periods come without a change that a watch would tell."""
+"""The longest time between two looks by default: deadlines and ends of grace periods come without a change that a watch would tell."""
 JUDGED_AGAIN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 TROUBLED_FOR_S = 2.0
 SEEN_LIVE_S = 2.0
@@ -95,7 +95,8 @@ class Rescuer:
     """The cases of one program.
 
     ``selected`` bounds which critical pods are its business. With ``dry_run`` plans are made and asked for, and nothing is changed. With
-    ``once`` a case that has ended stays so; otherwise its pod is looked at again after a while. ``accepting``: new nodes are cleared.
+    ``once`` a case that has ended stays so; otherwise its pod is looked at again after a while. ``idle_s``: the longest time between two
+    looks. ``accepting``: new nodes are cleared.
     ``hindrance``: why the last ``tick`` could not do its work; empty where it could.
     """
 
@@ -112,6 +113,7 @@ class Rescuer:
         selected: t.Callable[[Pod], bool] = lambda _pod: True,
         dry_run: bool = False,
         once: bool = True,
+        idle_s: float = IDLE_S,
     ) -> None:
         self.cases: dict[str, Case] = {}
         self.accepting = True
@@ -119,7 +121,7 @@ class Rescuer:
         self._api, self._cache, self._options = api, cache, options
         self._lease, self._selected, self._writer = lease, selected, writer
         self._witness = witness or Witness()
-        self._dry_run, self._once = dry_run, once
+        self._dry_run, self._once, self._idle_s = dry_run, once, idle_s
         self._life = SchedulerLife(api, cache)
         self._teller = Teller(api, self._witness, options.namespaces)
         self.nominations = Nominations(api, cache, lease)
@@ -307,9 +309,7 @@ class Rescuer:
                 case.stage, case.status, case.judge_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
         view = View(snapshot, self._planner, now_s, now_at_s, {})
         self._look_s = time.monotonic() - now_at_s
-        self.holds.tidy(
-            snapshot, self.cases, now_s=now_s, now_at_s=now_at_s, may_write=self._lease.held and self.accepting and not self._dry_run
-        )
+        self.holds.tidy(snapshot, self.cases, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write)
         return view
 
     def _see(self, pods: t.Iterable[Pod], now_s: float, now_at_s: float) -> None:
@@ -458,7 +458,7 @@ class Rescuer:
         case.judge_at_s = view.now_at_s + JUDGED_AGAIN_S.get(judgement.status, 0.0)
         if view.now_at_s < case.settles_at_s:
             case.judge_at_s = case.settles_at_s
-        if judgement.status == PLANNED and not self._dry_run and not (self._lease.held and self.accepting):
+        if judgement.status == PLANNED and not self._dry_run and not self._may_write:
             case.status, case.reason = (
                 WAITING,
                 Reason(OTHER_RESCUER, f"{self._lease.holder or 'another program'} makes room at the moment"),
@@ -657,7 +657,7 @@ class Rescuer:
         times = [case.settles_at_s if case.settles_at_s > view.now_at_s else case.judge_at_s for case in self._of(WATCHED)]
         times += [min(case.give_up_at_s, case.retry_at_s or case.give_up_at_s) for case in self._of(CLEARING)]
         ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
-        return min([AT_WORK_S if self.at_work else IDLE_S, *ahead])
+        return min([self._idle_s, *([AT_WORK_S] if self.at_work else []), *ahead])
 
     def _of(self, stage: str) -> list[Case]:
         return [case for case in self.cases.values() if case.stage == stage]

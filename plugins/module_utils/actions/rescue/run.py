@@ -14,7 +14,7 @@ from ...kube.errors import InvalidError, KubeError, may_pass
 from ...kube.resources import PODS
 from ...kube.watch_cache import WatchCache
 from ...memory.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
-from ...model.objects import Pod
+from ...model.objects import Node, Pod
 from ...model.reasons import Reason
 from ...model.undecodable import Undecodable, undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, why_not_critical
@@ -24,6 +24,7 @@ from ...rescue.planner import UNEXPLAINED
 from .attempts import RescueAttempts
 from .case import FAILED, POD_GONE, RESCUED, Case
 from .lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
+from .record_store import NAME, NAMESPACE
 from .request import RescueOptionError, RescueRequest, missing_namespaces
 from .rescuer import OTHER_RESCUER, Rescuer, in_time
 from .witness import Witness
@@ -112,9 +113,11 @@ def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
         )
         error: t.Optional[KubeError] = None
         try:
+            if request.state == RELEASED and request.dry_run:
+                return notes.outcome([], planned=_would_release_all(rescuer, cache))
             if request.state == RELEASED:
-                planned = _release_all(rescuer, cache, lease, request)
-                return notes.outcome([], planned=planned)
+                _release_all(rescuer, cache, lease)
+                return notes.outcome([])
             _rescue(rescuer, cache, lease, request)
         except KubeError as caught:
             if not rescuer.cases:
@@ -283,9 +286,7 @@ def _with_held_nodes(error: t.Optional[KubeError], rescuer: Rescuer) -> t.Option
         return error
     nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
     why = (
-        rescuer.hindrance
-        or "; ".join(rescuer.blind)
-        or "the Lease kube-system/kube-scheduling-rescue was not available, or the node could not be written"
+        rescuer.hindrance or "; ".join(rescuer.blind) or f"the Lease {NAMESPACE}/{NAME} was not available, or the node could not be written"
     )
     told = "" if error is None else f"{error} "
     return RescueError(
@@ -369,18 +370,25 @@ def _answer(pod: Pod, options: RescueOptions) -> Case:
 # --- released ---------------------------------------------------------------------------------------------------------
 
 
-def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> list[Released]:
-    """Give all nodes back; what would be, where nothing is to be changed."""
+def _would_release_all(rescuer: Rescuer, cache: WatchCache) -> list[Released]:
+    """The nodes that a run would release."""
+    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(rescuer, cache)]
+
+
+def _all_held(rescuer: Rescuer, cache: WatchCache) -> list[tuple[Node, Hold]]:
+    """Every node with a hold, whoever holds it."""
     snapshot = cache.snapshot()
     rescuer.holds.refresh(snapshot, leading=False)
-    held = rescuer.holds.on(snapshot)
-    if request.dry_run:
-        return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in held]
-    if not held:
-        return []
+    return rescuer.holds.on(snapshot)
+
+
+def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease) -> None:
+    """Release all nodes. Raises RescueError and KubeError."""
+    if not _all_held(rescuer, cache):
+        return
     if not lease.acquire(LEASE_TIMEOUT_S):
         raise RescueError(
-            f"the rescuer or module run {lease.holder} has the Lease kube-system/kube-scheduling-rescue and is making room. Stop it first "
+            f"the rescuer or module run {lease.holder} has the Lease {NAMESPACE}/{NAME} and is making room. Stop it first "
             "(the rescuer: kubectl -n kube-system scale deployment kube-scheduling-rescuer --replicas=0); "
             "it releases its own nodes when it stops"
         )
@@ -394,4 +402,3 @@ def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, reques
     if left:
         nodes = "; ".join(_held(node.name, hold) for node, hold in left)
         raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")
-    return []

@@ -105,7 +105,7 @@ def test_variables_that_the_kubelet_sets_for_services_are_none_of_ours() -> None
         ([], {}, "max_victims: 1.5", "rescuer.yml, max_victims: 1.5 is no whole number"),
         ([], {}, "namespaces: 5", "rescuer.yml, namespaces: 5 is no list of names"),
         ([], {}, "hold_taint_key: 5", "rescuer.yml, hold_taint_key: 5 is no text"),
-        ([], {}, "hold: nonne", "rescuer.yml: hold is 'nonne'"),
+        ([], {}, "hold: nonne", "rescuer.yml, hold: 'nonne' is not one of auto, taint, none"),
         (["--hold=none", "--hold-taint-key=a b"], {}, "", "flag --hold-taint-key: hold_taint_key is 'a b'"),
         (["--grace-period=0"], {}, "", "flag --grace-period: grace_period is 0"),
         (["--system-namespace="], {}, "", "flag --system-namespace: namespaces is empty"),

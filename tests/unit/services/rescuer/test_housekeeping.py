@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""``housekeeping_interval`` is the longest time between two looks, whether it is shorter or longer than the default of 10 s."""
+
+from __future__ import annotations
+
+import logging
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.services.rescuer import daemon as module
+from ansible_collections.onprem.kube_scheduling.services.rescuer import leadership
+from ansible_collections.onprem.kube_scheduling.services.rescuer.daemon import Daemon
+from ansible_collections.onprem.kube_scheduling.services.rescuer.leadership import UNABLE_FOR_S
+from ansible_collections.onprem.kube_scheduling.services.rescuer.log import Log
+from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import Orders
+from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
+from ansible_collections.onprem.kube_scheduling.services.rescuer.watchdog import STANDS_STILL_AFTER_S, Watchdog
+
+from tests.unit.actions.rescue_fakes import Attempts, Cluster, Lease, node
+
+SECONDS = (1, 10, 30, 300)
+
+
+class Clock:
+    """In the place of the module ``time``: only waits move it."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Quiet(Cluster):
+    """A cluster in which nothing changes."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__([node("n")], [])
+        self._clock = clock
+
+    def wait_for_change(self, since_version: int, timeout_s: float) -> int:
+        self._clock.sleep(timeout_s)
+        return since_version
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for where in (module, leadership):
+        monkeypatch.setattr(where, "time", made)
+    return made
+
+
+@pytest.fixture
+def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
+    made = Lease()
+    monkeypatch.setattr(module, "RescueLease", lambda *_of: made)
+    return made
+
+
+@pytest.fixture
+def start(clock: Clock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Watchdog]]:
+    """A daemon that leads, with this interval."""
+    cluster: t.Any = Quiet(clock)
+    monkeypatch.setattr(module, "WatchCache", lambda _api: cluster)
+    monkeypatch.setattr(module, "RescueAttempts", lambda _api: Attempts())
+    monkeypatch.setattr(module, "in_time", lambda api, _lease: api)
+
+    def start(interval: int) -> tuple[Daemon, Watchdog]:
+        watchdog = Watchdog(clock.monotonic)
+        daemon = Daemon(
+            Settings(RescueOptions(), housekeeping_interval=interval),
+            cluster,
+            log=Log(logging.getLogger("test")),
+            metrics=Metrics(),
+            watchdog=watchdog,
+            orders=Orders(),
+        )
+        daemon._leadership.begin()
+        return daemon, watchdog
+
+    return start
+
+
+@pytest.mark.parametrize("interval", SECONDS)
+def test_housekeeping_interval_is_the_longest_time_between_two_looks(
+    start: t.Callable[[int], tuple[Daemon, Watchdog]], interval: int
+) -> None:
+    daemon, _watchdog = start(interval)
+    _version, rest_s, _busy_s = daemon._turn()
+    assert rest_s == interval
+
+
+@pytest.mark.parametrize("interval", SECONDS)
+def test_daemon_that_rests_for_the_housekeeping_interval_stays_healthy_and_keeps_the_lease(
+    start: t.Callable[[int], tuple[Daemon, Watchdog]], clock: Clock, lease: Lease, interval: int
+) -> None:
+    """A rest is longer than ``UNABLE_FOR_S`` and ``STANDS_STILL_AFTER_S`` in the last case."""
+    daemon, watchdog = start(interval)
+    for _turn in range(3):
+        began_s = clock.monotonic()
+        daemon._rest(*daemon._turn())
+        assert clock.monotonic() - began_s == pytest.approx(interval, abs=1.0)
+        assert lease.held and daemon._leadership.leading and watchdog.unhealthy == ""
+    assert max(SECONDS) > max(UNABLE_FOR_S, STANDS_STILL_AFTER_S)
