@@ -277,19 +277,19 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import (
-    RescueOptionError,
-    RescueRequest,
-    rescue_options,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.result import result_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.run import run_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
     connect,
     fail,
     make_module,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import (
+    RescueOptionError,
+    RescueRequest,
+    rescue_options,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
 
 
 def argument_spec():

@@ -304,13 +304,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.restart_request import (
-    not_begun,
-    restart_options,
-    restart_targets,
-    result_of,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
     connect,
     fail,
@@ -318,6 +311,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansibl
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import as_rows
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_request import (
+    not_begun,
+    restart_options,
+    restart_targets,
+    result_of,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
 
 

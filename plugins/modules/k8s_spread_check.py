@@ -303,10 +303,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.spread_check import (
-    check_options,
-    run_spread_check,
-)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
     connect,
     fail,
@@ -314,6 +310,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansibl
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.collector import collector_paused
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.spread_check import check_options, run_spread_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import UNREADABLE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import (

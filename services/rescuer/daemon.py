@@ -7,12 +7,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ...plugins.module_utils.actions.rescue.attempts import RescueAttempts
-from ...plugins.module_utils.actions.rescue.case import CLEARING
-from ...plugins.module_utils.actions.rescue.lease import RescueLease, identity
-from ...plugins.module_utils.actions.rescue.record_store import RecordStore
-from ...plugins.module_utils.actions.rescue.request import missing_namespaces
-from ...plugins.module_utils.actions.rescue.rescuer import BLIND_S, Rescuer, in_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import CLEARING
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease, identity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.record_store import RecordStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import missing_namespaces
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import BLIND_S, Rescuer, in_time
+
 from ...plugins.module_utils.kube.api import KubeApi
 from ...plugins.module_utils.kube.watch_cache import WatchCache
 from .leadership import TEMPORARY, Leadership

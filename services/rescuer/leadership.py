@@ -6,9 +6,14 @@ from __future__ import annotations
 
 import time
 
-from ...plugins.module_utils.actions.rescue.lease import ASKED_EVERY_S, LeaseLostError, RescueLease
-from ...plugins.module_utils.actions.rescue.record_store import RecordStore
-from ...plugins.module_utils.actions.rescue.rescuer import Rescuer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import (
+    ASKED_EVERY_S,
+    LeaseLostError,
+    RescueLease,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.record_store import RecordStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
+
 from ...plugins.module_utils.kube.errors import (
     ApiError,
     ForbiddenError,

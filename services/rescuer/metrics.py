@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -18,7 +19,6 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from ...plugins.module_utils.actions.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
 from ...plugins.module_utils.kube.watch_cache import FOLLOWED
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 

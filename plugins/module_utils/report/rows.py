@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..memory.outcome import IMPROVED
 from ..model.labels import HOSTNAME
 from ..model.names import missing_everywhere, missing_role, number_of
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
+from ..state.outcome import IMPROVED
 
 RESTARTED = "restarted"
 EVICTED = "evicted"

@@ -8,9 +8,9 @@ import textwrap
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..memory.outcome import IMPROVED
 from ..model.names import number_of
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
+from ..state.outcome import IMPROVED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
 from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row, by_reason
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ..model.reasons import Reason
-from ..scheduling.placement import Placement
-from ..scheduling.reasons import Reasons
+from ..scheduler.placement import Placement
+from ..scheduler.reasons import Reasons
 from .budgets import BUDGET, SEVERAL_BUDGETS
 from .occupants import Occupants
 from .plan import Blocker

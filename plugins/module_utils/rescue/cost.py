@@ -8,9 +8,9 @@ import typing as t
 from collections.abc import Iterable
 
 from ..model.objects import Pod
-from ..scheduling.node_info import PodLoad
-from ..scheduling.placement import Placement, pod_key
-from ..scheduling.profile import STOCK_PROFILES, Profiles
+from ..scheduler.node_info import PodLoad
+from ..scheduler.placement import Placement, pod_key
+from ..scheduler.profile import STOCK_PROFILES, Profiles
 from .critical import effective_priority
 from .elsewhere import Elsewhere
 from .options import RescueOptions

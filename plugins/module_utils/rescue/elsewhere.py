@@ -9,12 +9,12 @@ from bisect import bisect_left
 
 from ..model.objects import Pod, PodStatus
 from ..model.wire import replace
-from ..scheduling.feasibility import Judge
-from ..scheduling.placement import Placement
-from ..scheduling.pod_groups import required_anti_affinity, required_pod_affinity
-from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
-from ..scheduling.resources import CPU, PODS
-from ..scheduling.rules.node_resources import asked_for
+from ..scheduler.feasibility import Judge
+from ..scheduler.filters.node_resources import asked_for
+from ..scheduler.placement import Placement
+from ..scheduler.pod_groups import required_anti_affinity, required_pod_affinity
+from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
+from ..scheduler.resources import CPU, PODS
 
 Requests = tuple[tuple[str, int], ...]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ..memory.hold import HASH_LENGTH, NO_SCHEDULE, Hold, decode_mark, hold_value, is_genuine, make_hold, mark_of
-from ..memory.hold_records import HoldRecord
 from ..model.objects import Pod, Taint
 from ..model.snapshot import ClusterSnapshot
+from ..state.hold import HASH_LENGTH, NO_SCHEDULE, Hold, decode_mark, hold_value, is_genuine, make_hold, mark_of
+from ..state.hold_records import HoldRecord
 from .critical import is_critical
 from .options import RescueOptions
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..memory.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
-from ..scheduling.rules.taint_toleration import tolerates
+from ..scheduler.filters.taint_toleration import tolerates
+from ..state.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign
 from .options import NONE, TAINT, RescueOptions
 from .plan import BY_NOMINATION, BY_TAINT, Victim
 

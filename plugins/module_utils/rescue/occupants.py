@@ -8,12 +8,12 @@ import typing as t
 from collections.abc import Iterable
 
 from ..model.objects import Pod
-from ..scheduling import device_doubts
-from ..scheduling.host_ports import clashes, host_ports
-from ..scheduling.node_info import NodeInfo, PodLoad
-from ..scheduling.placement import Placement, pod_key
-from ..scheduling.profile import STOCK, Profiles
-from ..scheduling.rules.node_resources import asked_for
+from ..scheduler import device_doubts
+from ..scheduler.filters.node_resources import asked_for
+from ..scheduler.host_ports import clashes, host_ports
+from ..scheduler.node_info import NodeInfo, PodLoad
+from ..scheduler.placement import Placement, pod_key
+from ..scheduler.profile import STOCK, Profiles
 from .budgets import BudgetKey
 from .options import RescueOptions
 from .residents import Resident, residents_of

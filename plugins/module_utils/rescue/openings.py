@@ -8,8 +8,8 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 from ..model.objects import Node, Pod
-from ..scheduling.eligibility import static_checks
-from ..scheduling.profile import STOCK
+from ..scheduler.eligibility import static_checks
+from ..scheduler.profile import STOCK
 
 Change = tuple[t.Optional[Node], Node]
 """A node as it was, None where it has joined, and as it is."""

@@ -11,15 +11,15 @@ import typing as t
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ..memory.hold import Hold
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE, undecodable_of
-from ..scheduling.doubts import undecodable_pod
-from ..scheduling.feasibility import Judge
-from ..scheduling.placement import Placement
-from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
+from ..scheduler.doubts import undecodable_pod
+from ..scheduler.feasibility import Judge
+from ..scheduler.placement import Placement
+from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
+from ..state.hold import Hold
 from .budgets import Budgets
 from .hold_rule import HoldRule, hold_rule, keeps_others_off, leaves_room, no_toleration, tolerates_hold
 from .leaving import is_preempted, leaving_pods

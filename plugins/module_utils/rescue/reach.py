@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 from ..model.objects import Pod
 from ..model.recent import Recent
-from ..scheduling.node_info import NodeInfo
-from ..scheduling.placement import Placement
+from ..scheduler.node_info import NodeInfo
+from ..scheduler.placement import Placement
 from .budgets import BudgetKey, Budgets
 from .options import RescueOptions
 from .residents import Resident, Residents, residents_of

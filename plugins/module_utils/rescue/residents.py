@@ -13,8 +13,8 @@ from ..model.objects import Pod, mounts_claims
 from ..model.reasons import Reason
 from ..model.timestamps import read_time
 from ..model.undecodable import UNDECODABLE, UndecodablePod
-from ..scheduling.node_info import NodeInfo, PodLoad
-from ..scheduling.resources import CPU
+from ..scheduler.node_info import NodeInfo, PodLoad
+from ..scheduler.resources import CPU
 from .budgets import alike
 from .critical import effective_priority, is_protected
 from .options import RescueOptions

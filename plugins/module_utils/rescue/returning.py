@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..memory.hold import Hold, hold_taint, is_foreign
 from ..model.objects import Node, Pod
-from ..scheduling.rules.taint_toleration import tolerates
+from ..scheduler.filters.taint_toleration import tolerates
+from ..state.hold import Hold, hold_taint, is_foreign
 from .cost import VictimCosts
 from .options import NONE, RescueOptions
 from .residents import Resident

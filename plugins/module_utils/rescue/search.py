@@ -12,15 +12,15 @@ import typing as t
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heapreplace
 
-from ..memory.hold import Hold
 from ..model.objects import Node, Pod
 from ..model.reasons import Reason
-from ..scheduling.eligibility import static_checks, static_rules_of
-from ..scheduling.node_info import PodLoad
-from ..scheduling.placement import Placement
-from ..scheduling.profile import STOCK, STOCK_PROFILES, Profiles
-from ..scheduling.reasons import PASSED, Reasons
-from ..scheduling.rules.node_affinity import named_nodes, required_affinity
+from ..scheduler.eligibility import static_checks, static_rules_of
+from ..scheduler.filters.node_affinity import named_nodes, required_affinity
+from ..scheduler.node_info import PodLoad
+from ..scheduler.placement import Placement
+from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
+from ..scheduler.reasons import PASSED, Reasons
+from ..state.hold import Hold
 from .blockers import Blockade
 from .budgets import Budgets
 from .cost import VictimCosts

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from ..model.objects import Pod
 from ..model.selectors import matches
-from ..scheduling.feasibility import Judge, Verdict
-from ..scheduling.placement import Placement
-from ..scheduling.pod_groups import required_pod_affinity
-from ..scheduling.profile import STOCK_PROFILES, Profiles
+from ..scheduler.feasibility import Judge, Verdict
+from ..scheduler.placement import Placement
+from ..scheduler.pod_groups import required_pod_affinity
+from ..scheduler.profile import STOCK_PROFILES, Profiles
 
 
 class Trial:

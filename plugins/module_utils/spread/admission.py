@@ -14,7 +14,7 @@ from ..model.objects import Container, LimitRange, LimitRangeItem, Pod, Resource
 from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.resources import quota_amount
+from ..scheduler.resources import quota_amount
 from .next_pod import next_pod
 from .quota import bounds_of, quota_kind, resource_names
 

@@ -34,7 +34,7 @@ from .remembered import (
 from .rolling import rolling
 
 if t.TYPE_CHECKING:
-    from ..scheduling.placement import Placement
+    from ..scheduler.placement import Placement
     from .prediction import RestartPredictor
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"

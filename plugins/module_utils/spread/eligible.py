@@ -10,10 +10,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..memory.outcome import eligible_hash
 from ..model.objects import Node, Pod, Workload
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.eligibility import eligible_nodes, static_rules_of
+from ..scheduler.eligibility import eligible_nodes, static_rules_of
+from ..state.outcome import eligible_hash
 from .next_pod import next_pod
 
 PLATFORM_LABELS = ("kubernetes.io/os", "kubernetes.io/arch")

@@ -9,8 +9,8 @@ import typing as t
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..scheduling.feasibility import Judge
-from ..scheduling.placement import Placement
+from ..scheduler.feasibility import Judge
+from ..scheduler.placement import Placement
 from .node_groups import OWN, Group, NodeGroups
 
 NOWHERE = 2**31

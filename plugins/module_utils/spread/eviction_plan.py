@@ -11,13 +11,13 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..memory.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, make_outcome
 from ..model.objects import Pod, Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.timestamps import parse_time
 from ..model.undecodable import undecodable_of
-from ..scheduling.placement import Placement
+from ..scheduler.placement import Placement
+from ..state.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, make_outcome
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, update_strategy_type

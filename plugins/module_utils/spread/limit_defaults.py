@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ..model.objects import Container, LimitRange, PodSpec, PodTemplate, ResourceList, ResourceRequirements
 from ..model.reasons import Reason
 from ..model.wire import replace
-from ..scheduling.reasons import PASSED, Reasons
+from ..scheduler.reasons import PASSED, Reasons
 
 GIVEN = "kubernetes.io/limit-ranger"
 """The annotation in which the API server says what it has given to which container of a pod."""

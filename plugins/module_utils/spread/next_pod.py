@@ -18,8 +18,8 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
 from ..model.wire import replace
-from ..scheduling.many_rules import bounded
-from ..scheduling.reasons import PASSED, Reasons
+from ..scheduler.many_rules import bounded
+from ..scheduler.reasons import PASSED, Reasons
 from .limit_defaults import Defaults, without_given
 from .pod_labels import labels_of_new_pod
 from .pods_alike import Sample, differing_field

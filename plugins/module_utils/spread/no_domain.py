@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ..model.names import number_of
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.domains import domain_of
+from ..scheduler.domains import domain_of
 
 NO_DOMAIN = "no_domain"
 MOST_NAMED = 5

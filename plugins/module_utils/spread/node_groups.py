@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..model.objects import Node
 from ..model.recent import Recent
-from ..scheduling.domains import domain_of
+from ..scheduler.domains import domain_of
 
 SMALL = 16
 """A key whose domains have fewer nodes on average than this makes no groups: they would be almost as many as there are nodes."""

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from ..model.objects import Pod, Workload
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.domains import domain_of
-from ..scheduling.placement import Placement
-from ..scheduling.rules import volume_binding
+from ..scheduler.domains import domain_of
+from ..scheduler.filters import volume_binding
+from ..scheduler.placement import Placement
 from .guard import shared_single_writer_claim
 from .local_data import local_data
 

@@ -53,7 +53,7 @@ class _AskedByOthers:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         # Only where live pods differ in a label.
         from ..model.selector_index import SelectorIndex
-        from ..scheduling.pod_groups import required_anti_affinity
+        from ..scheduler.pod_groups import required_anti_affinity
 
         self._labels = {name: namespace.metadata.labels for name, namespace in snapshot.namespaces.items()}
         self._named: dict[str, set[str]] = {}

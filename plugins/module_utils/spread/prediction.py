@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ..model.objects import Workload
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..scheduling.feasibility import Feasibility, find_feasible
-from ..scheduling.placement import Placement
+from ..scheduler.feasibility import Feasibility, find_feasible
+from ..scheduler.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, rollout_bounds, update_strategy_type

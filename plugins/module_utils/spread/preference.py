@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from ..model.objects import Node, NodeAffinity, Pod
 from ..model.reasons import Reason
 from ..model.selectors import matches
-from ..scheduling.rules.node_affinity import term_matches
+from ..scheduler.filters.node_affinity import term_matches
 
 OUTWEIGHED_BY_NODES = Reason(
     "preference_outweighs",

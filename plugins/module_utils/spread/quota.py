@@ -13,7 +13,7 @@ from ..model.quantity import NANO, parse_quantity
 from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import encode_json
-from ..scheduling.resources import quota_amount
+from ..scheduler.resources import quota_amount
 from .bounds import rollout_bounds
 from .next_pod import next_pod
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..memory.outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, Permission, may_restart, read_outcome
 from ..model.objects import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.timestamps import parse_time
 from ..model.wire import replace
+from ..state.outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, Permission, may_restart, read_outcome
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 DEFAULT_COOLDOWN_S = 600

@@ -8,7 +8,6 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..memory.outcome import IMPROVED, OUTCOME_ANNOTATION, UNCHANGED, WORSE, Outcome, Permission
 from ..model.labels import HOSTNAME
 from ..model.names import number_of
 from ..model.objects import Workload
@@ -16,6 +15,7 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.wire import encode_json
 from ..model.wire import replace as replace_fields
+from ..state.outcome import IMPROVED, OUTCOME_ANNOTATION, UNCHANGED, WORSE, Outcome, Permission
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, badness, judge
 from .guard import budgets_at_stake, harm_of_rollout, immovable, refusal

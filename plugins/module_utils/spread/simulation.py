@@ -17,9 +17,9 @@ from dataclasses import replace as replace_fields
 from ..model.objects import Pod, Workload
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.wire import replace
-from ..scheduling.feasibility import Feasibility, Judge
-from ..scheduling.placement import Placement
-from ..scheduling.reasons import Reasons
+from ..scheduler.feasibility import Feasibility, Judge
+from ..scheduler.placement import Placement
+from ..scheduler.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
 from .distribution import Topology
 from .emptiest import Counts, EmptiestNode

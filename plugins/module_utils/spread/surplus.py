@@ -19,8 +19,8 @@ from ..model.reasons import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.timestamps import read_time
 from ..model.wire import replace
-from ..scheduling.feasibility import Feasibility, Judge
-from ..scheduling.placement import Placement
+from ..scheduler.feasibility import Feasibility, Judge
+from ..scheduler.placement import Placement
 from .check import WorkloadReport
 from .distribution import SPREAD, Distribution, Topology
 from .next_pod import next_pod

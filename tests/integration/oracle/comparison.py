@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelector, Pod, PodTemplate, pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling import device_doubts, volume_doubts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility, Judge, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import NodeInfo, PodLoad
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement, pod_key
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.profile import STOCK, Profile
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.reasons import Reasons
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.rules import node_declared_features
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import device_doubts, volume_doubts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, Judge, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import node_declared_features
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo, PodLoad
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement, pod_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import STOCK, Profile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.reasons import Reasons
 
 from tests.integration.oracle.recorder import REFUSAL
 from tests.integration.oracle.second_scheduler import (

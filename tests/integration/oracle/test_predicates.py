@@ -13,8 +13,8 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Feasibility
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.integration.conftest import SUMMARY

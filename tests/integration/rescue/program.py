@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.attempts import RescueAttempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.case import Case
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.lease import RescueLease, identity
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import rescue_options
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import Case
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease, identity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import rescue_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
 
 from tests.integration.rescue.rescues import QUICK
 from tests.integration.rescue.scene import Scene

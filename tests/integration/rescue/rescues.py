@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.request import RescueRequest, rescue_options
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.result import result_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.run import run_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueRequest, rescue_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import result_of as result_of_process

@@ -33,8 +33,8 @@ WAIT_S = 300.0
 # into a file in this order.
 SLOW = """
 import sys, time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.holds import Holds
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.rescuer import Rescuer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.holds import Holds
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
 

@@ -18,8 +18,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.residents import Resident
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import PodLoad
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 Json = dict[str, t.Any]
 

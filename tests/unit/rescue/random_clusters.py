@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
 from tests.unit.rescue.builders import CRITICAL, Json, budget, job, pending, running
-from tests.unit.scheduling.builders import affinity_term, anti_affinity, node, pod_affinity
+from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
 
 HOST = "kubernetes.io/hostname"
 APPS = ("web", "db", "cache", "batch", "log")

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
 from tests.unit.rescue.builders import CRITICAL, budget, pending, running, search
-from tests.unit.scheduling.builders import affinity_term, node, pod_affinity
+from tests.unit.scheduler.builders import affinity_term, node, pod_affinity
 
 ROOM = {"cpu": "1"}
 WEB = {"app": "web"}

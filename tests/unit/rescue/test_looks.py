@@ -22,8 +22,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.reach import Reaches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.feasibility import Judge
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 from tests.unit.rescue.builders import budget
 from tests.unit.rescue.random_clusters import APPS, Cluster, chance, random_cluster

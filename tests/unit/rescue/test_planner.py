@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.hold import HOLD_ANNOTATION, Hold, make_hold
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
@@ -23,6 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
     Judgement,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, make_hold
 
 Json = dict[str, t.Any]
 

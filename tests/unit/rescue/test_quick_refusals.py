@@ -17,12 +17,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.reach import Reach, Reaches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules, Importance
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.node_info import NodeInfo
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.rules import taint_toleration
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import taint_toleration
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 from tests.unit.rescue.builders import CRITICAL, budget, pending, running
-from tests.unit.scheduling.builders import affinity_term, anti_affinity, node, pod_affinity
+from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
 
 NODES = 30
 PODS = 20
@@ -96,7 +96,7 @@ def test_pods_that_differ_in_their_requests_share_what_the_static_rules_say(monk
 
         return checked
 
-    rules = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.eligibility.STATIC_RULES"
+    rules = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.eligibility.STATIC_RULES"
     monkeypatch.setattr(rules, (counting,))
     hopeless = [pending(f"{2000 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
     planned = planner(*hopeless)

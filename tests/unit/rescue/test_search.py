@@ -13,11 +13,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 from tests.unit.rescue.builders import CRITICAL, budget, exceeded, names, pending, running, search
-from tests.unit.scheduling.builders import affinity_term, anti_affinity, node, pod_affinity
-from tests.unit.scheduling.storage_builders import claim, mounts, stored, volume
+from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
+from tests.unit.scheduler.storage_builders import claim, mounts, stored, volume
 
 HOST = "kubernetes.io/hostname"
 HOLD_KEY = RescueOptions().hold_taint_key

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions import spread_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations import spread_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, SpreadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.modules import k8s_spread_check
 

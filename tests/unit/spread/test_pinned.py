@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.storage import PersistentVolume, Storage
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pinned import pinned_by_volumes

@@ -8,12 +8,12 @@ import typing as t
 from collections import Counter
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation
 
-from tests.unit.scheduling.storage_builders import CSI, LOCAL, claim, ephemeral, storage_class, stored, volume
+from tests.unit.scheduler.storage_builders import CSI, LOCAL, claim, ephemeral, storage_class, stored, volume
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"

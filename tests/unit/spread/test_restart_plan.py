@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr, replace
@@ -21,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     restart_patch,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout_status import rollout_progress
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import ClusterBuilder, struct, workers
 

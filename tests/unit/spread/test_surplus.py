@@ -7,17 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import (
-    OUTCOME_ANNOTATION,
-    PENDING,
-    make_outcome,
-    read_outcome,
-)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.labels import HOSTNAME, ZONE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodSpec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import (
@@ -38,8 +32,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     RestartOptions,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.surplus import Move, SurplusPlanner, excess
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import (
+    OUTCOME_ANNOTATION,
+    PENDING,
+    make_outcome,
+    read_outcome,
+)
 
-from tests.unit.scheduling.storage_builders import claim, stored, volume
+from tests.unit.scheduler.storage_builders import claim, stored, volume
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 
 NOW = 1_767_225_600.0

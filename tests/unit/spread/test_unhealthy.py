@@ -7,10 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.memory.outcome import OUTCOME_ANNOTATION, make_outcome
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduling.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import refusal
@@ -21,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.unhe
     new_pods,
     why_unfinished,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, struct, workers
 

@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import O
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
 from ansible_collections.onprem.kube_scheduling.services.rescuer.watchdog import STANDS_STILL_AFTER_S, Watchdog
 
-from tests.unit.actions.rescue_fakes import Attempts, Cluster, Lease, node
+from tests.unit.operations.rescue_fakes import Attempts, Cluster, Lease, node
 
 SECONDS = (1, 10, 30, 300)
 

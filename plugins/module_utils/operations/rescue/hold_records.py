@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Reads and writes the records that prove holds."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Collection, Mapping
+
+from ...kube.api import KubeApi
+from ...kube.errors import ConflictError, KubeError, lacks_rights, may_pass
+from ...state.hold_records import HoldRecord, has_space_for, read_records, record_changes
+from .hold_write import NodeTakenError
+from .record_store import NAME, NAMESPACE, Changes, RecordStore
+
+READ_EVERY_S = 5.0
+
+
+class NotRecordedError(KubeError):
+    """The record of a hold cannot be written, so that no node can be held."""
+
+
+class TooManyHoldsError(KubeError):
+    """There is no space for the record of another hold until one of the others is released."""
+
+
+class HoldRecords:
+    """The records by node name, as they were last read or written: ``known``."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self.known: Mapping[str, HoldRecord] = {}
+        self._store = RecordStore(api)
+        self._read_at_s: t.Optional[float] = None
+        self._led = False
+
+    def refresh(self, *, leading: bool) -> None:
+        """Read the records again where that is due; a new leader always reads them. Raises KubeError."""
+        now_at_s = time.monotonic()
+        if self._read_at_s is None or (leading and not self._led) or now_at_s - self._read_at_s >= READ_EVERY_S:
+            self.read()
+        self._led = leading
+
+    def read(self) -> None:
+        """Read the records now. Raises KubeError."""
+        self.known = read_records(self._store.read())
+        self._read_at_s = time.monotonic()
+
+    def put(self, record: HoldRecord) -> None:
+        """Write the record of a node.
+
+        Raises NodeTakenError where there is one for another hold, TooManyHoldsError, NotRecordedError and KubeError.
+        """
+
+        def change(data: Mapping[str, str]) -> Changes:
+            records = read_records(data)
+            found = records.get(record.node)
+            if found is not None and found.node_uid == record.node_uid and found.hold.uid != record.hold.uid:
+                raise NodeTakenError(f"node {record.node} is held for pod {found.hold.namespace}/{found.hold.pod}")
+            if found is None and not has_space_for(data, record):
+                text = f"{_MAP} has {len(records)} records of holds and no space for more: a rescue waits until one is released"
+                raise TooManyHoldsError(text)
+            return record_changes(data, put=record)
+
+        try:
+            self._update(change)
+        except (NodeTakenError, TooManyHoldsError, ConflictError):
+            raise
+        except KubeError as error:
+            if lacks_rights(error) or may_pass(error):
+                raise
+            text = f"the hold of node {record.node} cannot be recorded in {_MAP}, so that nothing is evicted: {error}"
+            raise NotRecordedError(f"{text}. Delete that ConfigMap: it is created again.") from error
+
+    def drop(self, records: Collection[HoldRecord]) -> None:
+        """Remove exactly these records. Raises KubeError."""
+        if records:
+            self._update(lambda data: record_changes(data, drop=records))
+
+    def _update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> None:
+        self.known = read_records(self._store.update(change))
+
+
+_MAP = f"ConfigMap {NAMESPACE}/{NAME}"

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One rescue from beginning to end, as k8s_critical_rescue makes it."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ...kube.api import KubeApi
+from ...kube.errors import InvalidError, KubeError, may_pass
+from ...kube.resources import PODS
+from ...kube.watch_cache import WatchCache
+from ...model.objects import Node, Pod
+from ...model.reasons import Reason
+from ...model.undecodable import Undecodable, undecodable_of
+from ...rescue.critical import NOT_CRITICAL, is_critical, why_not_critical
+from ...rescue.options import RELEASED, RescueOptions
+from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
+from ...rescue.planner import UNEXPLAINED
+from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
+from .attempts import RescueAttempts
+from .case import FAILED, POD_GONE, RESCUED, Case
+from .lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
+from .record_store import NAME, NAMESPACE
+from .request import RescueOptionError, RescueRequest, missing_namespaces
+from .rescuer import OTHER_RESCUER, Rescuer, in_time
+from .witness import Witness
+
+LEASE_TIMEOUT_S = 30.0
+"""How long a run waits for the Lease of a program that was killed: its duration, and time for slow answers."""
+EVICTIONS_END_WITHIN_S = 20.0
+"""How long the end of a run waits for its evictions: the time of a request, and of the denials of an API server that has just started."""
+ASK_AGAIN_S = 1.0
+HOW_TO_RELEASE = "ansible localhost -m onprem.kube_scheduling.k8s_critical_rescue -a state=released"
+HOW_TO_RELEASE_BY_PLAYBOOK = "ansible-playbook onprem.kube_scheduling.rescue -e rescue_state=released"
+STEADY_S = 0.02
+"""Changes come in bursts: so long a moment lets the rest of one arrive before the next look."""
+
+
+class Released(t.NamedTuple):
+    """A node that was given back, or would be."""
+
+    node: str
+    pod: str
+
+
+class Outcome(t.NamedTuple):
+    """What came of a run: its cases, the nodes that were given back, what went wrong without stopping it, and what stopped it.
+
+    ``undecodable``: the objects that could not be decoded.
+    """
+
+    cases: list[Case]
+    released: list[Released]
+    warnings: tuple[str, ...] = ()
+    error: t.Optional[KubeError] = None
+    undecodable: tuple[Undecodable, ...] = ()
+
+
+class _Notes(Witness):
+    """Keeps what the result has to say: troubles, each text once, and the nodes that were given back."""
+
+    def __init__(self) -> None:
+        self.troubles: dict[str, None] = {}
+        self.nodes: list[Released] = []
+
+    def troubled(self, what: str) -> None:
+        self.troubles[what] = None
+
+    def released(self, node_name: str, pod_name: str) -> None:
+        self.nodes.append(Released(node_name, pod_name))
+
+    def outcome(self, cases: list[Case], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> Outcome:
+        """With what is noted; ``planned``: the nodes that would be given back."""
+        return Outcome(cases, [*self.nodes, *planned], tuple(self.troubles), error)
+
+
+class RescueError(KubeError):
+    """The run could not do what it was asked for; the text says why and what to do."""
+
+
+def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
+    """Rescue the pods that need it, or give all nodes back. Raises RescueOptionError, RescueError and KubeError."""
+    cache = WatchCache(api)
+    outcome = _run(api, request, cache)
+    return outcome._replace(undecodable=cache.undecodable)
+
+
+def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
+    writer = identity()
+    lease = RescueLease(api, writer)
+    quick = in_time(api, lease)
+    selected = _selected(api, request)
+    notes = _Notes()
+    cache.start()
+    try:
+        missing = missing_namespaces(request.options, cache.snapshot()) if request.state != RELEASED else ""
+        if missing:
+            raise RescueOptionError(missing)
+        rescuer = Rescuer(
+            quick,
+            cache,
+            request.options,
+            lease=lease,
+            attempts=RescueAttempts(quick),
+            writer=writer,
+            witness=notes,
+            selected=selected,
+            dry_run=request.dry_run,
+        )
+        error: t.Optional[KubeError] = None
+        try:
+            if request.state == RELEASED and request.dry_run:
+                return notes.outcome([], planned=_would_release_all(rescuer, cache))
+            if request.state == RELEASED:
+                _release_all(rescuer, cache, lease)
+                return notes.outcome([])
+            _rescue(rescuer, cache, lease, request)
+        except KubeError as caught:
+            if not rescuer.cases:
+                raise
+            error = caught
+        if request.dry_run and error is None:
+            return notes.outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)], planned=_would_release(rescuer, notes))
+        error = _with_held_nodes(error, rescuer)
+        if error is not None:
+            _fail_unfinished(rescuer, error)
+        others = _others(rescuer, cache, request) if error is None else []
+        return notes.outcome([*rescuer.cases.values(), *others], error=error)
+    finally:
+        cache.stop()
+
+
+# --- rescued ----------------------------------------------------------------------------------------------------------
+
+
+def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> None:
+    clock = _Clock(request.options.scheduled_timeout)
+    ask_at_s = 0.0
+    with _given_back(rescuer, lease), rescuer.nominations.renewed():
+        while True:
+            version = cache.version
+            rest_s = rescuer.tick()
+            clock.note(hindered=bool(rescuer.hindrance) or (not lease.held and _is_owed(rescuer)))
+            if rescuer.hindrance and clock.is_over and _knows_too_little(rescuer):
+                raise RescueError(f"the cluster could not be read within scheduled_timeout: {rescuer.hindrance}")
+            if _is_done(rescuer, request, clock):
+                if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
+                    rescuer.settle_open()
+                break
+            now_at_s = time.monotonic()
+            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
+                ask_at_s = now_at_s + ASKED_EVERY_S
+                if _acquire(lease):
+                    continue
+            cache.wait_for_change(version, min(rest_s, ASKED_EVERY_S))
+            time.sleep(STEADY_S)
+
+
+class _Clock:
+    """Until when a run waits.
+
+    ``scheduled_timeout`` counts from the start of the run. While the API server cannot be read, or the Lease is away and something is to
+    be written, a run waits at least for as long as it takes to get the Lease again.
+    """
+
+    def __init__(self, scheduled_timeout: float) -> None:
+        self._started_at_s = time.monotonic()
+        self._scheduled_timeout = scheduled_timeout
+        self._hindered_at_s: t.Optional[float] = None
+
+    def note(self, *, hindered: bool) -> None:
+        """Whether the cluster cannot be read now, or something is to be written that cannot be written now."""
+        if not hindered:
+            self._hindered_at_s = None
+        elif self._hindered_at_s is None:
+            self._hindered_at_s = time.monotonic()
+
+    @property
+    def hindered(self) -> bool:
+        """The cluster cannot be read now, or something is to be written and cannot be."""
+        return self._hindered_at_s is not None
+
+    @property
+    def is_over(self) -> bool:
+        """The run has waited for long enough."""
+        end_at_s = self._started_at_s + self._scheduled_timeout
+        if self._hindered_at_s is not None:
+            end_at_s = max(end_at_s, self._hindered_at_s + LEASE_TIMEOUT_S)
+        return time.monotonic() > end_at_s
+
+    def has_run_for(self, seconds: float) -> bool:
+        """So much time has passed since the start of the run."""
+        return time.monotonic() > self._started_at_s + seconds
+
+
+def _acquire(lease: RescueLease) -> bool:
+    """Ask once; an API server that is away for a moment is asked again later."""
+    try:
+        return lease.acquire(0)
+    except KubeError as error:
+        if not may_pass(error):
+            raise
+        return False
+
+
+def _has_work(rescuer: Rescuer) -> bool:
+    """Something would be written: without that no Lease is taken."""
+    planned = any(case.reason is not None and case.reason.code == OTHER_RESCUER for case in rescuer.cases.values())
+    return planned or bool(rescuer.holds.left) or bool(rescuer.holds.untended) or _is_owed(rescuer)
+
+
+def _knows_too_little(rescuer: Rescuer) -> bool:
+    """It is not known how the pods are now. Where this run has left something behind, the end of the run says so."""
+    if rescuer.still_held or rescuer.unsettled:
+        return False
+    return not rescuer.cases or not all(case.has_ended for case in rescuer.cases.values())
+
+
+def _is_owed(rescuer: Rescuer) -> bool:
+    """This run still has to release a node, or to write the result of an attempt."""
+    return bool(rescuer.still_held) or bool(rescuer.unsettled)
+
+
+def _is_done(rescuer: Rescuer, request: RescueRequest, clock: _Clock) -> bool:
+    """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
+    waiting = [case for case in rescuer.cases.values() if not case.has_ended and (case.status != IMPOSSIBLE or case.evicted)]
+    if any(case.reason is UNEXPLAINED for case in rescuer.cases.values()) and not clock.is_over:
+        return False
+    if request.dry_run:  # a plan waits only for the scheduler's own attempt, and for answers to its questions
+        if clock.hindered:
+            return False
+        now_at_s = time.monotonic()
+        return all(case.status == WAITING and case.settles_at_s < now_at_s for case in waiting)
+    if clock.hindered or waiting:
+        return clock.is_over and (clock.hindered or not rescuer.at_work)
+    if _is_owed(rescuer):
+        return clock.is_over
+    # What a killed run has left can be taken off as soon as its Lease has run out; another program takes it off by itself.
+    return not rescuer.holds.left or clock.has_run_for(LEASE_TIMEOUT_S)
+
+
+@contextmanager
+def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
+    """Whatever happens, no node stays held, and the Lease is free for the next.
+
+    An eviction that may still be carried out comes first: the next program would not know of it. If it cannot be waited for, the nodes stay
+    held and the Lease ends by itself.
+    """
+    try:
+        yield
+    except KubeError:
+        if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
+            _release_own(rescuer, lease)
+        raise
+    finally:
+        try:
+            if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
+                with suppress(LeaseLostError):  # whoever has it now gives them back
+                    rescuer.let_go_of_nodes()
+        finally:
+            if rescuer.evicting:
+                lease.leave()
+            elif lease.holder:
+                lease.release()
+
+
+def _release_own(rescuer: Rescuer, lease: RescueLease) -> None:
+    """Release the nodes of a run that ends by an error, and ask again for a while where that cannot be written."""
+    end_at_s = time.monotonic() + LEASE_TIMEOUT_S
+    while rescuer.still_held and time.monotonic() < end_at_s:
+        with suppress(KubeError, LeaseLostError):
+            if lease.acquire(0):
+                rescuer.let_go_of_nodes()
+        if rescuer.still_held:
+            time.sleep(ASK_AGAIN_S)
+
+
+def _with_held_nodes(error: t.Optional[KubeError], rescuer: Rescuer) -> t.Optional[KubeError]:
+    """The error, and what to do about the nodes that the run could not release."""
+    held = rescuer.still_held
+    if not held:
+        return error
+    nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
+    why = (
+        rescuer.hindrance or "; ".join(rescuer.blind) or f"the Lease {NAMESPACE}/{NAME} was not available, or the node could not be written"
+    )
+    told = "" if error is None else f"{error} "
+    return RescueError(
+        f"{told}The run could not release what it has set: {nodes}. Reason: {why}. "
+        f"Release it with `{HOW_TO_RELEASE}` or `{HOW_TO_RELEASE_BY_PLAYBOOK}`."
+    )
+
+
+def _fail_unfinished(rescuer: Rescuer, error: KubeError) -> None:
+    """What was done for a pod before the error must not go unsaid."""
+    for case in rescuer.cases.values():
+        if not case.has_ended and case.status != IMPOSSIBLE:
+            case.end(FAILED, Reason("error", str(error)))
+
+
+def _held(node_name: str, hold: Hold) -> str:
+    taint = f"taint {hold.key}={hold.value}:{NO_SCHEDULE} and annotation" if hold.key else "annotation"
+    return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.namespace}/{hold.pod}"
+
+
+def _would_release(rescuer: Rescuer, notes: _Notes) -> list[Released]:
+    """The nodes that a run would release; those that are held for a pod that still waits are told as well."""
+    over = set(rescuer.holds.left)
+    for node, hold in rescuer.marks():
+        if node.name not in over:
+            notes.troubled(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
+    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in rescuer.marks() if node.name in over]
+
+
+# --- pods that are no case --------------------------------------------------------------------------------------------
+
+
+def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
+    """Whether a pod is one of those that name and selector leave; the server says which ones the selector means."""
+    if not request.name and not request.label_selector:
+        return lambda _pod: True
+    found: list[Pod] = []
+    for namespace in request.options.namespaces:
+        try:
+            found += api.list_all(PODS, namespace=namespace, label_selector=request.label_selector)
+        except InvalidError as error:
+            raise RescueOptionError(f"label_selector: {error}") from error
+    found = [pod for pod in found if request.name in ("", pod.metadata.name)]
+    if request.name and not found:
+        beside = f" with the labels {request.label_selector}" if request.label_selector else ""
+        raise RescueError(f"Pod {request.name}{beside} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
+    if request.name:
+        return lambda pod: pod.metadata.name == request.name  # also one that a controller makes anew under it
+    uids = {pod.metadata.uid for pod in found}
+    return lambda pod: pod.metadata.uid in uids
+
+
+def _others(rescuer: Rescuer, cache: WatchCache, request: RescueRequest) -> list[Case]:
+    """A pod that was asked for by name gets an answer also where it needs no rescue, or cannot be a case."""
+    if not request.name:
+        return []
+    found = [pod for pod in cache.snapshot().pods if pod.metadata.name == request.name]
+    return [
+        _answer(pod, request.options)
+        for pod in found
+        if pod.metadata.namespace in request.options.namespaces and pod.metadata.uid not in rescuer.cases
+    ]
+
+
+def _answer(pod: Pod, options: RescueOptions) -> Case:
+    case = Case(pod, since_s=0.0, settles_at_s=0.0)
+    undecodable = undecodable_of(pod)
+    if pod.spec.node_name:
+        case.end(RESCUED, Reason("bound", f"it is on node {pod.spec.node_name}"))
+    elif pod.terminating or pod.terminal:
+        case.end(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
+    elif undecodable is not None:
+        case.take(Judgement(pod, IMPOSSIBLE, undecodable.reason))
+    elif not is_critical(pod, options):
+        case.take(Judgement(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, why_not_critical(pod, options))))
+    else:
+        case.take(Judgement(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
+    return case
+
+
+# --- released ---------------------------------------------------------------------------------------------------------
+
+
+def _would_release_all(rescuer: Rescuer, cache: WatchCache) -> list[Released]:
+    """The nodes that a run would release."""
+    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(rescuer, cache)]
+
+
+def _all_held(rescuer: Rescuer, cache: WatchCache) -> list[tuple[Node, Hold]]:
+    """Every node with a hold, whoever holds it."""
+    snapshot = cache.snapshot()
+    rescuer.holds.refresh(snapshot, leading=False)
+    return rescuer.holds.on(snapshot)
+
+
+def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease) -> None:
+    """Release all nodes. Raises RescueError and KubeError."""
+    if not _all_held(rescuer, cache):
+        return
+    if not lease.acquire(LEASE_TIMEOUT_S):
+        raise RescueError(
+            f"the rescuer or module run {lease.holder} has the Lease {NAMESPACE}/{NAME} and is making room. Stop it first "
+            "(the rescuer: kubectl -n kube-system scale deployment kube-scheduling-rescuer --replicas=0); "
+            "it releases its own nodes when it stops"
+        )
+    try:
+        rescuer.give_back_all()
+    except LeaseLostError as error:
+        raise RescueError(str(error)) from error
+    finally:
+        lease.release()
+    left = rescuer.holds.on(cache.snapshot())
+    if left:
+        nodes = "; ".join(_held(node.name, hold) for node, hold in left)
+        raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The nodes over which a spread constraint counts pods (kubernetes ``plugins/podtopologyspread/common.go``)."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ..model.objects import Node, Pod
+from ..model.wire import encode_json
+from .filters import node_affinity, taint_toleration
+
+# Each costs about 100 bytes a node; pods with rules of their own must not fill the memory with them.
+MOST_REMEMBERED = 64
+
+
+class Domains(t.NamedTuple):
+    """``of_node``: node name to domain, for the nodes that count; ``total``: how many domains they are in."""
+
+    of_node: dict[str, str]
+    total: int
+
+
+class CountedNodes:
+    """Finds the domains of constraints, once for all pods with the same rules."""
+
+    def __init__(self, nodes: Mapping[str, Node]) -> None:
+        self._nodes = nodes
+        self._known: dict[tuple[t.Any, ...], Domains] = {}
+
+    def domains(self, topology_key: str, needed_keys: frozenset[str], pod: Pod, *, honor_affinity: bool, honor_taints: bool) -> Domains:
+        """The domains of ``topology_key`` among the nodes that have all ``needed_keys``.
+
+        Nodes that the pod's selector and node affinity, or its tolerations, leave out do not count where those are honored.
+        """
+        required = node_affinity.required_affinity(pod)
+        by_affinity = honor_affinity and bool(pod.spec.node_selector or required is not None)
+        key = (
+            topology_key,
+            needed_keys,
+            encode_json((pod.spec.node_selector, required)) if by_affinity else b"",
+            encode_json(pod.spec.tolerations) if honor_taints else b"",
+        )
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            rules = [
+                node_affinity.prepare(pod) if by_affinity else None,
+                taint_toleration.prepare(pod) if honor_taints else None,
+            ]
+            of_node = {
+                name: node.labels[topology_key]
+                for name, node in self._nodes.items()
+                if needed_keys.issubset(node.labels) and not any(rule(node) for rule in rules if rule is not None)
+            }
+            known = self._known[key] = Domains(of_node, len(set(of_node.values())))
+        return known

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Holds: what is written on a node, and that exactly this is taken off again."""
+
+from __future__ import annotations
+
+import copy
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, Taint
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
+    HOLD_ANNOTATION,
+    Hold,
+    decode_mark,
+    held_for_another,
+    hold_value,
+    is_foreign,
+    is_genuine,
+    is_on,
+    make_hold,
+    mark_of,
+    operations_to_hold,
+    operations_to_release,
+)
+
+Json = dict[str, t.Any]
+
+KEY = "CriticalAddonsOnly"
+NOW = 1_767_225_600.0
+OTHER = {"key": "example.com/other", "value": "x", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+ADMINISTRATORS = {"key": KEY, "value": "true", "effect": "NoExecute"}
+
+
+def pod(name: str = "dns", uid: str = "u-1") -> Pod:
+    owner = {"kind": "ReplicaSet", "name": "coredns", "uid": "rs", "controller": True}
+    metadata = {"name": name, "namespace": "kube-system", "uid": uid, "ownerReferences": [owner]}
+    return decode_json(Pod, encode_json({"metadata": metadata}))
+
+
+def hold() -> Hold:
+    return make_hold(pod(), key=KEY, deadline_s=NOW + 60, writer="host_1")
+
+
+def node(taints: list[Json] | None = None, annotations: dict[str, str] | None = None) -> Json:
+    spec = {} if taints is None else {"taints": taints}
+    return {"metadata": {"name": "n", **({} if annotations is None else {"annotations": annotations})}, "spec": spec}
+
+
+def applied(document: Json, operations: list[Json]) -> Json:
+    """RFC 6902, as far as it is used; a test that does not hold is an AssertionError."""
+    result = copy.deepcopy(document)
+    for operation in operations:
+        *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
+        target = result
+        for part in parents:
+            target = target[part]
+        if operation["op"] == "test":
+            assert target.get(last) == operation["value"]
+        elif operation["op"] == "add":
+            target[last] = operation["value"]
+        else:
+            del target[last]
+    return result
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        node(),
+        node(annotations={"other": "text"}),
+        node([OTHER], {"other": "text"}),
+        node([OTHER, ADMINISTRATORS]),
+    ],
+)
+def test_a_hold_is_put_beside_everything_and_taken_off_alone(before: Json) -> None:
+    held = applied(before, operations_to_hold(before, hold()))
+    assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), {"key": KEY, "value": hold().value, "effect": "NoSchedule"}]
+    assert decode_mark(mark_of(decode_json(Node, encode_json(held))) or "") == hold() and is_on(held, hold())
+    released = applied(held, operations_to_release(held, hold()))
+    assert released["spec"] == before["spec"]
+    assert released["metadata"].get("annotations") in (before["metadata"].get("annotations"), {})
+
+
+def test_a_change_meanwhile_fails_the_patch() -> None:
+    before = node([OTHER])
+    operations = operations_to_hold(before, hold())
+    for changed in (node([OTHER, ADMINISTRATORS]), node([]), node([OTHER], {HOLD_ANNOTATION: "somebody"})):
+        with pytest.raises(AssertionError):
+            applied(changed, operations)
+
+
+def test_a_taint_that_was_taken_off_by_hand_leaves_only_the_mark_to_remove() -> None:
+    held = applied(node(), operations_to_hold(node(), hold()))
+    held["spec"].pop("taints")
+    assert applied(held, operations_to_release(held, hold()))["metadata"]["annotations"] == {}
+
+
+def test_another_s_hold_is_not_taken_off() -> None:
+    other = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="host_2")
+    held = applied(node(), operations_to_hold(node(), other))
+    assert operations_to_release(held, hold()) == []
+    assert operations_to_release(node(), hold()) == []
+    assert held_for_another(held, hold()) == other and held_for_another(held, other) is None
+
+
+@pytest.mark.parametrize("mark", ["nonsense", encode_json(make_hold(pod(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
+def test_an_edited_mark_is_removed_with_the_taint(mark: str) -> None:
+    held = applied(node([OTHER]), operations_to_hold(node([OTHER]), hold()))
+    held["metadata"]["annotations"][HOLD_ANNOTATION] = mark
+    assert not is_on(held, hold())
+    released = applied(held, operations_to_release(held, hold()))
+    assert released["spec"]["taints"] == [OTHER] and released["metadata"]["annotations"] == {}
+
+
+def test_a_mark_that_nothing_proves_gives_way_to_a_hold() -> None:
+    """It names another pod, and its taint is not on the node."""
+    forged = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
+    marked = node([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
+    assert held_for_another(marked, hold()) is None
+    assert is_on(applied(marked, operations_to_hold(marked, hold())), hold())
+
+
+def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
+    assert is_genuine(hold()) and is_genuine(make_hold(pod(), key="", deadline_s=NOW, writer="x"))
+    for value in ("", "true", hold_value(pod(uid="u-2"))):
+        assert not is_genuine(replace(hold(), value=value))
+    assert not is_genuine(replace(hold(), key=""))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode(), "[" * 250_000, '{"x":' * 50_000, "\x00"]
+)
+def test_an_edited_mark_is_no_hold(text: str) -> None:
+    assert decode_mark(text) is None
+
+
+def test_the_value_is_short_and_of_the_pod_alone() -> None:
+    long = pod("d" * 253)
+    assert len(hold_value(long)) <= 63
+    assert len({hold_value(pod()), hold_value(pod(uid="u-2")), hold_value(pod("other"))}) == 3
+
+
+def test_deadlines() -> None:
+    assert not hold().has_expired(NOW + 59) and hold().has_expired(NOW + 61)
+
+
+def test_foreign_taints() -> None:
+    mine = hold()
+    assert not is_foreign(mine.taint, KEY, mine)
+    assert is_foreign(mine.taint, KEY, None)
+    assert is_foreign(Taint(key=KEY, value="true", effect="NoSchedule"), KEY, mine)
+    assert not is_foreign(Taint(key=KEY, value="true", effect="NoExecute"), KEY, mine)
+    assert not is_foreign(Taint(key="other", value="true", effect="NoSchedule"), KEY, mine)
