@@ -277,12 +277,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
-    connect,
-    fail,
-    make_module,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import (
     RescueOptionError,
     RescueRequest,

@@ -304,13 +304,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
-    connect,
-    fail,
-    make_module,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import as_rows
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_request import (
     not_begun,
     restart_options,
@@ -367,9 +363,9 @@ def main():
         api = connect(module, name="k8s_rollout_restart")
         results = restart_workloads(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
-        fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=as_rows(undecodable))
+        fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
     result = result_of(results, named=module.params["name"] is not None)
-    result["skipped_objects"] = as_rows(undecodable)
+    result["skipped_objects"] = undecodable_results(undecodable)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed"]:

@@ -303,13 +303,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.ansible_connection import (
-    connect,
-    fail,
-    make_module,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.collector import collector_paused
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.spread_check import check_options, run_spread_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import UNREADABLE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
@@ -346,7 +342,7 @@ def main():
     """Read, judge, return."""
     module = make_module(argument_spec())
     # The process ends with the result: to search its many objects for cycles would only take time.
-    with collector_paused():
+    with gc_paused():
         _check(module)
 
 

@@ -12,7 +12,11 @@ import os
 
 from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
 from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.secrets import KUBECONFIG_VARIABLES, is_content, secrets_in
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.secrets import (
+    KUBECONFIG_VARIABLES,
+    is_content,
+    secrets_in,
+)
 
 GIVEN_BY = "the option kubeconfig (in the playbooks: rebalance_kubeconfig or rescue_kubeconfig)"
 HIDDEN = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"

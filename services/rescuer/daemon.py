@@ -7,6 +7,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import CLEARING
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease, identity
@@ -14,8 +16,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import missing_namespaces
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import BLIND_S, Rescuer, in_time
 
-from ...plugins.module_utils.kube.api import KubeApi
-from ...plugins.module_utils.kube.watch_cache import WatchCache
 from .leadership import TEMPORARY, Leadership
 from .log import Log
 from .metrics import Metrics
@@ -51,7 +51,7 @@ class Daemon:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._cluster = cluster or {}
         self._watchdog, self._orders = watchdog, orders
-        self._cache = WatchCache(api)
+        self._cache = ClusterInformer(api)
         writer = identity()
         self._lease = RescueLease(api, writer)
         hasty = in_time(api, self._lease)

@@ -6,6 +6,12 @@ from __future__ import annotations
 
 import time
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ApiError,
+    ForbiddenError,
+    ResponseDecodeError,
+    UnreachableError,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import (
     ASKED_EVERY_S,
     LeaseLostError,
@@ -14,17 +20,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.record_store import RecordStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
 
-from ...plugins.module_utils.kube.errors import (
-    ApiError,
-    ForbiddenError,
-    UnexpectedAnswerError,
-    UnreachableError,
-)
 from .log import Log
 from .observer import Observer
 from .orders import Orders
 
-TEMPORARY = (ApiError, UnreachableError, UnexpectedAnswerError)
+TEMPORARY = (ApiError, UnreachableError, ResponseDecodeError)
 """What may go away: a server that is not there, a role that is missing, a proxy that answers in the server's place.
 
 Everything else that a cache or a look raises ends the program.

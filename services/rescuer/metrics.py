@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import CACHED_RESOURCES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
 from prometheus_client import (
     CollectorRegistry,
@@ -19,7 +20,6 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from ...plugins.module_utils.kube.watch_cache import FOLLOWED
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 
 PREFIX = "kube_scheduling_rescue_"
@@ -71,7 +71,7 @@ class Metrics:
     def show_undecodable(self, kinds: Iterable[str]) -> None:
         """Count the objects that cannot be decoded, given by their kinds."""
         tally = Tally(kinds)
-        for resource in FOLLOWED:
+        for resource in CACHED_RESOURCES:
             self.undecodable.labels(resource.kind).set(tally[resource.kind])
 
     def show_pending(self, cases: Iterable[Case]) -> None:

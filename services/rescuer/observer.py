@@ -8,11 +8,11 @@ import time
 import typing as t
 from collections.abc import Sequence
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import RESCUED, Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import waited_s
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.witness import Witness
 
-from ...plugins.module_utils.model.reasons import Reason
 from ...plugins.module_utils.model.undecodable import Undecodable
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
 from .log import Log

@@ -8,10 +8,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from ...plugins.module_utils.kube.api import KubeApi
-from ...plugins.module_utils.kube.client import connect
-from ...plugins.module_utils.kube.early_denials import EarlyDenials
-from ...plugins.module_utils.kube.errors import ConfigurationError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.early_denials import EarlyDenials
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConfigurationError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+
 from .daemon import Daemon
 from .endpoints import Endpoints
 from .leadership import TEMPORARY

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
+    SettingsError as YamlError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_source import load_yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueOptionError, rescue_options
 
-from ...plugins.module_utils.kube.connection_settings import SettingsError as YamlError
-from ...plugins.module_utils.kube.kubeconfig import load_yaml
 from ...plugins.module_utils.rescue.options import RescueOptions
 from .address import Address, parse_address
 from .options import OPTIONS, PREFIX, SWITCH, Option

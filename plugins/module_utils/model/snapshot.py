@@ -10,24 +10,17 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from .labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
-from .numbers import whole_number
-from .objects import (
-    DeviceClass,
-    HorizontalPodAutoscaler,
-    Job,
-    LimitRange,
-    Namespace,
-    Node,
-    PersistentVolumeClaim,
-    Pod,
-    PodDisruptionBudget,
-    ResourceQuota,
-    Workload,
-)
-from .selector_index import SelectorIndex
-from .storage import Storage
+from .api.device import DeviceClass
+from .api.namespace import LimitRange, Namespace, ResourceQuota
+from .api.node import Node
+from .api.pod import Pod
+from .api.policy import PodDisruptionBudget
+from .api.storage import PersistentVolumeClaim, Storage
+from .api.workload import HorizontalPodAutoscaler, Job, Workload
+from .selectors.selector_index import SelectorIndex
 from .undecodable import Undecodable
+from .values.integers import parse_int64
+from .well_known import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 
 T = t.TypeVar("T")
 
@@ -60,7 +53,7 @@ class Indexes(t.NamedTuple):
         pods = tuple(pods)
         return cls(
             nodes={node.name: node for node in nodes},
-            pods_by_node=_group(pods, node_of),
+            pods_by_node=_group(pods, node_name_of),
             pods_by_owner=_group(pods, controller_uid),
             claims={(claim.metadata.namespace, claim.metadata.name): claim for claim in claims},
         )
@@ -235,7 +228,7 @@ class ClusterSnapshot:
         replica_set = self.current_replica_set(workload) if workload.kind == "Deployment" else None
         return _revision_number(replica_set) if replica_set is not None else None
 
-    def succeeds(self, workload: Workload, revision: str) -> bool:
+    def is_next_revision_after(self, workload: Workload, revision: str) -> bool:
         """The Deployment's current revision came right after ``revision``; true as well where that can no longer be told."""
         current = self.current_replica_set(workload) if workload.kind == "Deployment" else None
         for replica_set in self.replica_sets(workload) if current is not None else ():
@@ -255,7 +248,7 @@ class ClusterSnapshot:
             if (pod.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, revision) == revision or _kept_by_partition(pod, workload)
         ]
 
-    def older_pods(self, workload: Workload) -> list[Pod]:
+    def outdated_pods(self, workload: Workload) -> list[Pod]:
         """Pods of an earlier revision that a rollout still has to replace; those on their way out have been replaced already."""
         if workload.kind == "Deployment":
             current = self.current_replica_set(workload)
@@ -268,7 +261,7 @@ class ClusterSnapshot:
             older = [pod for pod in self.owned_pods(workload) if pod.metadata.uid not in updated]
         return [pod for pod in older if not pod.terminal and not pod.terminating]
 
-    def returned_to(self, workload: Workload) -> bool:
+    def is_rolled_back(self, workload: Workload) -> bool:
         """The Deployment's current revision was current before and has come back (``kubectl rollout undo``)."""
         replica_set = self.current_replica_set(workload) if workload.kind == "Deployment" else None
         return replica_set is not None and bool((replica_set.metadata.annotations or {}).get(REVISION_HISTORY_ANNOTATION))
@@ -305,7 +298,7 @@ def _in_namespace(items: Iterable[T], namespace: str) -> list[T]:
     return [item for item in of_any_type if item.metadata.namespace in wanted]
 
 
-def node_of(pod: Pod) -> str | None:
+def node_name_of(pod: Pod) -> str | None:
     """The node that the pod is bound to."""
     return pod.spec.node_name or None
 
@@ -318,7 +311,7 @@ def controller_uid(item: Pod | Workload) -> str | None:
 
 def ordinal(pod: Pod) -> int:
     """A StatefulSet pod's ordinal, from its name; -1 where the name has none."""
-    number = whole_number(pod.metadata.name.rpartition("-")[2])
+    number = parse_int64(pod.metadata.name.rpartition("-")[2])
     return -1 if number is None or number < 0 else number
 
 
@@ -331,4 +324,4 @@ def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
 
 
 def _revision_number(replica_set: Workload) -> int:
-    return whole_number((replica_set.metadata.annotations or {}).get(REVISION_ANNOTATION, "")) or 0
+    return parse_int64((replica_set.metadata.annotations or {}).get(REVISION_ANNOTATION, "")) or 0

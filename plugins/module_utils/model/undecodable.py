@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import typing as t
 
-from .objects import ApiStruct, LabelSelector, ObjectMeta, OwnerReference, Pod, PodSpec, PodStatus
-from .reasons import Reason
-from .wire import WireError, decode_json, decode_object, decode_parts, field, member, replace
+from .api.meta import ApiStruct, LabelSelector, ObjectMeta, OwnerReference
+from .api.pod import Pod, PodSpec, PodStatus
+from .codec import DecodeError, decode_json, decode_object, decode_parts, field, member, replace
+from .reason import Reason
 
 UNDECODABLE = "undecodable"
 """The code of every reason that an undecodable object gives."""
 
 
-_MADE_UP = "unreadable:"
+_SYNTHETIC_UID_PREFIX = "unreadable:"
 """Begins the uid of an object of which neither uid nor name can be read."""
 
 
@@ -41,7 +42,7 @@ class Undecodable(ApiStruct, frozen=True):
     @property
     def identified(self) -> bool:
         """Its uid can be read, so that its other versions can be recognized."""
-        return bool(self.metadata.uid) and not self.metadata.uid.startswith(_MADE_UP)
+        return bool(self.metadata.uid) and not self.metadata.uid.startswith(_SYNTHETIC_UID_PREFIX)
 
     @property
     def name(self) -> str:
@@ -107,7 +108,7 @@ def as_undecodable(kind: str, item: t.Any, message: str) -> Undecodable:
     )
 
 
-def stand_in(undecodable: Undecodable) -> UndecodablePod:
+def placeholder_pod(undecodable: Undecodable) -> UndecodablePod:
     """The pod that takes the place of one that cannot be decoded."""
     return UndecodablePod(
         metadata=undecodable.metadata,
@@ -124,7 +125,7 @@ def undecodable_of(item: t.Any) -> t.Optional[Undecodable]:
     return item.undecodable if isinstance(item, UndecodablePod) else None
 
 
-def as_rows(objects: t.Iterable[Undecodable]) -> list[dict[str, str]]:
+def undecodable_results(objects: t.Iterable[Undecodable]) -> list[dict[str, str]]:
     """The objects as results list them, sorted and each once."""
     rows = {
         (one.kind, one.metadata.namespace, one.metadata.name): {
@@ -142,18 +143,18 @@ def as_rows(objects: t.Iterable[Undecodable]) -> list[dict[str, str]]:
 def _metadata(data: bytes) -> ObjectMeta:
     try:
         metadata = decode_parts(ObjectMeta, member(data, "metadata") or b"{}")
-    except WireError:
+    except DecodeError:
         metadata = ObjectMeta()
     if metadata.uid or metadata.name:
         return metadata
-    return replace(metadata, uid=f"{_MADE_UP}{hashlib.sha256(data).hexdigest()[:16]}")
+    return replace(metadata, uid=f"{_SYNTHETIC_UID_PREFIX}{hashlib.sha256(data).hexdigest()[:16]}")
 
 
 def _owner_uid(data: bytes) -> t.Optional[str]:
     try:
         part = member(data, "metadata", "ownerReferences")
         owners = decode_object(tuple[OwnerReference, ...], part) if part is not None else ()
-    except WireError:
+    except DecodeError:
         return None
     return next((owner.uid for owner in owners if owner.controller), "")
 
@@ -162,7 +163,7 @@ def _node_name(data: bytes) -> t.Optional[str]:
     try:
         part = member(data, "spec", "nodeName")
         return decode_json(str, part) if part is not None else ""
-    except WireError:
+    except DecodeError:
         return None
 
 
@@ -170,7 +171,7 @@ def _text(data: bytes, *path: str) -> str:
     try:
         part = member(data, *path)
         return decode_json(str, part) if part is not None else ""
-    except WireError:
+    except DecodeError:
         return ""
 
 
@@ -178,5 +179,5 @@ def _selector(data: bytes) -> t.Optional[LabelSelector]:
     try:
         part = member(data, "spec", "selector")
         return decode_object(LabelSelector, part) if part is not None else None
-    except WireError:
+    except DecodeError:
         return LabelSelector()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import BudgetError, KubeError, may_pass
-from ..kube.resources import BUDGETS
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import BudgetError, KubeError, is_transient
+from ..kube.client.resources import BUDGETS
 from ..rescue.budgets import BudgetKey, disruptions_allowed, opens_soon
 
 FIRST_PAUSE_S = 1.0
@@ -63,7 +63,7 @@ class BudgetWait:
 
     def note(self, namespace: str, trouble: Trouble) -> None:
         """An eviction in the namespace ended in an error. Where that is trouble of the server and took long, the time counts."""
-        of_server = may_pass(trouble.error) and not isinstance(trouble.error, BudgetError)
+        of_server = is_transient(trouble.error) and not isinstance(trouble.error, BudgetError)
         if of_server and trouble.took_s >= SLOW_ANSWER_S:
             self._slow.setdefault(namespace, trouble)
             self._left_s -= trouble.took_s

@@ -11,9 +11,18 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import ApiError, ConflictError, DryRunUnsupportedError, KubeError, NotFoundError, UnreachableError, is_denied, may_pass
-from ..model.reasons import Reason
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import (
+    ApiError,
+    ConflictError,
+    DryRunUnsupportedError,
+    KubeError,
+    NotFoundError,
+    UnreachableError,
+    is_admission_denial,
+    is_transient,
+)
+from ..model.reason import Reason
 from ..rescue.budgets import BUDGETS_NOT_READABLE, alike
 from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
@@ -21,7 +30,7 @@ from ..spread.eviction_plan import WAIT, EvictionDecision, decide_eviction, plan
 from ..spread.guard import names_of_budgets
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
-from ..state.outcome import PENDING
+from ..state.restart_outcome import PENDING
 from .budget_wait import BudgetWait, Trouble
 from .eviction_attempt import Attempt, end_turned_down
 from .eviction_step import Replacement, TurnedDown, Vanished
@@ -94,7 +103,7 @@ class EvictionWay:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
         except (ApiError, UnreachableError) as error:
             self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
-            if isinstance(error, (NotFoundError, ConflictError)) and not is_denied(error):
+            if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 return Vanished(self._api, self._options, attempt, error)
             return TurnedDown(self._api, self._options, attempt, move, line, error, self._budget_wait)
         self._budget_wait.granted()
@@ -143,7 +152,7 @@ class EvictionWay:
                 raise
         except (ApiError, UnreachableError) as error:
             self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
-            if isinstance(error, (NotFoundError, ConflictError)) and not is_denied(error):
+            if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 raise StaleJudgementError from error
             self._wait_if_it_may_help(error)
             end_turned_down(attempt, error, move, line, look)
@@ -152,7 +161,7 @@ class EvictionWay:
 
     def _wait_if_it_may_help(self, error: KubeError) -> None:
         """Raise ClosedBudgetError where the server may answer otherwise soon, and there is time to wait for that."""
-        if may_pass(error) and not self._budget_wait.over:
+        if is_transient(error) and not self._budget_wait.over:
             self._budget_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
             raise ClosedBudgetError from error
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import ApiError, BudgetError, KubeError, SeveralBudgetsError, is_denied
-from ..model.reasons import Reason
-from ..model.selectors import matches
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import ApiError, BudgetError, KubeError, MultipleBudgetsError, is_admission_denial
+from ..model.reason import Reason
+from ..model.selectors.label_selector import matches
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
 from ..spread.eviction_plan import eviction_outcome
 from ..spread.restart_plan import RestartOptions
 from ..spread.surplus import Move
-from ..state.outcome import FAILED, PENDING, Outcome, read_outcome
+from ..state.restart_outcome import FAILED, PENDING, Outcome, read_outcome
 from .look import Look
 from .restart_memory import settle, take_back
 from .restart_result import EVICTED, FAILED_ACTION, REFUSED, EvictedPod, RestartResult
@@ -109,9 +109,9 @@ class Attempt:
 
 def end_turned_down(attempt: Attempt, error: KubeError, move: Move, line: WorkloadReport, look: Look) -> None:
     """End the attempt with an error that shows that the server did nothing: a refusal, or trouble of the server."""
-    if isinstance(error, ApiError) and is_denied(error):
+    if isinstance(error, ApiError) and is_admission_denial(error):
         attempt.refuse(denial(error, move), line, look)
-    elif isinstance(error, (BudgetError, SeveralBudgetsError)):
+    elif isinstance(error, (BudgetError, MultipleBudgetsError)):
         attempt.refuse(budget_refusal(error, move, look.snapshot), line, look)
     else:
         attempt.fail(Reason("error", str(error)), line, look)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import KubeError, SeveralBudgetsError, may_pass, nothing_done
-from ..model.objects import Workload
-from ..model.reasons import Reason
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import KubeError, MultipleBudgetsError, is_transient, was_not_applied
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import WorkloadReport
 from ..spread.eviction_plan import TAKE_OVER_AFTER_S
@@ -18,7 +18,7 @@ from ..spread.restart_plan import RestartOptions
 from ..spread.rollout_status import DONE, Progress
 from ..spread.surplus import Move, excess
 from ..spread.unhealthy import why_unfinished
-from ..state.outcome import FAILED
+from ..state.restart_outcome import FAILED
 from .budget_wait import BudgetWait
 from .eviction_attempt import Attempt, end_turned_down
 from .look import Look
@@ -162,7 +162,7 @@ class TurnedDown(_Step):
         self._move = move
         self._before = before
         self._error = error
-        attempt.turned_down = nothing_done(error)  # otherwise it may have been made all the same
+        attempt.turned_down = was_not_applied(error)  # otherwise it may have been made all the same
 
     def _finish(self, line: WorkloadReport, look: Look) -> bool:
         attempt, error, move = self._attempt, self._error, self._move
@@ -171,10 +171,10 @@ class TurnedDown(_Step):
             if move.pod.metadata.uid not in placed:
                 attempt.note_eviction(move, self._before, look)  # only the answer was lost
                 return self._options.wait
-        if may_pass(error) and not self._budget_wait.over:
+        if is_transient(error) and not self._budget_wait.over:
             attempt.closed = error
             return True
-        if attempt.turned_down or isinstance(error, SeveralBudgetsError):
+        if attempt.turned_down or isinstance(error, MultipleBudgetsError):
             end_turned_down(attempt, error, move, line, look)
             return False
         self.result.verdict = FAILED

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-from ..kube.api import KubeApi
-from ..kube.errors import ForbiddenError
-from ..kube.resources import PODS, REPLICA_SETS
-from ..model.objects import LabelSelector, Workload
-from ..model.selectors import as_query
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import ForbiddenError
+from ..kube.client.resources import PODS, REPLICA_SETS
+from ..model.api.meta import LabelSelector
+from ..model.api.workload import Workload
+from ..model.selectors.label_selector import as_query
 from ..model.snapshot import ClusterSnapshot
 from ..spread.unhealthy import hanging_container, new_pods
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import ConflictError
-from ..kube.resources import WORKLOADS
-from ..model.objects import Workload
-from ..model.wire import member
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import ConflictError
+from ..kube.client.resources import WORKLOADS
+from ..model.api.workload import Workload
+from ..model.codec import member
 
 CONFLICT_RETRIES = 5
 

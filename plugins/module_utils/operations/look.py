@@ -8,10 +8,10 @@ import typing as t
 from collections.abc import Sequence
 from functools import cached_property
 
-from ..kube.api import KubeApi
-from ..kube.reading import read_snapshot
-from ..kube.resources import NAMESPACES, WORKLOADS
-from ..model.reasons import Reason
+from ..kube.client.api import KubeApi
+from ..kube.client.resources import NAMESPACES, WORKLOADS
+from ..kube.snapshot_reader import read_snapshot
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..rescue.budgets import Budgets
 from ..scheduler.placement import Placement

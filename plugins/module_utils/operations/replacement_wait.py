@@ -7,10 +7,12 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.resources import PODS
-from ..model.objects import LabelSelector, Pod, Workload
-from ..model.selectors import as_query
+from ..kube.client.api import KubeApi
+from ..kube.client.resources import PODS
+from ..model.api.meta import LabelSelector
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.selectors.label_selector import as_query
 from ..spread.eviction_plan import all_available, waiting_for
 from ..spread.rollout_status import FAILED, WAITING, Progress
 from ..spread.unhealthy import hanging_container, why_not_ready

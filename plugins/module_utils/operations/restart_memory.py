@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import ConflictError, KubeError
-from ..kube.events import workload_event
-from ..model.objects import Workload
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import ConflictError, KubeError
+from ..kube.client.events import make_workload_event
+from ..model.api.workload import Workload
+from ..model.codec import replace
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import format_time
-from ..model.wire import replace
+from ..model.values.timestamps import format_time
 from ..spread.remembered import is_eviction, made_current_revision
 from ..spread.rollout_status import DONE, WAITING, Progress
-from ..state.outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
+from ..state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
 from .live import Annotations, Live, annotate_live
 from .restart_result import FAILED_ACTION, RestartResult
 from .restart_write import StaleJudgementError, new_time
@@ -169,7 +169,7 @@ def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -
 def tell(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:
     """Write an Event on the workload; the work does not depend on it, so that a failure is a warning of the result."""
     warning = result.action == FAILED_ACTION
-    event = workload_event(workload, reason=reason, message=message, time=format_time(api.now_s()), warning=warning)
+    event = make_workload_event(workload, reason=reason, message=message, time=format_time(api.now_s()), warning=warning)
     try:
         api.create_event(workload.metadata.namespace, event)
     except KubeError as error:

@@ -8,8 +8,8 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from ..model.names import missing_role
-from ..model.reasons import Reason, in_words
+from ..model.messages import missing_permission
+from ..model.reason import Reason, reason_text
 from ..spread.options import check_minima, check_topology_keys
 from ..spread.restart_plan import RestartOptions
 from .restart_result import FAILED_ACTION, REFUSED, SKIPPED, RestartResult, Target
@@ -56,7 +56,7 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
         "changed": any(result.changed for result in results),
         "failed": bool(bad),
         "msg": "; ".join(_complaints(bad)),
-        "warnings": list({missing_role(warning) or warning: warning for warning in warnings}.values()),
+        "warnings": list({missing_permission(warning) or warning: warning for warning in warnings}.values()),
         "workloads": [_entry(result) for result in results],
     }
 
@@ -70,7 +70,7 @@ def _complaints(bad: Sequence[RestartResult]) -> list[str]:
     """One sentence for each that was not done; a missing role is said once, with the others that lack it, too."""
     by_role: dict[str, list[RestartResult]] = {}
     for result in bad:
-        by_role.setdefault(missing_role(in_words(result.reason)) or str(result.target), []).append(result)
+        by_role.setdefault(missing_permission(reason_text(result.reason)) or str(result.target), []).append(result)
     return [_complaint(first) + _also(others) for first, *others in by_role.values()]
 
 
@@ -88,14 +88,14 @@ def _complaint(result: RestartResult) -> str:
     if result.missing and result.action == SKIPPED:
         return f"there is no {target.kind} {target.name} in namespace {target.namespace}; check the spelling and the cluster"
     way_out = ", or set cooldown to 0" if code == "cooldown" else ""
-    return f"{target}: {result.action}, {in_words(result.reason)}{way_out}"
+    return f"{target}: {result.action}, {reason_text(result.reason)}{way_out}"
 
 
 def _entry(result: RestartResult) -> dict[str, t.Any]:
     return {
         **result.target._asdict(),
         "action": result.action,
-        "reason": in_words(result.reason),
+        "reason": reason_text(result.reason),
         "before": result.before,
         "after": result.after,
         "evicted": [asdict(pod) for pod in result.evicted],

@@ -8,10 +8,10 @@ import time
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.reasons import Reason, in_words
+from ..model.reason import Reason, reason_text
 from ..spread.restart_plan import REFUSED, SKIPPED
 from ..spread.rollout_status import WAITING, Progress
-from ..state.outcome import FAILED
+from ..state.restart_outcome import FAILED
 
 RESTARTED = "restarted"
 EVICTED = "evicted"
@@ -103,7 +103,7 @@ class RestartResult:
     def in_words(self) -> str:
         """Where the replicas are now, or what went wrong."""
         if self.action == FAILED_ACTION:
-            return in_words(self.reason)
+            return reason_text(self.reason)
         return "; ".join(
             f"{key}: " + ", ".join(f"{domain}={count}" for domain, count in domains.items()) for key, domains in self.after.items()
         )

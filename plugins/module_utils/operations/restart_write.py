@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import ConflictError
-from ..kube.resources import WORKLOADS
-from ..model.objects import Workload
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import ConflictError
+from ..kube.client.resources import WORKLOADS
+from ..model.api.workload import Workload
+from ..model.codec import replace
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import format_time
-from ..model.wire import replace
+from ..model.values.timestamps import format_time
 from ..spread.remembered import RESTARTED_AT
 from ..spread.restart_plan import Decision, RestartOptions, holds_for, restart_patch
-from ..state.outcome import PENDING, Outcome, make_outcome, read_outcome
+from ..state.restart_outcome import PENDING, Outcome, make_outcome, read_outcome
 from .live import CONFLICT_RETRIES, read_live
 
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 import typing as t
 from functools import partial
 
-from ..kube.api import KubeApi
-from ..kube.errors import KubeError
-from ..model.objects import Workload
-from ..model.reasons import Reason
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import KubeError
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..spread.check import WorkloadReport
 from ..spread.distribution import listed_by_key
 from ..spread.guard import budgets_at_stake
 from ..spread.restart_plan import RESTART, RESUME, Decision, RestartOptions, compare, decide, well_spread
 from ..spread.rollout_status import DONE, WAITING, Progress, rollout_progress
 from ..spread.unhealthy import why_unfinished
-from ..state.outcome import PENDING, Outcome, read_outcome
+from ..state.restart_outcome import PENDING, Outcome, read_outcome
 from .hanging import hanging_rollout
 from .look import Look
 from .restart_memory import remember_update_revision, settle, tell

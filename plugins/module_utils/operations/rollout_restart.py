@@ -16,10 +16,10 @@ import typing as t
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ..kube.api import KubeApi
-from ..kube.errors import DryRunUnsupportedError, KubeError, NotFoundError
-from ..kube.resources import NAMESPACES, WORKLOADS
-from ..model.reasons import Reason
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import DryRunUnsupportedError, KubeError, NotFoundError
+from ..kube.client.resources import NAMESPACES, WORKLOADS
+from ..model.reason import Reason
 from ..model.undecodable import Undecodable
 from ..spread.eviction_plan import strategy_for
 from ..spread.options import check_labels_exist

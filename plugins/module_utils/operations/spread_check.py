@@ -7,13 +7,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ..kube.api import KubeApi
-from ..kube.errors import InvalidError
-from ..kube.reading import read_snapshot
-from ..model.collector import collector_paused
-from ..model.reasons import Reason
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import InvalidError
+from ..kube.snapshot_reader import read_snapshot
+from ..model.codec import replace
+from ..model.gc_pause import gc_paused
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import replace
 from ..spread.check import CheckOptions, SpreadReport, check_spread
 from ..spread.options import (
     KINDS,
@@ -54,7 +54,7 @@ def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str
     unreadable = {entry.namespace for entry in snapshot.skipped} | {one.metadata.name for one in snapshot.undecodable_of("Namespace")}
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())
-    with collector_paused():
+    with gc_paused():
         report = check_spread(snapshot, options)
     if label_selector and report.reason is None and not report.workloads:
         report = replace(report, reason=_no_workload(options, label_selector))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.reasons import Reason
+from ..model.reason import Reason
 from ..spread.check import WorkloadReport
 from .look import Look
 from .restart_result import RestartResult, Target

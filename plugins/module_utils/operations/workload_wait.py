@@ -7,10 +7,10 @@ from __future__ import annotations
 import time
 import typing as t
 
-from ..kube.api import KubeApi
-from ..kube.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
-from ..kube.resources import WORKLOADS, Resource
-from ..model.objects import Workload
+from ..kube.client.api import KubeApi
+from ..kube.client.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
+from ..kube.client.resources import WORKLOADS, Resource
+from ..model.api.workload import Workload
 from ..spread.rollout_status import FAILED, WAITING, Progress
 
 ERROR = "ERROR"

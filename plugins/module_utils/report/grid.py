@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..model.labels import HOSTNAME
+from ..model.well_known import HOSTNAME
 from .rows import Counts, NodeInfo, Report, natural
 
 NODES = "nodes"

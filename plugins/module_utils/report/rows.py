@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from ..model.labels import HOSTNAME
-from ..model.names import missing_everywhere, missing_role, number_of
+from ..model.messages import combine_permission_messages, missing_permission, pluralize
+from ..model.well_known import HOSTNAME
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
-from ..state.outcome import IMPROVED
+from ..state.restart_outcome import IMPROVED
 
 RESTARTED = "restarted"
 EVICTED = "evicted"
@@ -189,10 +189,10 @@ def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """Each text once, with the names that it is about; texts about one missing role count as one, although each names its own object."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for text, name in pairs:
-        texts, names = found.setdefault(missing_role(text) or text, ([], []))
+        texts, names = found.setdefault(missing_permission(text) or text, ([], []))
         texts.append(text)
         names.append(name)
-    return [(missing_everywhere(texts), names) for texts, names in found.values()]
+    return [(combine_permission_messages(texts), names) for texts, names in found.values()]
 
 
 def skipped_objects(result: Mapping[str, t.Any]) -> dict[str, str]:
@@ -328,7 +328,7 @@ def _obstacles(entry: Mapping[str, t.Any]) -> str:
     texts = []
     for blocker in entry.get("blockers") or ():
         text, nodes = blocker.get("text") or blocker["reason"], blocker.get("nodes") or 0
-        texts.append(f"{text} ({number_of(nodes, 'node')})" if nodes else text)
+        texts.append(f"{text} ({pluralize(nodes, 'node')})" if nodes else text)
     known = "; ".join(texts)
     if entry.get("restart_helps") is True or entry.get("restart_helps") is False:
         return known or "a restart would not spread it better"

@@ -8,9 +8,9 @@ import textwrap
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.names import number_of
+from ..model.messages import pluralize
 from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
-from ..state.outcome import IMPROVED
+from ..state.restart_outcome import IMPROVED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
 from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row, by_reason
 
@@ -48,9 +48,9 @@ def _head(report: Report, width: int) -> list[str]:
     name = f"{report.cluster}: " if report.cluster else ""
     lines = [f"{name}error: {report.error}"] if report.error else []
     if nodes:
-        workloads = number_of(summary.get("checked", 0), "workload")
-        namespaces = number_of(summary.get("namespaces", 0), "namespace")
-        total = number_of(nodes.get("total", 0), "node")
+        workloads = pluralize(summary.get("checked", 0), "workload")
+        namespaces = pluralize(summary.get("namespaces", 0), "namespace")
+        total = pluralize(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
         told = "" if report.reason == report.error else f" {report.reason}"
         lines.append(f"Nothing was judged and nothing is done.{told}" if report.reason else _counts(report))
@@ -198,7 +198,7 @@ def _state(row: Row) -> str:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
         return verdict
-    pods = f" ({number_of(row.evicted, 'pod')})" if row.evicted else ""
+    pods = f" ({pluralize(row.evicted, 'pod')})" if row.evicted else ""
     if row.deed in (RESTARTED, EVICTED):
         return f"{verdict}, {row.outcome or row.deed}{pods}"
     if row.deed == FAILED and pods:
@@ -234,7 +234,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
         yield _by_text(title, [(row.why, row) for row in report.rows if row.deed == deed], width)
     waiting = sum(row.deed == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
-        yield [f"{number_of(waiting, 'workload')} can be restarted; this run was not asked to."]
+        yield [f"{pluralize(waiting, 'workload')} can be restarted; this run was not asked to."]
     not_judged = [row for row in report.rows if not row.deed and row.last.verdict in (UNKNOWN, SKIPPED)]
     yield _by_text("Not judged:", [(row.last.reason, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
     yield _by_text("Advice:", [(advice, row) for row in report.rows for advice in row.advice], width)
@@ -252,7 +252,7 @@ def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: 
     lines = [line for text, names in found[:most] for line in _indented(f"{_named(names)}: {text}", width)]
     left_out = sum(len(names) for _text, names in found[most:]) if most is not None else 0
     if left_out:
-        lines.append(f"  {number_of(left_out, 'more workload')} for other reasons")
+        lines.append(f"  {pluralize(left_out, 'more workload')} for other reasons")
     return [title, *lines] if lines else []
 
 

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ..model.reasons import Reason
+from ..model.reason import Reason, Reasons
 from ..scheduler.placement import Placement
-from ..scheduler.reasons import Reasons
 from .budgets import BUDGET, SEVERAL_BUDGETS
 from .occupants import Occupants
 from .plan import Blocker

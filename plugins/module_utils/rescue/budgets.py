@@ -13,9 +13,10 @@ import typing as t
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
-from ..model.budget_index import BudgetIndex
-from ..model.objects import Pod, PodDisruptionBudget
-from ..model.reasons import Reason
+from ..model.api.pod import Pod
+from ..model.api.policy import PodDisruptionBudget
+from ..model.reason import Reason
+from ..model.selectors.budget_index import BudgetIndex
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE
 
@@ -148,7 +149,7 @@ def opens_soon(budget: PodDisruptionBudget) -> bool:
 
 
 def alike(pod: Pod) -> Hashable:
-    """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share these parts (model/sharing.py)."""
+    """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share them (model/interning.py)."""
     return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
 
 

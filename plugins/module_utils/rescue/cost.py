@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.objects import Pod
+from ..model.api.pod import Pod
 from ..scheduler.node_info import PodLoad
 from ..scheduler.placement import Placement, pod_key
 from ..scheduler.profile import STOCK_PROFILES, Profiles

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from ..model.objects import Condition, Pod
+from ..model.api.meta import Condition
+from ..model.api.pod import Pod
 from .options import ALL, KUBE_SYSTEM, NONE, RescueOptions
 
 CRITICAL_ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"

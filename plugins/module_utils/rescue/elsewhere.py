@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from bisect import bisect_left
 
-from ..model.objects import Pod, PodStatus
-from ..model.wire import replace
+from ..model.api.pod import Pod, PodStatus
+from ..model.codec import replace
 from ..scheduler.feasibility import Judge
 from ..scheduler.filters.node_resources import asked_for
 from ..scheduler.placement import Placement

@@ -11,10 +11,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ..model.objects import Pod, Taint
+from ..model.api.node import Taint
+from ..model.api.pod import Pod
 from ..model.snapshot import ClusterSnapshot
-from ..state.hold import HASH_LENGTH, NO_SCHEDULE, Hold, decode_mark, hold_value, is_genuine, make_hold, mark_of
-from ..state.hold_records import HoldRecord
+from ..state.hold import HASH_LENGTH, NO_SCHEDULE, Hold, HoldRecord, decode_hold, hold_annotation, hold_value, is_genuine, make_hold
 from .critical import is_critical
 from .options import RescueOptions
 
@@ -45,7 +45,7 @@ def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], opt
         if record is not None and record.is_about(node):
             found.holds[name] = record.hold
             continue
-        text = mark_of(node)
+        text = hold_annotation(node)
         taint = next((taint for taint in node.spec.taints or () if _may_be_a_hold(taint, options.hold_taint_key)), None)
         if text is None and taint is None:
             continue
@@ -66,7 +66,7 @@ def _may_be_a_hold(taint: Taint, key: str) -> bool:
 
 def _marked(text: t.Optional[str], taint: t.Optional[Taint]) -> t.Optional[Hold]:
     """The hold of a mark whose taint is on the node, and whose value is the hash of its pod."""
-    hold = decode_mark(text) if text is not None and taint is not None else None
+    hold = decode_hold(text) if text is not None and taint is not None else None
     return hold if hold is not None and hold.taint == taint and is_genuine(hold) else None
 
 

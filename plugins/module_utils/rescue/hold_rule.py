@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Node, Pod
-from ..model.reasons import Reason
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.reason import Reason
 from ..scheduler.filters.taint_toleration import tolerates
-from ..state.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign
+from ..state.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign_taint
 from .options import NONE, TAINT, RescueOptions
 from .plan import BY_NOMINATION, BY_TAINT, Victim
 
@@ -55,7 +56,7 @@ def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
 
 def keeps_others_off(node: Node, key: str, held_by: t.Optional[Hold]) -> bool:
     """A taint of that key is there for good: it does what a hold would, and the API allows no second one."""
-    return any(is_foreign(taint, key, held_by) for taint in node.spec.taints or ())
+    return any(is_foreign_taint(taint, key, held_by) for taint in node.spec.taints or ())
 
 
 def no_toleration(pod: Pod, key: str) -> Reason:

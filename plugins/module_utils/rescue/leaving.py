@@ -8,9 +8,9 @@ import math
 import typing as t
 from collections.abc import Mapping
 
-from ..model.objects import Pod
+from ..model.api.pod import Pod
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import read_time
+from ..model.values.timestamps import read_time
 
 MARGIN_S = 15
 """Seconds that a pod may need beyond its grace period: kubelets take a moment, and clocks of API servers differ."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.objects import Pod
+from ..model.api.pod import Pod
 from ..scheduler import device_doubts
 from ..scheduler.filters.node_resources import asked_for
 from ..scheduler.host_ports import clashes, host_ports

@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..model.objects import Node, Pod
+from ..model.api.node import Node
+from ..model.api.pod import Pod
 from ..scheduler.eligibility import static_checks
 from ..scheduler.profile import STOCK
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass
 
-from ..model.objects import Pod
-from ..model.reasons import Reason
+from ..model.api.pod import Pod
+from ..model.reason import Reason
 
 PLANNED, WAITING, IMPOSSIBLE = "planned", "waiting", "impossible"
 

@@ -11,8 +11,9 @@ import typing as t
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ..model.objects import Node, Pod
-from ..model.reasons import Reason
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE, undecodable_of
 from ..scheduler.doubts import undecodable_pod

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import ge
 
-from ..model.objects import Pod
+from ..model.api.pod import Pod
 from .budgets import BudgetKey, Budgets
 from .cost import NO_VICTIM, PRIORITY_OFFSET, VictimCosts
 from .occupants import Evictable, Occupants

@@ -12,8 +12,8 @@ import typing as t
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from ..model.objects import Pod
-from ..model.recent import Recent
+from ..model.api.pod import Pod
+from ..model.bounded_cache import BoundedCache
 from ..scheduler.node_info import NodeInfo
 from ..scheduler.placement import Placement
 from .budgets import BudgetKey, Budgets
@@ -140,7 +140,7 @@ class Reaches:
     """One Reach for each importance and each greatest number of victims. They are kept from look to look."""
 
     def __init__(self) -> None:
-        self._known: Recent[tuple[Importance, RescueOptions], Reach] = Recent(MOST_REACHES)
+        self._known: BoundedCache[tuple[Importance, RescueOptions], Reach] = BoundedCache(MOST_REACHES)
 
     def of(self, importance: Importance, options: RescueOptions, placement: Placement, budgets: Budgets) -> Reach:
         """The rooms in the placement as it is now."""

@@ -9,10 +9,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import lru_cache
 
-from ..model.objects import Pod, mounts_claims
-from ..model.reasons import Reason
-from ..model.timestamps import read_time
+from ..model.api.pod import Pod, mounts_claims
+from ..model.reason import Reason
 from ..model.undecodable import UNDECODABLE, UndecodablePod
+from ..model.values.timestamps import read_time
 from ..scheduler.node_info import NodeInfo, PodLoad
 from ..scheduler.resources import CPU
 from .budgets import alike

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..model.objects import Node, Pod
+from ..model.api.node import Node
+from ..model.api.pod import Pod
 from ..scheduler.filters.taint_toleration import tolerates
-from ..state.hold import Hold, hold_taint, is_foreign
+from ..state.hold import Hold, hold_taint, is_foreign_taint
 from .cost import VictimCosts
 from .options import NONE, RescueOptions
 from .residents import Resident
@@ -37,5 +38,5 @@ class Returning:
         node = self._nodes[pod.spec.node_name]
         hold = self._held.get(node.name)
         # One that is there for good stands in for a hold. Who wants none (``hold: none``) takes the risk.
-        taints = tuple(taint for taint in node.spec.taints or () if is_foreign(taint, self._key, hold)) or self._hold
+        taints = tuple(taint for taint in node.spec.taints or () if is_foreign_taint(taint, self._key, hold)) or self._hold
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)

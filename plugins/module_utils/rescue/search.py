@@ -12,14 +12,14 @@ import typing as t
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heapreplace
 
-from ..model.objects import Node, Pod
-from ..model.reasons import Reason
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.reason import PASSED, Reason, Reasons
 from ..scheduler.eligibility import static_checks, static_rules_of
 from ..scheduler.filters.node_affinity import named_nodes, required_affinity
 from ..scheduler.node_info import PodLoad
 from ..scheduler.placement import Placement
 from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
-from ..scheduler.reasons import PASSED, Reasons
 from ..state.hold import Hold
 from .blockers import Blockade
 from .budgets import Budgets

@@ -11,7 +11,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from ..model.objects import Pod
+from ..model.api.pod import Pod
 from .budgets import BudgetKey
 from .cost import NO_VICTIM, PRIORITY_OFFSET
 

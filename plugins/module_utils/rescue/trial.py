@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.objects import Pod
-from ..model.selectors import matches
+from ..model.api.pod import Pod
+from ..model.selectors.label_selector import matches
 from ..scheduler.feasibility import Judge, Verdict
 from ..scheduler.placement import Placement
 from ..scheduler.pod_groups import required_pod_affinity

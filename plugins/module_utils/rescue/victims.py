@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Iterable
 
-from ..model.objects import Pod
-from ..model.reasons import Reason
+from ..model.api.pod import Pod
+from ..model.reason import Reason
 from .budgets import BudgetKey, Budgets
 from .critical import effective_priority
 from .options import RescueOptions

@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Sequence
 
-from ..model.objects import Node, Pod
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.reason import Reasons
 from .placement import Change
-from .reasons import Reasons
 
 
 class AcrossNodes(t.Protocol):

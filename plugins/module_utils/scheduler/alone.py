@@ -7,13 +7,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Hashable, Mapping
 
-from ..model.objects import Pod
-from ..model.recent import Recent
+from ..model.api.pod import Pod
+from ..model.bounded_cache import BoundedCache
+from ..model.reason import Reasons
 from .eligibility import static_rules_of
 from .host_ports import host_ports
 from .node_info import NodeInfo
 from .profile import Profile
-from .reasons import Reasons
 from .resources import pod_requests
 
 
@@ -42,7 +42,7 @@ class AlikePods:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Alone] = {}
-        self._as_read: Recent[int, AsRead] = Recent(MOST_LISTS)
+        self._as_read: BoundedCache[int, AsRead] = BoundedCache(MOST_LISTS)
 
     def as_read(self, names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> AsRead:
         """The answers about these nodes, which the snapshot has and which are in its order; ``reasons_of`` is asked once about each."""

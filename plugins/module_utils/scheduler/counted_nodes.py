@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ..model.objects import Node, Pod
-from ..model.wire import encode_json
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.codec import encode_json
 from .filters import node_affinity, taint_toleration
 
 # Each costs about 100 bytes a node; pods with rules of their own must not fill the memory with them.

@@ -10,13 +10,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection
 
-from ..model.objects import Pod, extended_resources
-from ..model.reasons import Reason
+from ..model.api.pod import Pod, extended_resources
+from ..model.reason import PASSED, Reason, Reasons
 from .filters.node_resources import needs_devices
 from .node_info import NodeInfo
 from .placement import Placement
 from .profile import Profile
-from .reasons import PASSED, Reasons
 
 DEVICES: Reasons = (Reason("device_class", "a DeviceClass offers an extended resource; whether it has devices there is not judged"),)
 NOT_READABLE: Reasons = (

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..model.objects import Node
+from ..model.api.node import Node
 
 
 def domain_of(node: Node, topology_key: str) -> str | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import DEVICE_CLASS_PREFIX, Pod
-from ..model.reasons import Reason
+from ..model.api.device import DEVICE_CLASS_PREFIX
+from ..model.api.pod import Pod
+from ..model.reason import PASSED, Reason, Reasons
 from ..model.undecodable import UNDECODABLE, Undecodable
 from .node_info import NodeInfo
 from .placement import Placement
 from .profile import Profiles
-from .reasons import PASSED, Reasons
 
 NOMINATED: Reasons = (Reason("nominated_pod", "the node is promised to a pending pod, which may go before this one"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")

@@ -7,11 +7,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.objects import Node, Pod
-from ..model.wire import encode_json
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.codec import encode_json
+from ..model.reason import Reasons
 from .filters import node_affinity, node_name, node_unschedulable, taint_toleration
 from .profile import STOCK, Profile
-from .reasons import Reasons
 
 # In the order in which the scheduler asks its plugins, NodeAffinity's filter after them: the first that rejects gives the reasons.
 STATIC_RULES: tuple[t.Callable[[Pod], t.Callable[[Node], Reasons] | None], ...] = (

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..model.objects import Node, Pod
-from ..model.reasons import Reason
-from ..model.wire import replace
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.codec import replace
+from ..model.reason import PASSED, Reason, Reasons
 from . import device_doubts, volume_doubts
 from .across_nodes import AcrossNodes
 from .alone import AlikePods, Alone, AsRead, alike
@@ -36,7 +37,6 @@ from .node_info import NodeInfo, PodLoad
 from .nominations import Ahead, ahead_of
 from .placement import Placement, pod_key
 from .profile import STOCK, STOCK_PROFILES, Profiles
-from .reasons import PASSED, Reasons
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..model.objects import Container, Pod
+from ..model.api.pod import Container, Pod
 from .resources import is_sidecar
 
 ANY_ADDRESS = "0.0.0.0"

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Affinity, Container, NodeAffinity, PodAffinity, PodSpec, ResourceRequirements, Toleration
-from ..model.reasons import Reason
-from ..model.wire import replace
-from .reasons import PASSED, Reasons
+from ..model.api.pod import Affinity, Container, NodeAffinity, PodAffinity, PodSpec, ResourceRequirements, Toleration
+from ..model.codec import replace
+from ..model.reason import PASSED, Reason, Reasons
 
 MOST_RULES = 200
 

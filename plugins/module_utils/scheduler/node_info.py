@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Iterable
 
-from ..model.objects import Node, Pod
+from ..model.api.node import Node
+from ..model.api.pod import Pod
 from .host_ports import HostPort, UsedPorts, host_ports
 from .resources import PODS, pod_requests
 

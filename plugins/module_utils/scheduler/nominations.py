@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..model.objects import Pod
+from ..model.api.pod import Pod
 from .placement import Placement, pod_key
 from .profile import Profiles
 

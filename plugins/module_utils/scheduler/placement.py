@@ -8,15 +8,16 @@ import operator
 import typing as t
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
-from ..model.objects import Node, Pod
-from ..model.recent import Recent
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.bounded_cache import BoundedCache
+from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
 from .alone import AlikePods
 from .counted_nodes import CountedNodes
 from .node_info import NodeInfo, PodLoad
 from .pod_groups import PodGroups
 from .pod_volumes import PodVolumes, resolve
-from .reasons import Reasons
 from .resources import allocatable
 from .volume_index import VolumeIndex, claims_used
 
@@ -211,8 +212,8 @@ class _SnapshotPlacement:
         self.snapshot = snapshot
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
         self.infos: dict[str, NodeInfo] = {}
-        self.alike: Recent[Hashable, AlikePods] = Recent(MOST_KINDS)
-        self.closed: Recent[Hashable, dict[str, Reasons]] = Recent(MOST_STATIC_KINDS)
+        self.alike: BoundedCache[Hashable, AlikePods] = BoundedCache(MOST_KINDS)
+        self.closed: BoundedCache[Hashable, dict[str, Reasons]] = BoundedCache(MOST_STATIC_KINDS)
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._last_load: tuple[Pod, PodLoad] | None = None
         self._allocatable: dict[int, dict[str, int]] = {}
@@ -280,7 +281,7 @@ class _SnapshotPlacement:
 
     def load(self, pod: Pod) -> PodLoad:
         """What the pod takes on its node."""
-        # Siblings share their parts (model/sharing.py), so their load is worked out once. The pod is kept with it: what it
+        # Siblings share their parts (model/interning.py), so their load is worked out once. The pod is kept with it: what it
         # holds must live for as long as its ids are keys.
         spec, status, last = pod.spec, pod.status, self._last_load
         if last is not None and last[0].spec is spec and last[0].status is status:

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Pods that no rule between pods can tell apart, counted by node, and looked up by what label selectors ask for.
 
-The pods of one template share their labels and affinity (``model/sharing.py``), so that a rule compares each template once.
+The pods of one template share their labels and affinity (``model/interning.py``), so that a rule compares each template once.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..model.objects import LabelSelector, Namespace, Pod, PodAffinityTerm
-from ..model.selector_index import SelectorIndex
-from ..model.selectors import matches
-from ..model.wire import encode_json
+from ..model.api.meta import LabelSelector
+from ..model.api.namespace import Namespace
+from ..model.api.pod import Pod, PodAffinityTerm
+from ..model.codec import encode_json
+from ..model.selectors.label_selector import matches
+from ..model.selectors.selector_index import SelectorIndex
 
 Label = tuple[str, str]
 _Asked = t.Union[str, Label]

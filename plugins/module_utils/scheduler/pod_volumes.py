@@ -10,11 +10,11 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.objects import PersistentVolumeClaim, Pod, Volume
-from ..model.reasons import Reason
-from ..model.sharing import binds_to_nodes
-from ..model.storage import BIND_COMPLETED, WAIT_FOR_FIRST_CONSUMER, PersistentVolume, class_of_claim
-from .reasons import PASSED, Reasons
+from ..model.api.pod import Pod
+from ..model.api.storage import BIND_COMPLETED, WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, class_of_claim
+from ..model.api.volume import Volume
+from ..model.interning import binds_to_nodes
+from ..model.reason import PASSED, Reason, Reasons
 from .volume_index import MIGRATED_DRIVERS, UNKNOWN_HANDLE, VolumeIndex, in_tree_plugin
 
 UNBOUND = Reason("claim_unbound", "pod has unbound immediate PersistentVolumeClaims")
@@ -133,7 +133,7 @@ class _Resolver:
         """The volume's claim; None where there is none, and none will be made."""
         source, ephemeral = volume.persistent_volume_claim, volume.ephemeral
         if source is not None:
-            name, template = source.claim_name, source.made_from
+            name, template = source.claim_name, source.claim_template
         else:
             name = f"{self._pod.metadata.name}-{volume.name}"
             template = ephemeral.volume_claim_template if ephemeral is not None and self._is_new else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..model.objects import NodeSelector
+from ..model.api.node import NodeSelector
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import typing as t
 from functools import lru_cache
 
-from ..model.objects import Container, ContainerStatus, Node, Pod, ResourceList
-from ..model.quantity import QuantityError, milli_value, parse_quantity, value
+from ..model.api.meta import ResourceList
+from ..model.api.node import Node
+from ..model.api.pod import Container, ContainerStatus, Pod
+from ..model.values.quantity import QuantityError, milli_value, parse_quantity, value
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Pod, mounts_claims
-from ..model.reasons import Reason
-from ..model.storage import class_of_claim
+from ..model.api.pod import Pod, mounts_claims
+from ..model.api.storage import class_of_claim
+from ..model.reason import PASSED, Reason, Reasons
 from .filters.volume_binding import is_translated, prepare_offer
 from .node_info import NodeInfo
 from .placement import Placement
 from .pod_volumes import PodVolumes, unreadable
-from .reasons import PASSED, Reasons
 from .volume_index import UNKNOWN_HANDLE, in_tree_plugin
 
 MIGRATED = Reason("migrated_volumes", "a CSI driver has taken over a volume's in-tree plugin; what becomes of the volume is not worked out")

@@ -7,21 +7,25 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator
 
-from ..model.objects import Labels, Node, NodeSelector, ObjectMeta, PersistentVolumeClaim, Pod, VolumeClaimTemplate
-from ..model.quantity import parse_quantity, value
-from ..model.selectors import matches
-from ..model.snapshot import ClusterSnapshot
-from ..model.storage import (
+from ..model.api.meta import Labels, ObjectMeta
+from ..model.api.node import Node, NodeSelector
+from ..model.api.pod import Pod
+from ..model.api.storage import (
     DEFAULT_CLASS,
     MIGRATED_PLUGINS,
     CSIStorageCapacity,
     PersistentVolume,
+    PersistentVolumeClaim,
     Storage,
     StorageClass,
     class_of_claim,
     class_of_volume,
 )
-from ..model.wire import replace
+from ..model.api.volume import VolumeClaimTemplate
+from ..model.codec import replace
+from ..model.selectors.label_selector import matches
+from ..model.snapshot import ClusterSnapshot
+from ..model.values.quantity import parse_quantity, value
 from .filters.node_affinity import compile_selector
 from .node_info import Attached, NodeInfo
 
@@ -227,7 +231,7 @@ class VolumeIndex:
         for volume in pod.spec.volumes or ():
             if volume.persistent_volume_claim is not None:
                 name = volume.persistent_volume_claim.claim_name
-                template = volume.persistent_volume_claim.made_from
+                template = volume.persistent_volume_claim.claim_template
             elif volume.ephemeral is not None:
                 name = f"{pod.metadata.name}-{volume.name}"
                 # A pod that has no node and was promised none is a simulated one, whose claims will be made; others have them.

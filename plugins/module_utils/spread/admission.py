@@ -10,10 +10,13 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Hashable, Iterable
 
-from ..model.objects import Container, LimitRange, LimitRangeItem, Pod, ResourceList, Workload
-from ..model.quantity import NANO, parse_quantity
-from ..model.reasons import Reason
+from ..model.api.meta import ResourceList
+from ..model.api.namespace import LimitRange, LimitRangeItem
+from ..model.api.pod import Container, Pod
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.values.quantity import NANO, parse_quantity
 from ..scheduler.resources import quota_amount
 from .next_pod import next_pod
 from .quota import bounds_of, quota_kind, resource_names

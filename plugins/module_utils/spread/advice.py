@@ -7,10 +7,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.labels import POD_TEMPLATE_HASH
-from ..model.objects import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate, Workload
-from ..model.reasons import Reason
-from ..model.selectors import matches
+from ..model.api.pod import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate
+from ..model.api.workload import Workload
+from ..model.reason import Reason
+from ..model.selectors.label_selector import matches
+from ..model.well_known import POD_TEMPLATE_HASH
 
 
 def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool) -> list[Reason]:

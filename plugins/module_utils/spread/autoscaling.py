@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.names import number_of
-from ..model.objects import HorizontalPodAutoscaler, Workload
-from ..model.reasons import Reason
+from ..model.api.workload import HorizontalPodAutoscaler, Workload
+from ..model.messages import pluralize
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 
 
@@ -25,7 +25,7 @@ def autoscaling(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Rea
             return Reason("autoscaling", f"{replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}")
         wanted = autoscaler.status.desired_replicas
         if wanted and wanted != replicas:
-            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {number_of(wanted, 'replica')}")
+            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {pluralize(wanted, 'replica')}")
     return None
 
 

@@ -8,8 +8,9 @@ import re
 import typing as t
 from functools import lru_cache
 
-from ..model.numbers import whole_number
-from ..model.objects import IntOrString, Workload
+from ..model.api.meta import IntOrString
+from ..model.api.workload import Workload
+from ..model.values.integers import parse_int64
 
 _PERCENT = re.compile(r"[0-9]+%")
 
@@ -47,7 +48,7 @@ def invalid_bound(workload: Workload) -> str:
 @lru_cache(maxsize=256)
 def _percent(text: str) -> t.Optional[int]:
     """The number of a percentage; None where it is none, or no 64-bit integer."""
-    return whole_number(text[:-1]) if _PERCENT.fullmatch(text) else None
+    return parse_int64(text[:-1]) if _PERCENT.fullmatch(text) else None
 
 
 def rollout_bounds(workload: Workload) -> RolloutBounds:

@@ -12,13 +12,14 @@ import shlex
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ..model.labels import HOSTNAME
-from ..model.names import number_of
-from ..model.objects import Namespace, Workload
-from ..model.reasons import Reason
+from ..model.api.namespace import Namespace
+from ..model.api.workload import Workload
+from ..model.codec import Struct, field, replace
+from ..model.messages import pluralize
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import Undecodable
-from ..model.wire import Struct, field, replace
+from ..model.well_known import HOSTNAME
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Distribution, Topology, Verdict, judge
 from .eligible import EligibleNodes
 from .next_pod import next_pod
@@ -163,7 +164,7 @@ def _nothing_chosen(snapshot: ClusterSnapshot, options: CheckOptions, skipped: M
     found = [name for name, reason in skipped.items() if unreadable.get(name) == reason]
     if not found:
         return Reason(NO_NAMESPACE, _no_namespace(options))
-    number = number_of(len(found), "namespace")
+    number = pluralize(len(found), "namespace")
     reasons = f"({found[0]}: {unreadable[found[0]]})"
     if options.namespaces is not None or options.namespace_annotation is None:
         return Reason(UNREADABLE, f"{number} {'is' if len(found) == 1 else 'are'} chosen and none can be read {reasons}")
@@ -312,4 +313,4 @@ class WorkloadChecker:
         # A restart that was interrupted has not failed yet: with its attempts used up it still waits for its second look.
         if permission.used_up and interrupted_restart(line.workload, self._snapshot) is not None:
             return None
-        return permission.refusal
+        return permission.violation

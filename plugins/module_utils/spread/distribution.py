@@ -9,12 +9,12 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..model.names import number_of
-from ..model.objects import Node
-from ..model.reasons import Reason
-from ..model.recent import Recent
+from ..model.api.node import Node
+from ..model.bounded_cache import BoundedCache
+from ..model.codec import Struct
+from ..model.messages import pluralize
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import Struct
 from .no_domain import NO_DOMAIN
 from .node_groups import MOST_KEPT, NodeGroups
 
@@ -100,9 +100,9 @@ class Topology:
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self.groups = NodeGroups(nodes)
         # By identity, because a hash of thousands of names takes longer than all the rest. The values hold the tuples.
-        self._domains: Recent[tuple[str, int], Domains] = Recent(MOST_KEPT)
-        self._of_names: Recent[tuple[str, int], _Named] = Recent(MOST_KEPT)
-        self._places: Recent[tuple[tuple[str, ...], int], Places] = Recent(MOST_KEPT)
+        self._domains: BoundedCache[tuple[str, int], Domains] = BoundedCache(MOST_KEPT)
+        self._of_names: BoundedCache[tuple[str, int], _Named] = BoundedCache(MOST_KEPT)
+        self._places: BoundedCache[tuple[tuple[str, ...], int], Places] = BoundedCache(MOST_KEPT)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Topology:
@@ -227,7 +227,7 @@ def _judge_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict
         return Verdict(UNKNOWN, Reason(NO_DOMAIN, f"no eligible node has the label {key}"), key)
     if distribution.without_domain:
         verb = "is" if distribution.without_domain == 1 else "are"
-        text = f"{number_of(distribution.without_domain, 'replica')} {verb} in no domain of {key}"
+        text = f"{pluralize(distribution.without_domain, 'replica')} {verb} in no domain of {key}"
         return Verdict(UNKNOWN, Reason(NO_DOMAIN, text), key)
     if domains < 2:
         return Verdict(HEALTHY, Reason("single_domain"), key)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.objects import Node, Pod, Workload
+from ..model.api.node import Node
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.eligibility import eligible_nodes, static_rules_of
-from ..state.outcome import eligible_hash
+from ..state.restart_outcome import eligible_hash
 from .next_pod import next_pod
 
 PLATFORM_LABELS = ("kubernetes.io/os", "kubernetes.io/arch")

@@ -11,13 +11,14 @@ import typing as t
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..model.objects import Pod, Workload
-from ..model.reasons import Reason
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import parse_time
 from ..model.undecodable import undecodable_of
+from ..model.values.timestamps import parse_time
 from ..scheduler.placement import Placement
-from ..state.outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, make_outcome
+from ..state.restart_outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, make_outcome
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, update_strategy_type
@@ -126,8 +127,8 @@ def decide_eviction(
         cooldown_s=0 if begun else options.cooldown_s,
         max_attempts=options.max_attempts,
     )
-    if permission.refusal is not None:
-        return EvictionDecision(REFUSED, permission.refusal, begun)
+    if permission.violation is not None:
+        return EvictionDecision(REFUSED, permission.violation, begun)
     reason = line.verdict.reason if line.verdict.verdict in (COLLAPSED, SKEWED) else move.reason
     new = make_outcome(
         now_s=now_s,
@@ -224,7 +225,7 @@ def _revision_pends(workload: Workload, snapshot: ClusterSnapshot) -> bool:
     if workload.kind != "StatefulSet":
         return False
     if update_strategy_type(workload) == "OnDelete":
-        return bool(snapshot.older_pods(workload))
+        return bool(snapshot.outdated_pods(workload))
     return partition(workload) > 0 and workload.status.current_revision != workload.status.update_revision
 
 

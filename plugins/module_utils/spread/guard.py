@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.budget_index import BudgetIndex
-from ..model.names import number_of
-from ..model.objects import PodDisruptionBudget, Workload, pod_of_workload
-from ..model.reasons import Reason
+from ..model.api.policy import PodDisruptionBudget
+from ..model.api.workload import Workload
+from ..model.messages import pluralize
+from ..model.pod_template import pod_of_workload
+from ..model.reason import Reason
+from ..model.selectors.budget_index import BudgetIndex
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE
 from .admission import not_admitted
@@ -166,7 +168,7 @@ def _downtime(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reaso
         left = status.current_healthy - loss
         if left < status.desired_healthy:
             said = (
-                f"may leave {number_of(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
+                f"may leave {pluralize(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
             )
             if status.desired_healthy >= status.current_healthy:  # an eviction would be turned down as well
                 advice = "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"

@@ -11,10 +11,11 @@ import re
 import typing as t
 from collections.abc import Mapping
 
-from ..model.objects import Container, LimitRange, PodSpec, PodTemplate, ResourceList, ResourceRequirements
-from ..model.reasons import Reason
-from ..model.wire import replace
-from ..scheduler.reasons import PASSED, Reasons
+from ..model.api.meta import ResourceList
+from ..model.api.namespace import LimitRange
+from ..model.api.pod import Container, PodSpec, PodTemplate, ResourceRequirements
+from ..model.codec import replace
+from ..model.reason import PASSED, Reason, Reasons
 
 GIVEN = "kubernetes.io/limit-ranger"
 """The annotation in which the API server says what it has given to which container of a pod."""

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import NodeSelectorTerm, PodSpec, Workload
-from ..model.reasons import Reason
+from ..model.api.node import NodeSelectorTerm
+from ..model.api.pod import PodSpec
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 
 WITHOUT_DATA = ("Socket", "CharDevice")

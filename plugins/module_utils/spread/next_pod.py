@@ -11,15 +11,16 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.label_keys import with_label_value
-from ..model.labels import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
-from ..model.objects import NEXT_REVISION, Pod, PodTemplate, Workload, pod_of_workload
-from ..model.reasons import Reason
+from ..model.api.pod import Pod, PodTemplate
+from ..model.api.workload import Workload
+from ..model.codec import replace
+from ..model.pod_template import NEXT_REVISION, pod_of_workload
+from ..model.reason import PASSED, Reason, Reasons
+from ..model.selectors.match_label_keys import with_label_value
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
-from ..model.wire import replace
+from ..model.well_known import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 from ..scheduler.many_rules import bounded
-from ..scheduler.reasons import PASSED, Reasons
 from .limit_defaults import Defaults, without_given
 from .pod_labels import labels_of_new_pod
 from .pods_alike import Sample, differing_field

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..model.names import number_of
-from ..model.reasons import Reason
+from ..model.messages import pluralize
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.domains import domain_of
 
@@ -35,7 +35,7 @@ def without_domain(snapshot: ClusterSnapshot, topology_key: str, homes: Iterable
 
 
 def _replicas(homes: list[str]) -> str:
-    return f"{number_of(len(homes), 'replica')} {'is' if len(homes) == 1 else 'are'}"
+    return f"{pluralize(len(homes), 'replica')} {'is' if len(homes) == 1 else 'are'}"
 
 
 def _nodes(homes: list[str]) -> str:

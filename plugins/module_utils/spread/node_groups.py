@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
-from ..model.objects import Node
-from ..model.recent import Recent
+from ..model.api.node import Node
+from ..model.bounded_cache import BoundedCache
 from ..scheduler.domains import domain_of
 
 SMALL = 16
@@ -112,9 +112,9 @@ class NodeGroups:
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
         self._of_node: dict[str, dict[str, Domain]] = {}
-        self._candidates: Recent[int, _Candidates] = Recent(MOST_KEPT)
-        self._small: Recent[tuple[str, int], tuple[_Candidates, t.Optional[_Domains]]] = Recent(MOST_KEPT)
-        self._groups: Recent[tuple[t.Any, ...], Groups] = Recent(MOST_KEPT)
+        self._candidates: BoundedCache[int, _Candidates] = BoundedCache(MOST_KEPT)
+        self._small: BoundedCache[tuple[str, int], tuple[_Candidates, t.Optional[_Domains]]] = BoundedCache(MOST_KEPT)
+        self._groups: BoundedCache[tuple[t.Any, ...], Groups] = BoundedCache(MOST_KEPT)
 
     def domains(self, topology_key: str) -> Mapping[str, Domain]:
         """The domain of each node; None where it has none."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
-from ..model.objects import Node
+from ..model.api.node import Node
+from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 
 KINDS = ("Deployment", "StatefulSet")
 
@@ -86,7 +86,7 @@ def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterab
     """Refuse namespaces that were asked for by name and do not exist."""
     missing = sorted(set(wanted or ()) - set(existing) - set(unreadable))
     if missing:
-        raise OptionError(not_there(missing))
+        raise OptionError(missing_namespaces_message(missing))
 
 
 def check_minima(params: Mapping[str, t.Any]) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..model.objects import Pod, Workload
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.domains import domain_of
 from ..scheduler.filters import volume_binding

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..model.label_keys import keys_of, keys_of_term
-from ..model.labels import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, REGION, STATEFUL_SET_POD_NAME, ZONE
-from ..model.objects import Labels, LabelSelector, Pod, Workload
+from ..model.api.meta import Labels, LabelSelector
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.selectors.match_label_keys import selector_keys, term_selector_keys
 from ..model.snapshot import ClusterSnapshot
+from ..model.well_known import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, REGION, STATEFUL_SET_POD_NAME, ZONE
 
 _WRITTEN_LATER = frozenset((POD_TEMPLATE_HASH, CONTROLLER_REVISION_HASH, STATEFUL_SET_POD_NAME, POD_INDEX, ZONE, REGION))
 """Labels of a pod's revision and ordinal, and of its node: the binding copies these (``plugin/pkg/admission/podtopologylabels``)."""
@@ -25,7 +27,7 @@ def labels_of_new_pod(pods: Sequence[Pod], workload: Workload, snapshot: Cluster
     ``pods``: the live ones of the current revision, at least one.
     """
     own = workload.spec.template.metadata.labels or {}
-    # Pods of a Deployment share one mapping of labels (``model/sharing.py``).
+    # Pods of a Deployment share one mapping of labels (``model/interning.py``).
     distinct = list({id(pod.metadata.labels): pod.metadata.labels or {} for pod in pods}.values())
     first, others = distinct[0], distinct[1:]
     common = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
@@ -41,7 +43,7 @@ def labels_of_new_pod(pods: Sequence[Pod], workload: Workload, snapshot: Cluster
 
 def _asked_by(pods: Iterable[Pod]) -> set[str]:
     specs = {(id(pod.spec.affinity), id(pod.spec.topology_spread_constraints)): pod.spec for pod in pods}
-    return {key for spec in specs.values() for key in keys_of(spec)}
+    return {key for spec in specs.values() for key in selector_keys(spec)}
 
 
 class _AskedByOthers:
@@ -52,7 +54,7 @@ class _AskedByOthers:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         # Only where live pods differ in a label.
-        from ..model.selector_index import SelectorIndex
+        from ..model.selectors.selector_index import SelectorIndex
         from ..scheduler.pod_groups import required_anti_affinity
 
         self._labels = {name: namespace.metadata.labels for name, namespace in snapshot.namespaces.items()}
@@ -61,7 +63,7 @@ class _AskedByOthers:
         found = {(id(pod.spec.affinity), pod.metadata.namespace): pod for pod in snapshot.pods if pod.spec.affinity is not None}
         for (_affinity, own), pod in found.items():
             for term in required_anti_affinity(pod):
-                keys = keys_of_term(term)
+                keys = term_selector_keys(term)
                 names = term.namespaces or (() if term.namespace_selector is not None else (own,))
                 for name in names:
                     self._named.setdefault(name, set()).update(keys)

@@ -13,21 +13,13 @@ import typing as t
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 
-from ..model.label_keys import without_merged_keys
-from ..model.objects import (
-    Container,
-    NodeAffinity,
-    Pod,
-    PodSpec,
-    PodTemplate,
-    ResourceList,
-    ResourceRequirements,
-    Toleration,
-    Volume,
-    Workload,
-)
-from ..model.sharing import binds_to_nodes
-from ..model.wire import replace
+from ..model.api.meta import ResourceList
+from ..model.api.pod import Container, NodeAffinity, Pod, PodSpec, PodTemplate, ResourceRequirements, Toleration
+from ..model.api.volume import Volume
+from ..model.api.workload import Workload
+from ..model.codec import replace
+from ..model.interning import binds_to_nodes
+from ..model.selectors.match_label_keys import without_merged_label_keys
 
 _FIELDS = {
     "node_selector": "spec.nodeSelector",
@@ -77,7 +69,7 @@ class Sample(t.NamedTuple):
 
     def spec(self, template: PodTemplate) -> PodSpec:
         """Its spec without merged label keys; where all pods were resized, with the cpu and memory of the template."""
-        spec = without_merged_keys(self.pod)
+        spec = without_merged_label_keys(self.pod)
         if not self.resized:
             return spec
         own = {container.name: container.resources for container in template.spec.all_containers}
@@ -120,7 +112,7 @@ def differing_field(sample: Sample, pods: Iterable[Pod], workload: Workload) -> 
     anywhere, values = replace(like.spec, node_name=""), _values(like.spec)
     own_claims = {claim.metadata.name for claim in workload.spec.volume_claim_templates or ()}
     for pod in pods:
-        # Siblings share equal parts (``model/sharing.py``), so that this mostly compares identities.
+        # Siblings share equal parts (``model/interning.py``), so that this mostly compares identities.
         if replace(pod.spec, node_name="") == anywhere:
             continue
         if _values(pod.spec) != values:
@@ -145,7 +137,7 @@ def _plainly(pod: Pod, like: Pod, name: str) -> str:
 def _without_merges(pod: Pod, like: Pod, name: str) -> str:
     if getattr(pod.spec, name) == getattr(like.spec, name):
         return ""
-    own, other = (getattr(without_merged_keys(one), name) for one in (pod, like))
+    own, other = (getattr(without_merged_label_keys(one), name) for one in (pod, like))
     return "differs" if own != other and (own or other) else ""
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.reasons import Reason
-from ..model.wire import Struct, field
+from ..model.codec import Struct, field
+from ..model.reason import Reason
 
 HELPS_UNKNOWN = "unknown"
 RestartHelps = t.Union[bool, str]

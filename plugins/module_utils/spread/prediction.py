@@ -8,8 +8,8 @@ import typing as t
 from collections import Counter
 from collections.abc import Sequence
 
-from ..model.objects import Workload
-from ..model.reasons import Reason
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.feasibility import Feasibility, find_feasible
 from ..scheduler.placement import Placement

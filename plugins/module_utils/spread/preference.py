@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..model.objects import Node, NodeAffinity, Pod
-from ..model.reasons import Reason
-from ..model.selectors import matches
+from ..model.api.node import Node
+from ..model.api.pod import NodeAffinity, Pod
+from ..model.reason import Reason
+from ..model.selectors.label_selector import matches
 from ..scheduler.filters.node_affinity import term_matches
 
 OUTWEIGHED_BY_NODES = Reason(

@@ -8,11 +8,13 @@ import typing as t
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 
-from ..model.objects import Pod, ResourceQuota, Workload
-from ..model.quantity import NANO, parse_quantity
-from ..model.reasons import Reason
+from ..model.api.namespace import ResourceQuota
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.codec import encode_json
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import encode_json
+from ..model.values.quantity import NANO, parse_quantity
 from ..scheduler.resources import quota_amount
 from .bounds import rollout_bounds
 from .next_pod import next_pod
@@ -63,7 +65,7 @@ def overdrawn(workload: Workload, snapshot: ClusterSnapshot, *, pods: int = 1) -
 
 
 def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
-    """One of the pods for each that ask for other amounts: siblings share equal parts (``model/sharing.py``)."""
+    """One of the pods for each that ask for other amounts: siblings share equal parts (``model/interning.py``)."""
     found: dict[tuple[int, int, int, int], Pod] = {}
     for pod in pods:
         spec = pod.spec

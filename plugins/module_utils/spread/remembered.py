@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Workload
+from ..model.api.workload import Workload
+from ..model.codec import replace
 from ..model.snapshot import ClusterSnapshot
-from ..model.timestamps import parse_time
-from ..model.wire import replace
-from ..state.outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, Permission, may_restart, read_outcome
+from ..model.values.timestamps import parse_time
+from ..state.restart_outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, RestartPermission, read_outcome, restart_permission_after
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 DEFAULT_COOLDOWN_S = 600
@@ -27,7 +27,7 @@ def began_current_revision(workload: Workload, outcome: Outcome, snapshot: Clust
     if outcome.number is not None:
         return not _brought_back(workload, outcome, snapshot)
     if outcome.verdict == PENDING:
-        return snapshot.succeeds(workload, outcome.revision)
+        return snapshot.is_next_revision_after(workload, outcome.revision)
     return outcome.revision == snapshot.revision(workload)
 
 
@@ -80,7 +80,7 @@ def remembered_permission(
     now_s: float,
     cooldown_s: int = DEFAULT_COOLDOWN_S,
     max_attempts: int = DEFAULT_MAX_ATTEMPTS,
-) -> Permission:
+) -> RestartPermission:
     """Whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
 
     ``eligible`` is the ``eligible_hash`` of now. An outcome that ``kubectl rollout undo`` brought back counts as absent. An interrupted
@@ -92,7 +92,9 @@ def remembered_permission(
         outcome = replace(outcome, revision=revision)
     elif outcome is not None and _brought_back(workload, outcome, snapshot):
         outcome = None
-    return may_restart(outcome, now_s=now_s, revision=revision, eligible=eligible, cooldown_s=cooldown_s, max_attempts=max_attempts)
+    return restart_permission_after(
+        outcome, now_s=now_s, revision=revision, eligible=eligible, cooldown_s=cooldown_s, max_attempts=max_attempts
+    )
 
 
 def _brought_back(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
@@ -104,7 +106,7 @@ def _brought_back(workload: Workload, outcome: Outcome, snapshot: ClusterSnapsho
     if number is None:
         return False
     if outcome.number is None:
-        return snapshot.returned_to(workload)
+        return snapshot.is_rolled_back(workload)
     annotations = workload.spec.template.metadata.annotations or {}
     own = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time  # its restart has made the next number
     return number > outcome.number + own

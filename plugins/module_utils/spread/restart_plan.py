@@ -8,14 +8,14 @@ import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..model.labels import HOSTNAME
-from ..model.names import number_of
-from ..model.objects import Workload
-from ..model.reasons import Reason
+from ..model.api.workload import Workload
+from ..model.codec import encode_json
+from ..model.codec import replace as replace_fields
+from ..model.messages import pluralize
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.wire import encode_json
-from ..model.wire import replace as replace_fields
-from ..state.outcome import IMPROVED, OUTCOME_ANNOTATION, UNCHANGED, WORSE, Outcome, Permission
+from ..model.well_known import HOSTNAME
+from ..state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, UNCHANGED, WORSE, Outcome, RestartPermission
 from .check import WorkloadReport, too_few_replicas
 from .distribution import COLLAPSED, SKEWED, SPREAD, Distribution, badness, judge
 from .guard import budgets_at_stake, harm_of_rollout, immovable, refusal
@@ -86,14 +86,14 @@ def decide(line: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOpti
         useless = _useless(line)
         if useless is not None:
             return useless
-    if permission.refusal is not None:
-        return Decision(REFUSED, permission.refusal)
+    if permission.violation is not None:
+        return Decision(REFUSED, permission.violation)
     # Where nothing was to be improved, a restart that improves nothing is none in vain.
     attempts = permission.attempts if line.verdict.verdict in (COLLAPSED, SKEWED) else 0
     return Decision(RESTART, line.verdict.reason, attempts, snapshot.revision(workload), line.eligible_hash)
 
 
-def _second_look_is_due(line: WorkloadReport, permission: Permission, options: RestartOptions) -> bool:
+def _second_look_is_due(line: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:
     """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once.
 
     Where none follows, because nothing is uneven any more, the result of the interrupted one is still to be written down.
@@ -101,7 +101,7 @@ def _second_look_is_due(line: WorkloadReport, permission: Permission, options: R
     if rollout_progress(line.workload).state != DONE:
         return True
     helped = options.only_if_helps and line.verdict.verdict not in (COLLAPSED, SKEWED)
-    return options.verify_spread and (helped or permission.refusal is not None)
+    return options.verify_spread and (helped or permission.violation is not None)
 
 
 def _useless(line: WorkloadReport) -> t.Optional[Decision]:
@@ -112,7 +112,7 @@ def _useless(line: WorkloadReport) -> t.Optional[Decision]:
     if line.prediction is None or line.prediction.restart_helps is not True:
         helps = "unknown" if line.prediction is None else str(line.prediction.restart_helps).lower()
         blockers = line.prediction.blockers if line.prediction else ()
-        texts = [f"{b.reason.text} ({number_of(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
+        texts = [f"{b.reason.text} ({pluralize(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
         return Decision(SKIPPED, Reason("no_gain", f"restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else "")))
     return None
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.labels import HOSTNAME, ZONE
-from ..model.reasons import in_words
+from ..model.reason import reason_text
 from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import as_rows
+from ..model.undecodable import undecodable_results
+from ..model.well_known import HOSTNAME, ZONE
 from .check import SpreadReport, WorkloadReport
 from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, listed_by_key
 from .predicted import HELPS_UNKNOWN, Blocker
@@ -24,7 +24,7 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
     restartable = [line for line in report.workloads if line.restartable]
     return {
         "nodes": {"total": report.nodes_total, "ready": report.nodes_ready, "eligible": report.nodes_eligible},
-        "reason": in_words(report.reason),
+        "reason": reason_text(report.reason),
         "summary": {
             "namespaces": report.namespaces,
             "checked": len(report.workloads),
@@ -41,7 +41,7 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
         "interrupted": [identity(line) for line in report.workloads if line.interrupted],
         "uneven": [identity(line) for line in report.workloads if line.verdict.verdict in (COLLAPSED, SKEWED)],
         "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
-        "skipped_objects": as_rows(report.undecodable),
+        "skipped_objects": undecodable_results(report.undecodable),
     }
 
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.objects import Workload
-from ..model.reasons import Reason
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..state.outcome import FAILED, PENDING, read_outcome
+from ..state.restart_outcome import FAILED, PENDING, read_outcome
 from .remembered import began_current_revision
 from .rollout_status import is_rolling
 

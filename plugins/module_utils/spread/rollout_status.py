@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.names import number_of
-from ..model.objects import Workload
+from ..model.api.workload import Workload
+from ..model.messages import pluralize
 from ..model.snapshot import ClusterSnapshot
 from .bounds import partition, update_strategy_type
 
@@ -54,7 +54,7 @@ def _missing(workload: Workload) -> str:
         return f"{status.updated_replicas} of {spec.replicas} new replicas exist"
     if status.replicas > status.updated_replicas:
         old = status.replicas - status.updated_replicas
-        return f"{number_of(old, 'old replica')} {'is' if old == 1 else 'are'} still there"
+        return f"{pluralize(old, 'old replica')} {'is' if old == 1 else 'are'} still there"
     if status.available_replicas < status.updated_replicas:
         return f"{status.available_replicas} of {status.updated_replicas} new replicas are available"
     return ""
@@ -80,6 +80,6 @@ def is_rolling(workload: Workload, snapshot: ClusterSnapshot) -> bool:
     """A rollout is under way; replicas that are merely pending or unavailable do not make it so."""
     if workload.status.observed_generation < workload.metadata.generation:
         return True
-    if snapshot.older_pods(workload):
+    if snapshot.outdated_pods(workload):
         return True
     return workload.status.updated_replicas < workload.spec.replicas - partition(workload)

@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
-from ..model.objects import Pod, Workload
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.codec import replace
+from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot, ordinal
-from ..model.wire import replace
 from ..scheduler.feasibility import Feasibility, Judge
 from ..scheduler.placement import Placement
-from ..scheduler.reasons import Reasons
 from .bounds import partition, rollout_bounds, update_strategy_type
 from .distribution import Topology
 from .emptiest import Counts, EmptiestNode

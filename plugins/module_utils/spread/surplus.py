@@ -12,13 +12,14 @@ import typing as t
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
-from ..model.names import number_of
-from ..model.numbers import whole_number
-from ..model.objects import Pod, Workload
-from ..model.reasons import Reason
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.codec import replace
+from ..model.messages import pluralize
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
-from ..model.timestamps import read_time
-from ..model.wire import replace
+from ..model.values.integers import parse_int64
+from ..model.values.timestamps import read_time
 from ..scheduler.feasibility import Feasibility, Judge
 from ..scheduler.placement import Placement
 from .check import WorkloadReport
@@ -226,7 +227,7 @@ class SurplusPlanner:
         source = str(self._place(aim.pod.spec.node_name)[index])
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
         more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
-        text = f"{number_of(count[source], 'replica')} in {key}={source}, room for one of them in {named}{more}"
+        text = f"{pluralize(count[source], 'replica')} in {key}={source}, room for one of them in {named}{more}"
         return Move(aim.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
 
 
@@ -248,7 +249,7 @@ def _gain(source: Place, target: Place, counts: Sequence[Counter[t.Optional[str]
 
 def _deletion_cost(pod: Pod) -> int:
     """What the pod's owner says it costs to lose it (kubernetes ``controller/controller_utils.go``: what is no number counts as 0)."""
-    return whole_number((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
+    return parse_int64((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
 
 
 def _no_room(feasibility: Feasibility) -> Reason:
@@ -256,7 +257,7 @@ def _no_room(feasibility: Feasibility) -> Reason:
         texts = ", ".join(reason.text for reason in feasibility.unknown)
         return Reason("unknown", f"whether a replacement would find room is not known: {texts}")
     unsure = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
-    texts = ", ".join(f"{reason.text} ({number_of(nodes, 'node')})" for reason, nodes in [*feasibility.counts(), *unsure.items()])
+    texts = ", ".join(f"{reason.text} ({pluralize(nodes, 'node')})" for reason, nodes in [*feasibility.counts(), *unsure.items()])
     return Reason("unknown" if unsure else "no_room", f"no domain with fewer replicas is known to have room for a replacement: {texts}")
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ..model.labels import CONTROLLER_REVISION_HASH
-from ..model.objects import ContainerStateWaiting, Pod, Workload
-from ..model.reasons import Reason
+from ..model.api.pod import ContainerStateWaiting, Pod
+from ..model.api.workload import Workload
+from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..model.well_known import CONTROLLER_REVISION_HASH
 
 UNHEALTHY_PODS = "unhealthy_pods"
 NO_READY_REPLICA = "no_ready_replica"

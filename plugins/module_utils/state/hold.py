@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The owner mark of a hold: what keeps a prepared node for one critical pod, and who has put it there, until when.
+"""Holds: a hold keeps a prepared node for one critical pod, until a deadline.
 
-That is a taint; or the pod is nominated for the node, and the mark alone is on it. Taint and mark are written together and taken off
-together, by a JSON patch that tests what was read: the kubelet's heartbeats move a node's resource version all the time, so that it is no
-guard. The mark is for people: a kubelet can write it, too, so that it proves nothing (see ``hold_records.py``).
+It is a taint on the node, or the pod's nomination for the node. The owner mark, an annotation of the node, names the pod and the program
+that made the hold. Taint and mark are written together and removed together, by a JSON patch that tests what was read: the kubelet's
+heartbeats change a node's resource version all the time, so that it is no guard.
+
+The mark is for people. A kubelet may annotate its own Node, so that a mark alone proves nothing. The proof is a record: a small JSON text
+in the ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is written
+before its taint and removed after it, so that every taint has a record.
 """
 
 from __future__ import annotations
 
 import hashlib
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from ..model.objects import Node, Pod, Taint
-from ..model.timestamps import format_time, parse_time
-from ..model.wire import Struct, WireError, decode_json, encode_json
+from ..model.api.node import Node, Taint
+from ..model.api.pod import Pod
+from ..model.codec import DecodeError, Struct, decode_json, encode_json
+from ..model.values.timestamps import format_time, parse_time
 
 HOLD_ANNOTATION = "kube-scheduling.onprem/hold"
 NO_SCHEDULE = "NoSchedule"
 
 Json = dict[str, t.Any]
-Operations = list[Json]
+JsonPatch = list[Json]
 """An RFC 6902 JSON patch."""
 
 _ANNOTATIONS = "/metadata/annotations"
@@ -101,23 +106,23 @@ def is_genuine(hold: Hold) -> bool:
     return hold.value == (_hash_of(hold.namespace, hold.pod, hold.uid) if hold.key else "")
 
 
-def mark_of(node: Node) -> str | None:
+def hold_annotation(node: Node) -> str | None:
     """What is written on the node in place of a mark, whether it can be read or not."""
     return (node.metadata.annotations or {}).get(HOLD_ANNOTATION)
 
 
-def is_foreign(taint: Taint, key: str, hold: Hold | None) -> bool:
+def is_foreign_taint(taint: Taint, key: str, hold: Hold | None) -> bool:
     """The taint keeps ordinary pods off as a hold would, and is not ours."""
     return taint.key == key and taint.effect == NO_SCHEDULE and (hold is None or taint != hold.taint)
 
 
-def operations_to_hold(node: Json, hold: Hold) -> Operations:
+def hold_patch(node: Json, hold: Hold) -> JsonPatch:
     """The patch that puts the hold on the node as it was read (its whole JSON), beside every taint that it has."""
     annotations = node["metadata"].get("annotations")
     taints = node["spec"].get("taints")
     mark: Json = {"op": "add", "path": _MARK, "value": encode_json(hold).decode()}
     if annotations is None:
-        marking: Operations = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
+        marking: JsonPatch = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
     else:
         marking = [{"op": "test", "path": _MARK, "value": annotations.get(HOLD_ANNOTATION)}, mark]
     if hold.taint is None:
@@ -125,7 +130,7 @@ def operations_to_hold(node: Json, hold: Hold) -> Operations:
     return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *marking]
 
 
-def operations_to_release(node: Json, hold: Hold) -> Operations:
+def release_patch(node: Json, hold: Hold) -> JsonPatch:
     """The patch that removes the taint of this hold and the mark, and no other taint; empty where the node has neither.
 
     The mark is removed whatever somebody has made of it, unless it belongs to another hold whose taint is on the node.
@@ -135,7 +140,7 @@ def operations_to_release(node: Json, hold: Hold) -> Operations:
     taints = node["spec"].get("taints")
     kept = [taint for taint in taints or () if not _is_the_taint(taint, hold)]
     untainting = _with_taints(taints, kept) if kept != (taints or []) else []
-    if mark is None or _is_proved(decode_mark(mark), kept):
+    if mark is None or _is_proved(decode_hold(mark), kept):
         return untainting
     return [*untainting, {"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}]
 
@@ -143,28 +148,28 @@ def operations_to_release(node: Json, hold: Hold) -> Operations:
 def held_for_another(node: Json, hold: Hold) -> Hold | None:
     """The hold for another pod whose mark and taint are on the node as it was read."""
     mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-    found = decode_mark(mark) if mark is not None else None
+    found = decode_hold(mark) if mark is not None else None
     other = found is not None and found.uid != hold.uid and _is_proved(found, node["spec"].get("taints") or ())
     return found if other else None
 
 
-def is_on(node: Json, hold: Hold) -> bool:
+def is_hold_on(node: Json, hold: Hold) -> bool:
     """Exactly this mark and its taint are on the node as it was read."""
     mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-    return mark is not None and decode_mark(mark) == hold and (hold.nominates or _is_proved(hold, node["spec"].get("taints") or ()))
+    return mark is not None and decode_hold(mark) == hold and (hold.nominates or _is_proved(hold, node["spec"].get("taints") or ()))
 
 
-def decode_mark(text: str) -> Hold | None:
+def decode_hold(text: str) -> Hold | None:
     """The hold that an annotation's text stands for; None where it cannot be read."""
     try:
         hold = decode_json(Hold, text)
         parse_time(hold.deadline)
-    except (WireError, ValueError, RecursionError):  # RecursionError: deeply nested JSON, which whoever may annotate a node can write
+    except (DecodeError, ValueError, RecursionError):  # RecursionError: deeply nested JSON, which whoever may annotate a node can write
         return None
     return hold
 
 
-def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> Operations:
+def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> JsonPatch:
     change: Json = {"op": "add", "path": _TAINTS, "value": list(after)} if after else {"op": "remove", "path": _TAINTS}
     return [{"op": "test", "path": _TAINTS, "value": before}, change]
 
@@ -184,3 +189,73 @@ def _is_proved(hold: Hold | None, taints: Sequence[Json]) -> bool:
 
 def _is_the_taint(taint: Json, hold: Hold) -> bool:
     return (taint.get("key"), taint.get("value", ""), taint.get("effect")) == (hold.key, hold.value, NO_SCHEDULE)
+
+
+HOLD_RECORD_PREFIX = "hold."
+LONGEST_KEY = 253
+"""Of a ConfigMap."""
+MAX_HOLD_RECORDS = 500
+MAX_RECORD_BYTES = 512 * 1024
+"""Of all records with their keys. A ConfigMap holds 1 MiB; a record has about 500 bytes, and three times as much with the longest names."""
+
+
+class HoldRecord(Struct, frozen=True):
+    """One held node. ``node_uid``: a node that was made again under the same name has no hold."""
+
+    node: str
+    node_uid: str
+    hold: Hold
+
+    def to_text(self) -> str:
+        """The text that is stored."""
+        return encode_json(self).decode()
+
+    def is_about(self, node: Node) -> bool:
+        """The record is about this node, and not about an earlier one of the same name."""
+        return self.node == node.name and self.node_uid == node.metadata.uid
+
+
+def hold_record_key(node_name: str) -> str:
+    """The key of a node's record in the ConfigMap."""
+    key = f"{HOLD_RECORD_PREFIX}{node_name}"
+    return key if len(key) <= LONGEST_KEY else f"{HOLD_RECORD_PREFIX}{hashlib.sha256(node_name.encode()).hexdigest()}"
+
+
+def read_hold_records(data: Mapping[str, str] | None) -> dict[str, HoldRecord]:
+    """The records by node name. A text that cannot be read, or whose value is not the hash of its pod, counts as absent."""
+    found = (_read_record(key, text) for key, text in (data or {}).items() if key.startswith(HOLD_RECORD_PREFIX))
+    return {record.node: record for record in found if record is not None}
+
+
+def size_of(key: str, text: str) -> int:
+    """The bytes that the API server counts for an entry of a ConfigMap."""
+    return len(key.encode(errors="replace")) + len(text.encode(errors="replace"))
+
+
+def has_space_for(data: Mapping[str, str] | None, record: HoldRecord) -> bool:
+    """One more record is within ``MAX_HOLD_RECORDS`` and ``MAX_RECORD_BYTES``."""
+    others = [other for other in read_hold_records(data).values() if other.node != record.node]
+    size = sum(size_of(hold_record_key(other.node), other.to_text()) for other in (*others, record))
+    return len(others) < MAX_HOLD_RECORDS and size <= MAX_RECORD_BYTES
+
+
+def hold_record_patch(
+    data: Mapping[str, str] | None, *, put: t.Optional[HoldRecord] = None, drop: Collection[HoldRecord] = ()
+) -> dict[str, t.Optional[str]]:
+    """The changes of ``data`` that write one record and remove others; None removes a key. Texts that cannot be read are removed, too."""
+    data = data or {}
+    known = {hold_record_key(name): record for name, record in read_hold_records(data).items()}
+    wanted: dict[str, t.Optional[str]] = {key: None for key in data if key.startswith(HOLD_RECORD_PREFIX) and key not in known}
+    wanted.update({hold_record_key(record.node): None for record in drop if known.get(hold_record_key(record.node)) == record})
+    if put is not None:
+        wanted[hold_record_key(put.node)] = put.to_text()
+    return {key: text for key, text in wanted.items() if data.get(key) != text}
+
+
+def _read_record(key: str, text: str) -> t.Optional[HoldRecord]:
+    try:
+        record = decode_json(HoldRecord, text)
+        parse_time(record.hold.deadline)
+    except (DecodeError, ValueError, RecursionError):
+        return None
+    return record if hold_record_key(record.node) == key and is_genuine(record.hold) else None

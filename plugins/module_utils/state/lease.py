@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.records import LeaseSpec
-from ..model.timestamps import format_micro_time
+from ..model.api.coordination import LeaseSpec
+from ..model.values.timestamps import format_micro_time
 
 RELEASED_FOR_S = 1
 DEFAULT_DURATION_S = 15
 """Of a Lease that does not say how long it lasts."""
 
 
-def may_take(spec: LeaseSpec, identity: str, *, unchanged_for_s: float) -> bool:
+def can_acquire(spec: LeaseSpec, identity: str, *, unchanged_for_s: float) -> bool:
     """Return true where the Lease is free or has this holder, or where its holder has not renewed it for its whole duration.
 
     ``unchanged_for_s``: for how long the caller has seen this spec, by the caller's own monotonic clock. A holder changes the spec with
@@ -39,7 +39,7 @@ def duration_of(spec: LeaseSpec) -> int:
     return spec.lease_duration_seconds or DEFAULT_DURATION_S
 
 
-def taken(before: t.Optional[LeaseSpec], identity: str, *, now_s: float, duration_s: int) -> LeaseSpec:
+def acquired_spec(before: t.Optional[LeaseSpec], identity: str, *, now_s: float, duration_s: int) -> LeaseSpec:
     """The Lease as its holder writes it, to take or to renew it; ``before`` is None where it does not exist yet."""
     now = format_micro_time(now_s)
     own = before is not None and before.holder_identity == identity
@@ -53,7 +53,7 @@ def taken(before: t.Optional[LeaseSpec], identity: str, *, now_s: float, duratio
     )
 
 
-def released(before: LeaseSpec, *, now_s: float) -> LeaseSpec:
+def released_spec(before: LeaseSpec, *, now_s: float) -> LeaseSpec:
     """The Lease as its holder leaves it: free at once."""
     now = format_micro_time(now_s)
     return LeaseSpec(
@@ -65,7 +65,7 @@ def released(before: LeaseSpec, *, now_s: float) -> LeaseSpec:
     )
 
 
-def as_patch(spec: LeaseSpec) -> dict[str, t.Any]:
+def lease_patch(spec: LeaseSpec) -> dict[str, t.Any]:
     """The spec of a merge patch: what is None is taken away."""
     return {
         "holderIdentity": spec.holder_identity,

@@ -14,13 +14,13 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.collector import collector_paused
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Judgement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
@@ -42,7 +42,7 @@ class Took(NamedTuple):
 def main(kubeconfig: str) -> None:
     """Plan for one pod of each sort, again and again, each time after one pod of the cluster has changed."""
     api = KubeApi(connect(user_agent="bench", kubeconfig=kubeconfig))
-    cache = WatchCache(api)
+    cache = ClusterInformer(api)
     cache.start()
     try:
         looks = Looks(api, cache)
@@ -78,7 +78,7 @@ def sorts() -> dict[str, Pod]:
 class Looks:
     """Looks as the rescuer makes them: each planner takes over what the one before has worked out, and no cycles are searched for."""
 
-    def __init__(self, api: KubeApi, cache: WatchCache) -> None:
+    def __init__(self, api: KubeApi, cache: ClusterInformer) -> None:
         self._api, self._cache = api, cache
         self._planner: RescuePlanner | None = None
         self._stirred = 0
@@ -86,7 +86,7 @@ class Looks:
 
     def look(self, pod: Pod | None) -> tuple[Took, Judgement | None]:
         """Take the newest state, and judge the pod, if there is one."""
-        with collector_paused():
+        with gc_paused():
             wall_s, cpu_s = time.perf_counter(), time.process_time()
             self._planner = RescuePlanner(self._cache.snapshot(), OPTIONS, now_s=self._api.now_s(), earlier=self._planner)
             judgement = self._planner.judge(pod, Facts()) if pod is not None else None

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import PAGE_SIZE
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import PAGE_SIZE
 
 from lab.cluster import Cluster
 

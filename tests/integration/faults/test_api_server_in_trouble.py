@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import OverloadedError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES as NODES_RESOURCE
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import OverloadedError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES as NODES_RESOURCE
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster

@@ -8,10 +8,10 @@ import threading
 import time
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NODES, PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory

@@ -10,15 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelector, Pod, PodTemplate, pod_of_template
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import NodeSelector
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reasons
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import device_doubts, volume_doubts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import node_declared_features
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo, PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement, pod_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import STOCK, Profile
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.reasons import Reasons
 
 from tests.integration.oracle.recorder import REFUSAL
 from tests.integration.oracle.second_scheduler import (

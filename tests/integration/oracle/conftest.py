@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.kwok_request import FLAVOURS, Flavour
 from lab.pytest_fixtures import ClusterFactory

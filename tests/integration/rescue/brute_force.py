@@ -12,10 +12,12 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, PodDisruptionBudget
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors import matches
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 

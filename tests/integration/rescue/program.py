@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease, identity
@@ -37,7 +37,7 @@ class LosingApi(KubeApi):
             self.lost -= 1
             raise UnreachableError("the connection was closed before the answer came")
 
-    def in_haste(self, **_bounds: float) -> KubeApi:
+    def with_timeouts(self, **_bounds: float) -> KubeApi:
         return self
 
 
@@ -45,8 +45,8 @@ class Program:
     """A rescuer for the pod of this name. It holds the Lease."""
 
     def __init__(self, scene: Scene, name: str, **options: Any) -> None:
-        self.api = LosingApi(client.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
-        self.cache = WatchCache(self.api)
+        self.api = LosingApi(service_connection.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
+        self.cache = ClusterInformer(self.api)
         self.lease = RescueLease(self.api, identity())
         self.rescuer = Rescuer(
             self.api,

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.reading import read_snapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 
 from lab.audit import AuditEvent
 from tests.integration.rescue.brute_force import CRITICAL_FROM, World

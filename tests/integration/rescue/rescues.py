@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueRequest, rescue_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
@@ -43,7 +43,7 @@ class Rescues:
 
     def run(self, *, name: str = "", label_selector: str = "", state: str = "rescued", check_mode: bool = False, **options: Any) -> Json:
         """One run in this process; the module's result."""
-        api = KubeApi(client.connect(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
+        api = KubeApi(service_connection.connect(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
         request = RescueRequest(
             rescue_options({**QUICK, **options}), name=name, label_selector=label_selector, state=state, dry_run=check_mode
         )

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.cluster import Cluster
 from lab.scenario import Scenario

@@ -37,10 +37,10 @@ sys.exit(main(sys.argv[1:], {{}}))
 
 BROKEN_WATCHES = """
 import sys
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.follower import Follower
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.reflector import Reflector
 from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
 
-Follower._take = lambda self, change, item: 1 / 0
+Reflector._apply_event = lambda self, change, item: 1 / 0
 sys.exit(main(sys.argv[1:], {}))
 """
 
@@ -49,7 +49,7 @@ sys.exit(main(sys.argv[1:], {}))
     ("module", "owner", "function", "says"),
     [
         ("rescuer", "Rescuer", "tick", "ended by an error: a defect"),
-        ("rescuer", "WatchCache", "snapshot", "ended by an error: a defect"),
+        ("rescuer", "ClusterInformer", "snapshot", "ended by an error: a defect"),
         ("lease", "RescueLease", "_write", "ended by an error: the thread lease kube-scheduling-rescue has died"),
     ],
 )

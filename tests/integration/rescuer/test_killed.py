@@ -23,7 +23,7 @@ from tests.integration.workloads import wait_until
 # The rescuer, which kills itself right after the server has answered its n-th write. Dry runs and the Lease do not count.
 PROGRAM = """
 import os, signal, sys
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
 
 last, file, writes = int(sys.argv[1]), sys.argv[2], []

@@ -33,7 +33,7 @@ def refuse(event, arguments):
 sys.dont_write_bytecode = True
 sys.addaudithook(refuse)
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import kubeconfig_settings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config import kubeconfig_settings
 from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
 
 kubeconfig_settings.SERVICE_ACCOUNT = pathlib.Path(sys.argv[1])

@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease
 
 SAMPLE_S = 0.005

@@ -8,15 +8,20 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.hold_records import HoldRecords, TooManyHoldsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.hold_write import NodeTakenError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.attempts import attempt_key, begun
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import make_hold
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold_records import MOST_RECORDS, HoldRecord, record_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
+    MAX_HOLD_RECORDS,
+    HoldRecord,
+    hold_record_key,
+    make_hold,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import attempt_key, start
 
 from lab.cluster import Cluster
 
@@ -52,7 +57,7 @@ def test_several_writers_lose_nothing_and_one_node_gets_one_hold(api: KubeApi) -
         gate.wait()
         for number in range(2):
             records.put(record(f"{writer}-{number}", f"{writer}-{number}"))
-            attempts.update(key(f"{writer}-{number}"), lambda entry: begun(entry, now_s=api.now_s(), pod_uid="p", name="n"))
+            attempts.update(key(f"{writer}-{number}"), lambda entry: start(entry, now_s=api.now_s(), pod_uid="p", name="n"))
         try:
             records.put(record("contested", writer))
         except NodeTakenError:
@@ -77,10 +82,10 @@ def test_only_the_record_that_is_there_is_removed(api: KubeApi) -> None:
 
 
 def test_records_are_bounded(api: KubeApi, cluster: Cluster) -> None:
-    data = {record_key(f"n{number}"): record(f"n{number}", "dns").to_text() for number in range(MOST_RECORDS)}
+    data = {hold_record_key(f"n{number}"): record(f"n{number}", "dns").to_text() for number in range(MAX_HOLD_RECORDS)}
     body = {"metadata": {"namespace": "kube-system", "name": "kube-scheduling-rescue"}, "data": data}
     cluster.api.post(CONFIG_MAP.rpartition("/")[0], body)
-    with pytest.raises(TooManyHoldsError, match=f"{MOST_RECORDS} records of holds"):
+    with pytest.raises(TooManyHoldsError, match=f"{MAX_HOLD_RECORDS} records of holds"):
         HoldRecords(api).put(record("another", "dns"))
     HoldRecords(api).put(record("n0", "dns", writer="next"))
-    assert len(read(api)) == MOST_RECORDS
+    assert len(read(api)) == MAX_HOLD_RECORDS

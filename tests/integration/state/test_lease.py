@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, NotFoundError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import NAMESPACES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_micro_time, parse_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ForbiddenError,
+    NotFoundError,
+    UnreachableError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NAMESPACES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_micro_time, parse_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import LeaseLostError, RescueLease
 
 from lab.cluster import Cluster

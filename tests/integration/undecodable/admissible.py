@@ -8,7 +8,7 @@ import copy
 import random
 from typing import Any, NamedTuple
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
 
 from lab.api import ApiClient, Response
 from tests.integration.undecodable.openapi import Schemas

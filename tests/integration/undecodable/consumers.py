@@ -7,13 +7,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import Storage
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.storage import Storage
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
@@ -51,7 +52,7 @@ _STORAGE = {
 
 def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> ClusterSnapshot:
     """Check, restart, evict and rescue on a cluster with the object; returns the cluster."""
-    snapshot = _cluster(resource, _shared(odd), chance)
+    snapshot = _cluster(resource, _interned(odd), chance)
     options = CheckOptions(max_skew=1)
     report_to_result(check_spread(snapshot, options), include_healthy=True)
     checker = WorkloadChecker(snapshot, options)
@@ -66,11 +67,11 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
     return snapshot
 
 
-def _shared(odd: Any) -> Any:
+def _interned(odd: Any) -> Any:
     """The object as every list and every watch keeps it: the quantities of pods and nodes are checked when they are shared."""
     if isinstance(odd, Pod):
-        return Sharer().pod(odd)
-    return Sharer().node(odd) if isinstance(odd, Node) else odd
+        return Interner().intern_pod(odd)
+    return Interner().intern_node(odd) if isinstance(odd, Node) else odd
 
 
 def _cluster(resource: Resource, odd: Any, chance: random.Random) -> ClusterSnapshot:

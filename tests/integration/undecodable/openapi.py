@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import resources
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import resources
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
 
 from lab.api import ApiClient
 

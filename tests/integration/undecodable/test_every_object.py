@@ -15,15 +15,15 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import connect
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UnexpectedAnswerError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.object_store import ADDED, DELETED, MODIFIED, ObjectStore
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.pod_store import PodStore
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import PODS, Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.pod_store import PodStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.store import ADDED, DELETED, MODIFIED, Store
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ResponseDecodeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS, Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import encode_json
 
 from lab.cluster import Cluster
 from tests.integration.rescue.scene import Scene
@@ -85,16 +85,16 @@ def assert_it_affects_only_itself(resource: Resource, data: bytes) -> Any:
     one, two = (dumped(neighbour(resource, name)) for name in ("one", "two"))
     try:
         names = names_of(resource, [one, data, two])
-    except UnexpectedAnswerError:
+    except ResponseDecodeError:
         with pytest.raises(json.JSONDecodeError):  # only a page that is no JSON is refused as a whole
             json.loads(f"[{data.decode('utf-8', 'replace')}]", parse_int=str)
     else:
         if is_one_json_value(data):
             assert (names[0], names[-1]) == ("one", "two") and len(names) <= 3, names
-    store: ObjectStore = PodStore() if resource == PODS else ObjectStore(resource)
-    store.apply(ADDED, store.prepare(dumped({**neighbour(resource, "odd"), "metadata": {**neighbour(resource, "odd")["metadata"]}})))
-    store.apply(MODIFIED, store.prepare(data))
-    store.apply(DELETED, store.prepare(data))
+    store: Store = PodStore() if resource == PODS else Store(resource)
+    store.apply(ADDED, store.decode_event(dumped({**neighbour(resource, "odd"), "metadata": {**neighbour(resource, "odd")["metadata"]}})))
+    store.apply(MODIFIED, store.decode_event(data))
+    store.apply(DELETED, store.decode_event(data))
     return read
 
 
@@ -141,7 +141,7 @@ def test_what_the_server_admits_with_null_or_empty_fields_is_read(
 ) -> None:
     api = KubeApi(connect(user_agent="undecodable", kubeconfig=str(cluster.kubeconfig)))
     admissible = Admissible(cluster.api, schemas, scene.namespace)
-    cache = WatchCache(api)
+    cache = ClusterInformer(api)
     cache.start()
     counts: Counter[str] = Counter()
     try:
@@ -151,7 +151,7 @@ def test_what_the_server_admits_with_null_or_empty_fields_is_read(
             except BaseException as error:
                 error.add_note(f"OBJECT_SEED={seed} OBJECT_CASES=1")
                 raise
-        wait_until(lambda: cache.synced, what="the watches")
+        wait_until(lambda: cache.has_synced, what="the watches")
         assert (cache.errors, cache.undecodable, cache.snapshot().undecodable) == ({}, (), ())
     finally:
         cache.stop()

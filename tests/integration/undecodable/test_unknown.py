@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import client
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UndecodableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import LEASES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.watch_cache import WatchCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UndecodableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import LEASES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import UndecodablePod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueRequest, rescue_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
@@ -40,7 +40,7 @@ def odd_pod(item: Json) -> Json:
 
 
 def api_through(proxy: Proxy) -> KubeApi:
-    return KubeApi(client.connect(kubeconfig=str(proxy.kubeconfig), user_agent="undecodable"))
+    return KubeApi(service_connection.connect(kubeconfig=str(proxy.kubeconfig), user_agent="undecodable"))
 
 
 def rescue(proxy: Proxy, pod: str, **options: Any) -> Json:
@@ -157,7 +157,7 @@ def test_watch_event_that_cannot_be_decoded_replaces_the_good_version_and_a_late
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="300m")
     name = only_pod(scene, "web")
-    cache = WatchCache(api_through(proxy))
+    cache = ClusterInformer(api_through(proxy))
     cache.start()
 
     def shown() -> list[Any]:
@@ -168,7 +168,7 @@ def test_watch_event_that_cannot_be_decoded_replaces_the_good_version_and_a_late
         proxy.change("pods", name, odd_pod)
         cluster.kubectl("annotate", "pod", name, "-n", scene.namespace, "odd=1")
         wait_until(lambda: [type(pod) is UndecodablePod for pod in shown()] == [True], what="the undecodable version")
-        assert [one.metadata.name for one in cache.undecodable] == [name] and cache.synced
+        assert [one.metadata.name for one in cache.undecodable] == [name] and cache.has_synced
         proxy.changes.clear()
         cluster.kubectl("annotate", "pod", name, "-n", scene.namespace, "odd=2", "--overwrite")
         wait_until(lambda: [type(pod) is UndecodablePod for pod in shown()] == [False], what="the good version")
@@ -176,7 +176,7 @@ def test_watch_event_that_cannot_be_decoded_replaces_the_good_version_and_a_late
         proxy.change("pods", name, odd_pod)
         cluster.kubectl("delete", "replicaset", "web", "-n", scene.namespace, "--wait=false")
         wait_until(lambda: shown() == [] and cache.undecodable == (), what="the end of the pod")
-        assert cache.synced and cache.errors == {}
+        assert cache.has_synced and cache.errors == {}
     finally:
         cache.stop()
 
@@ -185,7 +185,7 @@ def test_watch_event_of_an_object_that_cannot_be_recognized_has_the_list_read_ag
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="300m")
     name = only_pod(scene, "web")
-    cache = WatchCache(api_through(proxy))
+    cache = ClusterInformer(api_through(proxy))
     cache.start()
 
     def shown() -> list[str]:
@@ -202,7 +202,7 @@ def test_watch_event_of_an_object_that_cannot_be_recognized_has_the_list_read_ag
         proxy.changes.clear()
         cluster.kubectl("annotate", "pod", name, "-n", scene.namespace, "odd=2", "--overwrite")
         wait_until(lambda: shown() == [name] and cache.undecodable == (), what="the good version")
-        wait_until(lambda: cache.synced, what="a quiet cache")
+        wait_until(lambda: cache.has_synced, what="a quiet cache")
     finally:
         cache.stop()
 

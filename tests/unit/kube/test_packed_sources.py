@@ -67,12 +67,12 @@ try:
     import {MODULE_UTILS}.kube.missing
 except ModuleNotFoundError as error:
     print(error)
-import {MODULE_UTILS}.kube.early_denials as found
+import {MODULE_UTILS}.kube.client.early_denials as found
 print(found.__file__, found.__spec__.origin, type(found.__loader__).__name__)
 """
     archive = packed(tmp_path)
     answer = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=True)
-    path = f"{archive}/{MODULE_UTILS.replace('.', '/')}/kube/early_denials.py"
+    path = f"{archive}/{MODULE_UTILS.replace('.', '/')}/kube/client/early_denials.py"
     assert answer.stdout.splitlines() == [f"No module named '{MODULE_UTILS}.kube.missing'", f"{path} {path} _CompilesOnce"]
 
 

@@ -8,22 +8,20 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import resources
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import UndecodableError, UnexpectedAnswerError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import resources
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ResponseDecodeError, UndecodableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import Labels, LabelSelector, ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import DecodeError, decode_watch_event, force_setattr
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.json_parts import elements, members, without_deep_parts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Labels, LabelSelector, ObjectMeta, Pod, Workload
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import (
     Undecodable,
     UndecodablePod,
-    as_rows,
     undecodable_of,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import (
-    WireError,
-    decode_watch_event,
-    force_setattr,
+    undecodable_results,
 )
 
 Json = dict[str, t.Any]
@@ -71,7 +69,7 @@ def test_page_with_one_object_that_is_no_json_keeps_the_others() -> None:
 
 @pytest.mark.parametrize("page", [b"", b"[]", b"<html>", b'{"items":{}}', b'{"items":[{]}', b'{"items":[', b'{"items":5}'])
 def test_page_that_is_no_list_is_refused_as_a_whole(page: bytes) -> None:
-    with pytest.raises(UnexpectedAnswerError):
+    with pytest.raises(ResponseDecodeError):
         resources.NODES.decode_items(page)
 
 
@@ -99,7 +97,7 @@ def test_an_odd_object_ends_no_watch(item: bytes, decodable: bool) -> None:
 
 @pytest.mark.parametrize("line", [b"", b"[]", b"<html>", b'{"type":"A"', b'{"type":"A"}', b'{"type":5,"object":{}}', b'{"object":{}}'])
 def test_what_is_no_event_is_refused(line: bytes) -> None:
-    with pytest.raises(WireError):
+    with pytest.raises(DecodeError):
         decode_watch_event(line)
 
 
@@ -227,7 +225,7 @@ def test_answer_to_a_write_that_cannot_be_decoded_is_no_error() -> None:
 def test_rows_name_each_object_once() -> None:
     found = read(resources.BUDGETS, named("b", spec={"selector": 5}))
     node = read(resources.NODES, {"metadata": {"name": "n", "uid": "u"}, "spec": 5})
-    rows = as_rows([node, found, found])
+    rows = undecodable_results([node, found, found])
     assert [(row["kind"], row["namespace"], row["name"], row["reason"]) for row in rows] == [
         ("Node", "", "n", "undecodable"),
         ("PodDisruptionBudget", "app", "b", "undecodable"),
@@ -256,17 +254,17 @@ def test_object_with_a_quantity_that_cannot_be_read_is_undecodable(resource: res
 
 @pytest.mark.parametrize("amount", ["5 apples", "9" * 5000, ""])
 def test_pod_with_a_request_that_cannot_be_read_is_undecodable_each_time(amount: str) -> None:
-    sharer = Sharer()
+    interner = Interner()
     spec = {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": amount}}}]}
     for name in ("a", "b"):
-        pod = sharer.pod(resources.PODS.read(dumped(named(name, spec=spec))))
+        pod = interner.intern_pod(resources.PODS.read(dumped(named(name, spec=spec))))
         assert isinstance(pod, UndecodablePod) and (pod.metadata.name, pod.spec.node_name) == (name, "n")
-    good = sharer.pod(resources.PODS.read(dumped(named("c", spec={"containers": [{"resources": {"requests": {"cpu": "1"}}}]}))))
+    good = interner.intern_pod(resources.PODS.read(dumped(named("c", spec={"containers": [{"resources": {"requests": {"cpu": "1"}}}]}))))
     assert not isinstance(good, UndecodablePod)
 
 
 def test_node_with_an_amount_that_cannot_be_read_is_undecodable() -> None:
-    node = Sharer().node(resources.NODES.read(dumped({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many"}}})))
+    node = Interner().intern_node(resources.NODES.read(dumped({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "many"}}})))
     assert isinstance(node, Undecodable) and node.name == "Node n"
 
 

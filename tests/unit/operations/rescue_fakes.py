@@ -8,19 +8,20 @@ import json
 import time
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError, NotFoundError, PatchTestError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import CONFIG_MAPS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import ConfigMap, Event
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError, NotFoundError, PatchTestError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import ConfigMap, Event
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import LeaseLostError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.witness import Witness
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.attempts import Attempt, attempt_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import Attempt, attempt_key
 
 Json = dict[str, t.Any]
 
@@ -102,14 +103,14 @@ class Cluster:
     def unschedulable_since(self, _uid: str) -> float:
         return time.time() - 60
 
-    def keep_deleted(self, uids: t.Iterable[str]) -> None:
+    def retain_deleted(self, uids: t.Iterable[str]) -> None:
         self.kept = frozenset(uids)
 
     def last_state(self, uid: str) -> Pod | None:
         item = self.deleted.get(uid) if uid in self.kept else None
         return decode_json(Pod, encode_json(item)) if item is not None else None
 
-    def assume_leaving(self, uid: str, deletion_timestamp: str = "") -> None:
+    def assume_terminating(self, uid: str, deletion_timestamp: str = "") -> None:
         for item in self.pods.values():
             if item["metadata"]["uid"] == uid:
                 item["metadata"]["deletionTimestamp"] = deletion_timestamp or format_time(time.time() + 1)

@@ -7,20 +7,25 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ForbiddenError,
     KubeError,
     OverloadedError,
-    Subject,
+    RequestTarget,
     api_error,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.attempts import Attempt
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import make_hold
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold_records import MOST_RECORDS, HoldRecord, record_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
+    MAX_HOLD_RECORDS,
+    HoldRecord,
+    hold_record_key,
+    make_hold,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import Attempt
 
 from tests.unit.operations.rescue_fakes import CRITICAL, Json, Scene, again, node, pod, scene
 
@@ -140,7 +145,7 @@ def test_victim_that_does_not_end_makes_the_rescue_take_another_node() -> None:
 def test_denied_victim_is_not_asked_for_again_whatever_status_the_webhook_gives_its_denial(status: int, dry_run: bool) -> None:
     """Another pod of the node is evicted instead."""
     said = 'admission webhook "keeper.example" denied the request: keep it'
-    denied = api_error(verb="create", subject=Subject("pods/eviction app/r0"), status=status, message=said)
+    denied = api_error(verb="create", target=RequestTarget("pods/eviction app/r0"), status=status, message=said)
     on, asked = crowded(cpu="100m"), list[str]()
 
     def deny(name: str, dry: bool) -> KubeError | None:
@@ -238,11 +243,11 @@ def test_rescue_that_comes_to_nothing_directly_after_a_takeover_is_written_as_fa
 def test_rescue_waits_while_there_is_no_space_for_the_record_of_its_hold() -> None:
     on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m")])
     critical = Pod(metadata=ObjectMeta(namespace="kube-system", name="x", uid="x"))
-    for number in range(MOST_RECORDS):
+    for number in range(MAX_HOLD_RECORDS):
         name = f"held-{number}"
         on.cluster.nodes[name] = node(name, cpu="0")
         hold = make_hold(critical, key="CriticalAddonsOnly", deadline_s=4e9, writer="w")
-        on.cluster.records[record_key(name)] = HoldRecord(name, f"n-{name}", hold).to_text()
+        on.cluster.records[hold_record_key(name)] = HoldRecord(name, f"n-{name}", hold).to_text()
         on.cluster.nodes[name]["spec"]["taints"] = [{"key": hold.key, "value": hold.value, "effect": "NoSchedule"}]
     waiting = {**pod("x", "64"), "metadata": {"name": "x", "namespace": "kube-system", "uid": "x"}, "status": {"phase": "Pending"}}
     come(on, waiting)
@@ -250,7 +255,7 @@ def test_rescue_waits_while_there_is_no_space_for_the_record_of_its_hold() -> No
     case = next(case for case in on.rescuer.cases.values() if case.uid == "u-dns")
     assert case.reason is not None and (case.status, case.reason.code) == ("waiting", "too_many_holds")
     assert on.cluster.evicted == [] and [entry for entry in on.attempts.kept.values() if entry.attempts] == []
-    del on.cluster.records[record_key("held-0")]
+    del on.cluster.records[hold_record_key("held-0")]
     del on.cluster.nodes["held-0"]
     case.judge_at_s = 0.0
     on.rescuer.tick()

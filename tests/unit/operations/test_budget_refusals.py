@@ -7,19 +7,19 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     Cause,
     KubeError,
-    Subject,
+    RequestTarget,
     UnreachableError,
     api_error,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import in_words
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations import budget_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_result import RestartResult, Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
 from tests.unit.support.fake_api import FakeApi
@@ -53,7 +53,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def answer(status: int, message: str, *, reason: str | None = None) -> KubeError:
     """What an API server answers to an eviction."""
-    return api_error(verb="create", subject=Subject("pods/eviction app/web-0"), status=status, message=message, reason=reason)
+    return api_error(verb="create", target=RequestTarget("pods/eviction app/web-0"), status=status, message=message, reason=reason)
 
 
 def run(api: FakeApi, *names: str, **options: t.Any) -> list[RestartResult]:
@@ -88,7 +88,7 @@ def test_a_budget_that_never_lets_a_pod_go_is_refused_without_a_request_or_a_pau
     api = Evictions(cluster)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
-    assert said in in_words(result.reason) and "app/keep" in in_words(result.reason)
+    assert said in reason_text(result.reason) and "app/keep" in reason_text(result.reason)
     assert (api.asked, api.tried, slept) == (0, 0, [])
 
 
@@ -99,7 +99,7 @@ def test_two_budgets_are_refused_without_a_request(slept: list[float]) -> None:
     api = Evictions(cluster)
     (result,) = run(api)
     assert (result.reason and result.reason.code, api.asked, api.tried, slept) == ("several_budgets", 0, 0, [])
-    assert "first and second" in in_words(result.reason)
+    assert "first and second" in reason_text(result.reason)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_an_eviction_that_admission_denies_is_refused_in_its_words_and_nothing_i
     api = Evictions(piled_up(), dry=denied)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "denied", "", False)
-    assert "keep it" in in_words(result.reason)
+    assert "keep it" in reason_text(result.reason)
     assert (api.asked, api.tried, slept) == (0, 0, [])
 
 
@@ -178,14 +178,14 @@ def test_a_missing_role_fails_and_nothing_is_written() -> None:
     api = Evictions(piled_up(), dry=answer(403, message))
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, api.tried) == ("failed", "error", 0)
-    assert "Grant the verb 'create' on pods/eviction" in in_words(result.reason)
+    assert "Grant the verb 'create' on pods/eviction" in reason_text(result.reason)
 
 
 def test_a_budget_that_the_server_counts_otherwise_than_the_snapshot_ends_the_run_in_time(slept: list[float]) -> None:
     """The eviction is refused again and again although the budget looks open: what was written is taken back."""
     blocked = api_error(
         verb="create",
-        subject=Subject("pods/eviction app/web-0"),
+        target=RequestTarget("pods/eviction app/web-0"),
         status=429,
         message="Cannot evict pod as it would violate the pod's disruption budget.",
         causes=(CAUSE,),

@@ -7,14 +7,14 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ConflictError,
     ForbiddenError,
     InvalidError,
     NotFoundError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import CONFIG_MAPS, LEASES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS, LEASES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease
 
 DURATION_S = 15
@@ -39,7 +39,7 @@ class Server:
         self.refuse: t.Callable[[str], Exception | None] = lambda _plural: None
         self._version = 0
 
-    def in_haste(self, **_bounds: t.Any) -> Server:
+    def with_timeouts(self, **_bounds: t.Any) -> Server:
         return self
 
     def now_s(self) -> float:

@@ -8,7 +8,7 @@ import threading
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ApiError,
     BudgetError,
     KubeError,

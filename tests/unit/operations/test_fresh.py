@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import NotFoundError, UnexpectedAnswerError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import NotFoundError, ResponseDecodeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.fresh import read_pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease
 
@@ -23,7 +23,7 @@ class Api:
     def __init__(self, found: Pod | None) -> None:
         self._found = found
 
-    def in_haste(self, **_bounds: t.Any) -> Api:
+    def with_timeouts(self, **_bounds: t.Any) -> Api:
         return self
 
     def get(self, *_of: t.Any) -> Pod:
@@ -34,7 +34,7 @@ class Api:
 
 def test_a_fresh_pod_whose_quantities_cannot_be_read_is_an_error_that_names_it() -> None:
     api: t.Any = Api(pod("nonsense"))
-    with pytest.raises(UnexpectedAnswerError, match=r"app/web.*nonsense"):
+    with pytest.raises(ResponseDecodeError, match=r"app/web.*nonsense"):
         read_pod(api, pod("1"))
 
 

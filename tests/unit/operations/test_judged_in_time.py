@@ -9,7 +9,7 @@ import typing as t
 from collections import defaultdict
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import rescuer as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Judgement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner

@@ -7,13 +7,13 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, OverloadedError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ApiError, OverloadedError, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_memory import remember_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_result import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_write import StaleJudgementError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 from tests.unit.support.fake_api import FakeApi

@@ -9,8 +9,8 @@ import typing as t
 from collections import Counter
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import rescuer as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.clearing import Clearing

@@ -8,7 +8,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ApiError,
     BudgetError,
     ConflictError,
@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     KubeError,
     UnreachableError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 
 from tests.unit.operations.rescue_fakes import Scene, clear_nomination, node, nominated, pod, scene

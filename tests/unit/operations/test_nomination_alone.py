@@ -9,10 +9,15 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ApiError, BudgetError, ForbiddenError, KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ApiError,
+    BudgetError,
+    ForbiddenError,
+    KubeError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination_renewal, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
@@ -148,7 +153,7 @@ def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_af
 def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_becomes_free() -> None:
     on = two_rescues(first_tolerates=False)
     del on.cluster.pods["other"]
-    on.cluster.assume_leaving("u-v-m", format_time(time.time() + 5))
+    on.cluster.assume_terminating("u-v-m", format_time(time.time() + 5))
     on.rescuer.tick()
     first = on.rescuer.cases["u-first"]
     assert code(on, "first") == "others_ending"
@@ -233,7 +238,7 @@ def test_a_rescue_that_a_taint_keeps_waits_with_its_node_while_a_nomination_alon
     first = on.rescuer.cases["u-first"]
     first.evicted.append(Victim(on.cluster.pod("u-v-n") or Pod(), 0, Reason("x", "x"), 1))
     first.ends_at_s["u-v-n"] = time.monotonic() + 1
-    on.cluster.assume_leaving("u-v-n")
+    on.cluster.assume_terminating("u-v-n")
     again(on)
     assert on.cluster.evicted == [] and set(on.cluster.held) == {"n", "m"} and on.rescuer.cases["u-other"].stage == "clearing"
     bind(on, "first", "n")

@@ -8,10 +8,10 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.attempts import LASTS_S, Attempt
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import LASTS_S, Attempt
 
 from tests.unit.operations.rescue_fakes import Json, Scene, again, key_of, node, pod, scene
 

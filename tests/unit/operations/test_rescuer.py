@@ -11,7 +11,7 @@ import time
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ApiError,
     BudgetError,
     ConflictError,
@@ -22,10 +22,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors
     OverloadedError,
     UnreachableError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import CONFIG_MAPS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import evictions, hold_records, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import Case
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueRequest

@@ -7,13 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import DEPLOYMENTS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import DEPLOYMENTS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_memory import remember_eviction, settle
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_result import RestartResult, Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_write import StaleJudgementError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     IMPROVED,
     OUTCOME_ANNOTATION,
     PENDING,

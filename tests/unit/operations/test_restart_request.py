@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import Subject, api_error
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import RequestTarget, api_error
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_request import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rollout_restart import RestartResult, Target
 
@@ -29,10 +29,10 @@ def test_what_was_named_and_not_done_is_an_error(action: str, reason: str, missi
 
 
 def lacking(name: str, verb: str = "patch") -> RestartResult:
-    """A workload that could not be changed for want of a role, as the API server and ``kube/errors.py`` say it."""
+    """A workload that could not be changed for want of a role, as the API server and ``kube/client/errors.py`` say it."""
     message = f'deployments.apps "{name}" is forbidden: User "reader" cannot {verb} resource "deployments" in API group "apps"'
     error = api_error(
-        verb=verb, subject=Subject(f"deployments {name}/web", f"deployments in namespace {name}"), status=403, message=message
+        verb=verb, target=RequestTarget(f"deployments {name}/web", f"deployments in namespace {name}"), status=403, message=message
     )
     return RestartResult(Target("Deployment", name, "web"), "failed", Reason("error", str(error)), warnings=[f"no event: {error}"])
 

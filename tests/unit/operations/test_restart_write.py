@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_write import StaleJudgementError, write_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RESTART, Decision, RestartOptions
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import in_words
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations import rollout_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_result import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation, SimulatedRestart
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
 from tests.unit.support.fake_api import FakeApi
@@ -51,7 +51,7 @@ def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, s
     api = FakeApi(cluster, now=NOW)
     (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))
     assert (result.action, result.verdict, result.changed) == (action, verdict, True)
-    assert in_words(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
+    assert reason_text(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
     assert remembered(api) == [verdict]
 
 
@@ -114,7 +114,7 @@ def test_a_node_that_is_not_ready_is_named_where_a_rollout_has_not_ended(lost: l
         cluster.node(name, ready=False)
     cluster.nodes.extend(nodes)
     (result,) = restart_workloads(FakeApi(cluster, now=NOW), [target], RestartOptions())
-    assert in_words(result.reason).endswith(said)
+    assert reason_text(result.reason).endswith(said)
 
 
 def uneven(cluster: ClusterBuilder, count: int) -> list[Target]:
@@ -190,4 +190,4 @@ def test_without_waiting_a_budget_is_not_taken_from_twice() -> None:
     targets = [Target("Deployment", "app", name) for name in ("one", "two")]
     results = restart_workloads(api, targets, RestartOptions(wait=False))
     assert [result.action for result in results] == ["restarted", "refused"]
-    assert "shares PodDisruptionBudget both" in in_words(results[1].reason)
+    assert "shares PodDisruptionBudget both" in reason_text(results[1].reason)

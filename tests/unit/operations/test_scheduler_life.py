@@ -7,12 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, NotFoundError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import Event, Lease, LeaseSpec
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, NotFoundError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import Event, Lease, LeaseSpec
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.scheduler_life import SchedulerLife
 
 NOW = 1_767_225_600.0

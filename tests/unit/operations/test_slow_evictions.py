@@ -9,9 +9,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotDoneError
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import BudgetError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import BudgetError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import evictions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.evictions import Evictions, StillAskedError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
@@ -36,7 +37,7 @@ def test_an_answer_that_comes_at_the_end_of_the_wait_is_taken_once(monkeypatch: 
         sent.append(Late())
         return sent[-1]
 
-    monkeypatch.setattr(evictions, "beside", send)
+    monkeypatch.setattr(evictions, "run_in_background", send)
     monkeypatch.setattr(evictions, "ANSWERED_WITHIN_S", 0.01)
     asked = Evictions(t.cast(t.Any, None))
     with pytest.raises(StillAskedError):

@@ -7,22 +7,22 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ForbiddenError,
     KubeError,
-    Subject,
+    RequestTarget,
     UnreachableError,
     api_error,
-    may_pass,
-    nothing_done,
+    is_transient,
+    was_not_applied,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import in_words
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations import budget_wait, eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart_result import RestartResult, Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rollout_restart import restart_workloads
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
 from tests.unit.support.fake_api import FakeApi
@@ -37,8 +37,8 @@ NO_DRY_RUN = 'admission webhook "keeper.example" does not support dry run'
 
 def answer(status: int, message: str, *, reason: str | None = "InternalError", retry_after_s: float | None = None) -> KubeError:
     """What an API server answers to an eviction."""
-    subject = Subject("pods/eviction app/web-0", "pods/eviction in namespace app")
-    return api_error(verb="create", subject=subject, status=status, message=message, reason=reason, retry_after_s=retry_after_s)
+    target = RequestTarget("pods/eviction app/web-0", "pods/eviction in namespace app")
+    return api_error(verb="create", target=target, status=status, message=message, reason=reason, retry_after_s=retry_after_s)
 
 
 class Evictions(FakeApi):
@@ -102,7 +102,7 @@ def test_trouble_that_the_dry_run_shows_is_waited_for_once_and_nothing_is_writte
     assert [(one.action, one.reason and one.reason.code, one.verdict, one.changed) for one in results] == [
         ("failed", "error", "", False)
     ] * 3
-    assert all(str(error) in in_words(one.reason) for one in results)
+    assert all(str(error) in reason_text(one.reason) for one in results)
     assert sum(slept) == WAIT_S, "once for all three"
     assert api.tried == 0 and all(dry for _name, dry in api.asked)
 
@@ -112,7 +112,7 @@ def test_a_run_that_does_not_wait_names_the_webhook_without_a_pause(options: dic
     api = Evictions(piled_up("web"), dry=answer(500, DOWN))
     (result,) = run(api, "web", **options)
     assert (result.action, result.changed, api.tried, slept) == ("failed", False, 0, [])
-    assert 'failed calling webhook "keeper.example"' in in_words(result.reason)
+    assert 'failed calling webhook "keeper.example"' in reason_text(result.reason)
 
 
 def test_a_webhook_that_fails_only_in_earnest_leaves_nothing_written(slept: list[float]) -> None:
@@ -147,7 +147,7 @@ def test_a_slow_error_is_asked_for_once_in_a_namespace_and_its_time_counts(slept
     assert {one.action for one in results} == {"failed"} and api.tried == 0
     assert len(api.asked) <= WAIT_S / 30 + 1, "not for each workload"
     assert sum(slept) + 30 * (len(api.asked) - 1) <= WAIT_S
-    assert all('failed calling webhook "keeper.example"' in in_words(one.reason) for one in results)
+    assert all('failed calling webhook "keeper.example"' in reason_text(one.reason) for one in results)
 
 
 def test_a_slow_denial_is_about_its_own_workload_only(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(strateg
     api = Evictions(piled_up("web"), dry=error)
     (result,) = run(api, "web", strategy=strategy, dry_run=True)
     assert (result.action, result.reason and result.reason.code, result.changed) == ("skipped", "dry_run_unsupported", False)
-    said = in_words(result.reason)
+    said = reason_text(result.reason)
     assert "Deployment app/web cannot be tried in check mode" in said and NO_DRY_RUN in said and "denied" not in said
 
 
@@ -201,14 +201,14 @@ def test_a_webhook_without_dry_runs_is_asked_in_earnest(slept: list[float]) -> N
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_denial_does_not_pass_whatever_status_the_webhook_gives_it(status: int) -> None:
     error = answer(status, 'admission webhook "keeper.example" denied the request: keep it')
-    assert not may_pass(error) and nothing_done(error)
+    assert not is_transient(error) and was_not_applied(error)
 
 
 def test_an_early_denial_may_pass_and_a_missing_role_does_not() -> None:
     error = answer(403, 'pods "web-0" is forbidden: User "me" cannot create resource "pods/eviction"')
-    assert isinstance(error, ForbiddenError) and not may_pass(error)
+    assert isinstance(error, ForbiddenError) and not is_transient(error)
     error.early = True
-    assert may_pass(error) and nothing_done(error)
+    assert is_transient(error) and was_not_applied(error)
 
 
 def test_an_early_denial_of_an_eviction_is_waited_for_and_not_final(slept: list[float]) -> None:

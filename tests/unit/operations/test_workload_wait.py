@@ -8,8 +8,8 @@ import typing as t
 from collections.abc import Iterator
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ExpiredError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import Raw, WatchEvent
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ExpiredError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Raw, WatchEvent
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations import workload_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout_status import FAILED, WAITING, rollout_progress
 

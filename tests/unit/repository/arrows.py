@@ -84,7 +84,7 @@ def _complaint(imported: Import, rules: Rules) -> str | None:
         return _arrow_complaint(imported.module, room, rules)
     impure = any(_within(imported.module, name) for name in rules.impure_modules)
     if room in rules.pure_rooms and impure and rules.excepted.get(_in_rooms(imported.file)) != imported.module:
-        return f"{room} only decides, and {imported.module} touches the world: move that to kube or to actions"
+        return f"{room} only decides, and {imported.module} touches the world: move that to kube or to operations"
     return _third_party_complaint(imported, rules)
 
 

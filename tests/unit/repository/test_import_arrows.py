@@ -13,22 +13,22 @@ import pytest
 from tests.unit.repository.arrows import COLLECTION, MODULE_UTILS, SOURCES, Rules, violations
 from tools.paths import COLLECTIONS, ROOT
 
-ANSIBLE_CONNECTION = "kube/ansible_connection.py"
+ANSIBLE_CONNECTION = "kube/client/ansible_connection.py"
 
 ARROWS = {
     "model": set(),
-    "scheduling": {"model"},
-    "memory": {"model"},
-    "spread": {"model", "scheduling", "memory"},
-    "rescue": {"model", "scheduling", "memory"},
+    "scheduler": {"model"},
+    "state": {"model"},
+    "spread": {"model", "scheduler", "state"},
+    "rescue": {"model", "scheduler", "state"},
     "kube": {"model"},
     "scheduler_config": set(),
-    "report": {"model", "memory", "spread", "rescue"},
+    "report": {"model", "state", "spread", "rescue"},
     # What modules and services share: read, decide, act.
-    "actions": {"model", "scheduling", "memory", "spread", "rescue", "kube"},
+    "operations": {"model", "scheduler", "state", "spread", "rescue", "kube"},
 }
 
-PURE_ROOMS = {"model", "scheduling", "memory", "spread", "rescue", "report", "scheduler_config"}
+PURE_ROOMS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config"}
 
 IMPURE_MODULES = {
     "asyncio",
@@ -53,11 +53,11 @@ IMPURE_MODULES = {
 THIRD_PARTY = {
     "ansible": {ANSIBLE_CONNECTION},
     "ansible_collections.kubernetes": {ANSIBLE_CONNECTION},
-    "kubernetes": {"kube/kubernetes_client.py"},
-    "msgspec": {"model/wire.py"},
-    "oauthlib": {"kube/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
-    "urllib3": {"kube/connection.py"},
-    "yaml": {"kube/kubeconfig.py", "services/rescuer/settings.py"},
+    "kubernetes": {"kube/client/config/kubernetes_client.py"},
+    "msgspec": {"model/codec.py"},
+    "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
+    "urllib3": {"kube/client/connection.py"},
+    "yaml": {"kube/client/config/kubeconfig_source.py", "services/rescuer/settings.py"},
 }
 
 RULES = Rules(
@@ -65,7 +65,7 @@ RULES = Rules(
     pure_rooms=frozenset(PURE_ROOMS),
     impure_modules=frozenset(IMPURE_MODULES),
     # A lock round what msgspec does: threads of other rooms decode at the same time.
-    excepted={"model/wire.py": "threading"},
+    excepted={"model/codec.py": "threading"},
     third_party={package: frozenset(files) for package, files in THIRD_PARTY.items()},
 )
 
@@ -79,24 +79,24 @@ def test_every_import_follows_the_rules() -> None:
     ("file", "line", "complaint"),
     [
         ("model/a.py", "from ..spread.check import judge", "model must not import spread (it may import: no other room)"),
-        ("scheduling/a.py", "from .. import kube", "scheduling must not import kube (it may import: model)"),
-        ("scheduling/rules/a.py", "from ...spread import check", "scheduling must not import spread"),
+        ("scheduler/a.py", "from .. import kube", "scheduler must not import kube (it may import: model)"),
+        ("scheduler/filters/a.py", "from ...spread import check", "scheduler must not import spread"),
         ("spread/a.py", f"import {MODULE_UTILS}.rescue.plan", "spread must not import rescue"),
-        ("kube/a.py", f"from {MODULE_UTILS}.memory import outcome", "kube must not import memory"),
-        ("scheduler_config/a.py", "from ..model.wire import Struct", "scheduler_config must not import model"),
+        ("kube/a.py", f"from {MODULE_UTILS}.state import lease", "kube must not import state"),
+        ("scheduler_config/a.py", "from ..model.codec import Struct", "scheduler_config must not import model"),
         ("kube/a.py", f"from {COLLECTION}.services import rescuer", "which stands above it"),
         ("spread/a.py", "import socket", "spread only decides, and socket touches the world"),
-        ("memory/a.py", "def now():\n    import subprocess", "memory only decides, and subprocess touches the world"),
+        ("state/a.py", "def now():\n    import subprocess", "state only decides, and subprocess touches the world"),
         ("model/a.py", "from urllib.request import urlopen", "model only decides"),
         ("rescue/a.py", "from kubernetes import client", "rescue only decides"),
         ("model/a.py", "import threading", "model only decides"),
-        ("actions/rescue/a.py", "from ...report import rows", "actions must not import report"),
-        ("kube/deep/a.py", "from ...memory.lease import taken", "kube must not import memory"),
-        ("model/a.py", "import msgspec", "only model/wire.py may import msgspec"),
-        ("kube/a.py", "from urllib3.exceptions import HTTPError", "only kube/connection.py may import urllib3"),
+        ("operations/rescue/a.py", "from ...report import rows", "operations must not import report"),
+        ("kube/deep/a.py", "from ...state.lease import acquired_spec", "kube must not import state"),
+        ("model/a.py", "import msgspec", "only model/codec.py may import msgspec"),
+        ("kube/a.py", "from urllib3.exceptions import HTTPError", "only kube/client/connection.py may import urllib3"),
         ("kube/a.py", "if TYPE_CHECKING:\n    import ansible.module_utils.basic", f"only {ANSIBLE_CONNECTION} may import ansible"),
-        ("actions/a.py", "import ansible_collections.kubernetes.core", f"only {ANSIBLE_CONNECTION} may import"),
-        ("actions/a.py", "import toml", "toml is a third-party package without a line in the table"),
+        ("operations/a.py", "import ansible_collections.kubernetes.core", f"only {ANSIBLE_CONNECTION} may import"),
+        ("operations/a.py", "import toml", "toml is a third-party package without a line in the table"),
         ("novelty/a.py", "import json", "the room novelty has no line in the table"),
     ],
 )
@@ -116,13 +116,13 @@ def test_services_must_not_import_ansible(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("plugins/module_utils/spread/a.py", "from ..scheduling.rules import taint_toleration"),
-        ("plugins/module_utils/scheduling/rules/a.py", "from ..reasons import Reason"),
-        ("plugins/module_utils/actions/rescue/a.py", "from ..look import take_look\nfrom ...rescue import plan"),
-        ("plugins/module_utils/kube/resources.py", "from urllib.parse import quote"),
-        ("plugins/module_utils/model/wire.py", "import msgspec"),
+        ("plugins/module_utils/spread/a.py", "from ..scheduler.filters import taint_toleration"),
+        ("plugins/module_utils/scheduler/filters/a.py", "from ..reasons import Reason"),
+        ("plugins/module_utils/operations/rescue/a.py", "from ..look import take_look\nfrom ...rescue import plan"),
+        ("plugins/module_utils/kube/client/resources.py", "from urllib.parse import quote"),
+        ("plugins/module_utils/model/codec.py", "import msgspec"),
         (f"plugins/module_utils/{ANSIBLE_CONNECTION}", "from ansible.module_utils.basic import AnsibleModule"),
-        ("services/rescuer/__main__.py", f"from {MODULE_UTILS}.actions import spread_check"),
+        ("services/rescuer/__main__.py", f"from {MODULE_UTILS}.operations import spread_check"),
         ("services/extender/app.py", "import starlette.applications"),
     ],
 )
@@ -158,7 +158,7 @@ for module in modules:
 def test_everything_else_loads(blocked: tuple[str, ...]) -> None:
     sources = SOURCES if "msgspec" not in blocked else SOURCES[:1]
     modules = [_module_name(file) for source in sources for file in sorted((ROOT / source).rglob("*.py"))]
-    modules.remove(f"{MODULE_UTILS}.kube.ansible_connection")
+    modules.remove(f"{MODULE_UTILS}.kube.client.ansible_connection")
     answer = subprocess.run(
         [sys.executable, "-c", IMPORT_ALL, ",".join(blocked), ",".join(modules)],
         env={"PYTHONPATH": str(COLLECTIONS)},

@@ -36,7 +36,7 @@ def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
     loaded = loaded_by("k8s_spread_check")
     rooms = {
         "spread": ("simulation", "prediction", "guard", "admission", "quota", "places", "unhealthy"),
-        "scheduling": ("placement", "pod_groups"),
+        "scheduler": ("placement", "pod_groups"),
     }
     unwanted = {f"{MODULE_UTILS}.{room}.{name}" for room, names in rooms.items() for name in names}
     assert unwanted & loaded == set()
@@ -44,4 +44,4 @@ def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
 
 def test_a_check_compiles_nothing_for_logins_by_plugins_or_for_proposals_of_names_before_it_needs_them() -> None:
     loaded = loaded_by("k8s_spread_check")
-    assert {f"{MODULE_UTILS}.kube.kubernetes_client", "difflib"} & loaded == set()
+    assert {f"{MODULE_UTILS}.kube.client.config.kubernetes_client", "difflib"} & loaded == set()

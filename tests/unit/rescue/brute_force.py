@@ -8,8 +8,8 @@ import typing as t
 from collections import Counter
 from itertools import combinations
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodStatus
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodStatus
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible

@@ -8,10 +8,13 @@ import itertools
 import typing as t
 from collections import Counter
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Job, Node, Pod, PodDisruptionBudget
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Job
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice

@@ -7,9 +7,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, PodStatus
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodStatus
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
 from tests.unit.rescue.builders import CRITICAL, Json, budget, job, pending, running

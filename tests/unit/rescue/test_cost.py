@@ -7,9 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Job, ManagedFieldsEntry, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ManagedFieldsEntry
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Job
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.cost import VictimCosts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.elsewhere import Elsewhere
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.critical import (
     effective_priority,
     is_critical,

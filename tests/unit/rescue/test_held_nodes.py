@@ -7,14 +7,14 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.held_nodes import HeldNodes, held_nodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, make_hold
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold_records import HoldRecord
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, HoldRecord, make_hold
 
 from tests.unit.rescue.builders import pending, running
 

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.leaving import leaving_pods, longest_wait_s
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.residents import own_grace
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from random import Random
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Judgement

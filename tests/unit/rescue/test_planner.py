@@ -7,11 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import (
     BY_NOMINATION,

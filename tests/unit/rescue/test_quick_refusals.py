@@ -8,7 +8,8 @@ import typing as t
 from collections import Counter
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.occupants import Demand

@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, PodStatus
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodStatus
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch

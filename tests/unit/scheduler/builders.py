@@ -7,9 +7,11 @@ from __future__ import annotations
 import itertools
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Namespace, Node, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PersistentVolumeClaim
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.storage import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
     PersistentVolume,
+    PersistentVolumeClaim,
     Storage,
     StorageClass,
     VolumeAttachment,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 
 Json = dict[str, t.Any]
 

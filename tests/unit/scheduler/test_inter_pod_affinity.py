@@ -5,14 +5,10 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
-    Pod,
-    PodTemplate,
-    Workload,
-    pod_of_template,
-    pod_of_workload,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template, pod_of_workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 
 from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, container, judge, node, placement, pod, pod_affinity

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodTemplate, pod_of_template
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 

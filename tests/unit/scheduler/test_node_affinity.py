@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelectorTerm
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import NodeSelectorTerm
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.node_affinity import term_matches
 
 from tests.unit.scheduler.builders import codes, judge, node, node_affinity, pod

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import DeviceClass, DeviceClassSpec
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.device import DeviceClass, DeviceClassSpec
 
 from tests.unit.scheduler.builders import codes, container, judge, node, pod
 

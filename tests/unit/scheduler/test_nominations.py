@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodTemplate, pod_of_template
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 
 from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, container, judge, node, placement, pod, pod_affinity

@@ -8,10 +8,10 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
@@ -179,8 +179,8 @@ def test_what_an_earlier_placement_knew_changes_no_verdict(seed: int) -> None:
     """Pods come, leave, move, end and finish, and nodes come and go, from one snapshot to the next."""
     chance = random.Random(seed)
     nodes = [node(f"node-{number}", labels={HOSTNAME: f"node-{number}", ZONE: f"zone-{number % 2}"}) for number in range(4)]
-    sharer = Sharer()
-    pods = [sharer.pod(_of_some_template(chance)) for _number in range(8)]
+    interner = Interner()
+    pods = [interner.intern_pod(_of_some_template(chance)) for _number in range(8)]
     earlier: Placement | None = None
     for _step in range(6):
         snapshot = ClusterSnapshot(nodes=chance.sample(nodes, chance.randint(2, 4)), pods=pods)
@@ -190,7 +190,7 @@ def test_what_an_earlier_placement_knew_changes_no_verdict(seed: int) -> None:
             assert find_feasible(asked, following) == find_feasible(asked, Placement.of(snapshot))
         earlier = following
         later = (_later(old, chance) for old in pods)
-        pods = [sharer.pod(other) for other in (*later, _of_some_template(chance)) if other is not None]
+        pods = [interner.intern_pod(other) for other in (*later, _of_some_template(chance)) if other is not None]
 
 
 def _of_some_template(chance: random.Random) -> Pod:

@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import LabelSelector, Namespace, ObjectMeta
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors import matches
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import LabelSelector, ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import pod_groups
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_groups import PodGroups
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PodTemplate, pod_of_template
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.quantity import QuantityError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import PodTemplate
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.quantity import QuantityError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.resources import allocatable, pod_requests
 
 from tests.unit.scheduler.builders import container, node, pod, sidecar

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import NodeSelector
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import NodeSelector
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import Profile
 

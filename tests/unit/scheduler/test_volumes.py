@@ -7,14 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
-    Pod,
-    PodTemplate,
-    Workload,
-    pod_of_template,
-    pod_of_workload,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template, pod_of_workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, Judge, find_feasible
 
 from tests.unit.scheduler.builders import container, judge, node, node_affinity, placement, pod

@@ -8,9 +8,10 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model import selector_index, selectors
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PodDisruptionBudget, Workload
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors import matches
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors import label_selector, selector_index
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import guard
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
@@ -90,7 +91,7 @@ def test_selectors_are_compared_in_proportion_to_the_workloads_of_a_namespace(mo
             return matches(*arguments)
 
         with monkeypatch.context() as patch:
-            for module in (selectors, selector_index, guard):
+            for module in (label_selector, selector_index, guard):
                 patch.setattr(module, "matches", counted, raising=False)
             report = check_spread(crowd(size).snapshot(), CheckOptions())
         assert report.count("collapsed") == size and all(line.refusal is None for line in report.workloads)

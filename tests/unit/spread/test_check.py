@@ -11,7 +11,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.chec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible import EligibleNodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions, decide
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import nodes_to_result, report_to_result
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, eligible_hash, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
+    OUTCOME_ANNOTATION,
+    eligible_hash,
+    make_outcome,
+)
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
 

@@ -8,7 +8,7 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.quantity import NANO, parse_quantity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.quantity import NANO, parse_quantity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.resources import pod_requests
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import admission, quota
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import rollout_bounds

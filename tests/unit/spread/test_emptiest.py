@@ -9,7 +9,8 @@ import typing as t
 from collections import Counter
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement

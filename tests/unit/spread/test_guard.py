@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.autoscaling import autoscaling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import RolloutBounds, rollout_bounds
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread

@@ -7,16 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
-    NEXT_REVISION,
-    Namespace,
-    Pod,
-    PodSpec,
-    Workload,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.sharing import Sharer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodSpec
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import NEXT_REVISION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod import NextPod, next_pod
 
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
@@ -30,7 +27,7 @@ def change(cluster: ClusterBuilder, number: int, *, metadata: Json | None = None
     pod = decode_json(dict, encode_json(cluster.pods[number]))
     for name, part in (("metadata", metadata), ("spec", spec), ("status", status)):
         pod[name] = {**pod.get(name, {}), **(part or {})}
-    cluster.pods[number] = Sharer().pod(decode_json(Pod, encode_json(pod)))
+    cluster.pods[number] = Interner().intern_pod(decode_json(Pod, encode_json(pod)))
 
 
 def web(pods: int = 2, *, template: Json | None = None, **changed: Json) -> tuple[ClusterBuilder, Workload]:

@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
 
 from tests.unit.support.cluster_builder import workers

@@ -7,10 +7,14 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import PersistentVolumeClaim, Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Storage,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.storage import PersistentVolume, Storage
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction

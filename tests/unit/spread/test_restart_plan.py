@@ -7,9 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import force_setattr, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import strategy_for
@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     restart_patch,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout_status import rollout_progress
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import ClusterBuilder, struct, workers
 

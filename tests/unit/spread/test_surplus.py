@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.labels import HOSTNAME, ZONE
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod, PodSpec
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodSpec
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.well_known import HOSTNAME, ZONE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
@@ -32,7 +32,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     RestartOptions,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.surplus import Move, SurplusPlanner, excess
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
     PENDING,
     make_outcome,

@@ -8,7 +8,7 @@ import random
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reasons import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import node_groups, surplus

@@ -8,8 +8,8 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube import resources
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import resources
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import force_setattr
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.unhe
     new_pods,
     why_unfinished,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, struct, workers
 

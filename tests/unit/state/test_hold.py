@@ -8,21 +8,22 @@ import copy
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import Node, Pod, Taint
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, Taint
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
     HOLD_ANNOTATION,
     Hold,
-    decode_mark,
+    decode_hold,
     held_for_another,
+    hold_annotation,
+    hold_patch,
     hold_value,
-    is_foreign,
+    is_foreign_taint,
     is_genuine,
-    is_on,
+    is_hold_on,
     make_hold,
-    mark_of,
-    operations_to_hold,
-    operations_to_release,
+    release_patch,
 )
 
 Json = dict[str, t.Any]
@@ -75,42 +76,42 @@ def applied(document: Json, operations: list[Json]) -> Json:
     ],
 )
 def test_a_hold_is_put_beside_everything_and_taken_off_alone(before: Json) -> None:
-    held = applied(before, operations_to_hold(before, hold()))
+    held = applied(before, hold_patch(before, hold()))
     assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), {"key": KEY, "value": hold().value, "effect": "NoSchedule"}]
-    assert decode_mark(mark_of(decode_json(Node, encode_json(held))) or "") == hold() and is_on(held, hold())
-    released = applied(held, operations_to_release(held, hold()))
+    assert decode_hold(hold_annotation(decode_json(Node, encode_json(held))) or "") == hold() and is_hold_on(held, hold())
+    released = applied(held, release_patch(held, hold()))
     assert released["spec"] == before["spec"]
     assert released["metadata"].get("annotations") in (before["metadata"].get("annotations"), {})
 
 
 def test_a_change_meanwhile_fails_the_patch() -> None:
     before = node([OTHER])
-    operations = operations_to_hold(before, hold())
+    operations = hold_patch(before, hold())
     for changed in (node([OTHER, ADMINISTRATORS]), node([]), node([OTHER], {HOLD_ANNOTATION: "somebody"})):
         with pytest.raises(AssertionError):
             applied(changed, operations)
 
 
 def test_a_taint_that_was_taken_off_by_hand_leaves_only_the_mark_to_remove() -> None:
-    held = applied(node(), operations_to_hold(node(), hold()))
+    held = applied(node(), hold_patch(node(), hold()))
     held["spec"].pop("taints")
-    assert applied(held, operations_to_release(held, hold()))["metadata"]["annotations"] == {}
+    assert applied(held, release_patch(held, hold()))["metadata"]["annotations"] == {}
 
 
 def test_another_s_hold_is_not_taken_off() -> None:
     other = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="host_2")
-    held = applied(node(), operations_to_hold(node(), other))
-    assert operations_to_release(held, hold()) == []
-    assert operations_to_release(node(), hold()) == []
+    held = applied(node(), hold_patch(node(), other))
+    assert release_patch(held, hold()) == []
+    assert release_patch(node(), hold()) == []
     assert held_for_another(held, hold()) == other and held_for_another(held, other) is None
 
 
 @pytest.mark.parametrize("mark", ["nonsense", encode_json(make_hold(pod(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
 def test_an_edited_mark_is_removed_with_the_taint(mark: str) -> None:
-    held = applied(node([OTHER]), operations_to_hold(node([OTHER]), hold()))
+    held = applied(node([OTHER]), hold_patch(node([OTHER]), hold()))
     held["metadata"]["annotations"][HOLD_ANNOTATION] = mark
-    assert not is_on(held, hold())
-    released = applied(held, operations_to_release(held, hold()))
+    assert not is_hold_on(held, hold())
+    released = applied(held, release_patch(held, hold()))
     assert released["spec"]["taints"] == [OTHER] and released["metadata"]["annotations"] == {}
 
 
@@ -119,7 +120,7 @@ def test_a_mark_that_nothing_proves_gives_way_to_a_hold() -> None:
     forged = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
     marked = node([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
     assert held_for_another(marked, hold()) is None
-    assert is_on(applied(marked, operations_to_hold(marked, hold())), hold())
+    assert is_hold_on(applied(marked, hold_patch(marked, hold())), hold())
 
 
 def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
@@ -133,7 +134,7 @@ def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
     "text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode(), "[" * 250_000, '{"x":' * 50_000, "\x00"]
 )
 def test_an_edited_mark_is_no_hold(text: str) -> None:
-    assert decode_mark(text) is None
+    assert decode_hold(text) is None
 
 
 def test_the_value_is_short_and_of_the_pod_alone() -> None:
@@ -148,8 +149,8 @@ def test_deadlines() -> None:
 
 def test_foreign_taints() -> None:
     mine = hold()
-    assert not is_foreign(mine.taint, KEY, mine)
-    assert is_foreign(mine.taint, KEY, None)
-    assert is_foreign(Taint(key=KEY, value="true", effect="NoSchedule"), KEY, mine)
-    assert not is_foreign(Taint(key=KEY, value="true", effect="NoExecute"), KEY, mine)
-    assert not is_foreign(Taint(key="other", value="true", effect="NoSchedule"), KEY, mine)
+    assert not is_foreign_taint(mine.taint, KEY, mine)
+    assert is_foreign_taint(mine.taint, KEY, None)
+    assert is_foreign_taint(Taint(key=KEY, value="true", effect="NoSchedule"), KEY, mine)
+    assert not is_foreign_taint(Taint(key=KEY, value="true", effect="NoExecute"), KEY, mine)
+    assert not is_foreign_taint(Taint(key="other", value="true", effect="NoSchedule"), KEY, mine)

@@ -5,20 +5,21 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import ObjectMeta, OwnerReference, Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.attempts import changes, read_attempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import make_hold
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold_records import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta, OwnerReference
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
     LONGEST_KEY,
-    MOST_BYTES,
+    MAX_RECORD_BYTES,
     HoldRecord,
     has_space_for,
-    read_records,
-    record_changes,
-    record_key,
+    hold_record_key,
+    hold_record_patch,
+    make_hold,
+    read_hold_records,
     size_of,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import configmap_patch, read_attempts
 
 from tests.unit.state.test_hold import KEY, NOW, pod
 
@@ -28,13 +29,13 @@ def record(node: str = "n", *, uid: str = "u-1", key: str = KEY, deadline_s: flo
 
 
 def stored(*records: HoldRecord) -> dict[str, str]:
-    return {record_key(item.node): item.to_text() for item in records}
+    return {hold_record_key(item.node): item.to_text() for item in records}
 
 
 @pytest.mark.parametrize("node", ["n", "worker-1.example.com", "n" * 253])
 def test_a_record_is_found_by_its_node(node: str) -> None:
-    data = record_changes(None, put=record(node))
-    assert all(len(key) <= LONGEST_KEY for key in data) and read_records({k: v or "" for k, v in data.items()}) == {node: record(node)}
+    data = hold_record_patch(None, put=record(node))
+    assert all(len(key) <= LONGEST_KEY for key in data) and read_hold_records({k: v or "" for k, v in data.items()}) == {node: record(node)}
 
 
 NONSENSE = [
@@ -52,23 +53,23 @@ NONSENSE = [
 @pytest.mark.parametrize("text", NONSENSE)
 def test_a_record_that_somebody_edited_proves_nothing_and_is_removed(text: str) -> None:
     data = {"hold.n": text, **stored(record("good"))}
-    assert list(read_records(data)) == ["good"]
-    assert record_changes(data) == {"hold.n": None}
+    assert list(read_hold_records(data)) == ["good"]
+    assert hold_record_patch(data) == {"hold.n": None}
 
 
 def test_only_what_changes_is_written() -> None:
     data = {**stored(record(), record("other")), "owner": "an attempt"}
-    assert record_changes(data, put=record()) == {}
+    assert hold_record_patch(data, put=record()) == {}
     newer = replace(record(), hold=replace(record().hold, writer="another"))
-    assert record_changes(data, put=newer) == stored(newer)
-    assert record_changes(data, drop=[record()]) == {"hold.n": None}
-    assert record_changes(data, drop=[newer]) == {}, "somebody else has written it since"
+    assert hold_record_patch(data, put=newer) == stored(newer)
+    assert hold_record_patch(data, drop=[record()]) == {"hold.n": None}
+    assert hold_record_patch(data, drop=[newer]) == {}, "somebody else has written it since"
 
 
 def test_attempts_and_records_leave_each_other_alone() -> None:
     data = stored(record())
-    assert read_attempts(data, now_s=NOW) == {} and changes(data, "attempt.x", None, now_s=NOW) == ({}, [])
-    assert record_changes({"owner": "an attempt"}, put=record()) == stored(record())
+    assert read_attempts(data, now_s=NOW) == {} and configmap_patch(data, "attempt.x", None, now_s=NOW) == ({}, [])
+    assert hold_record_patch({"owner": "an attempt"}, put=record()) == stored(record())
 
 
 def test_records_with_the_longest_names_are_bounded_in_bytes() -> None:
@@ -78,6 +79,6 @@ def test_records_with_the_longest_names_are_bounded_in_bytes() -> None:
     hold = make_hold(Pod(metadata=metadata), key="k" * 317, deadline_s=NOW, writer="w" * 253)
     data: dict[str, str] = {}
     while has_space_for(data, record := HoldRecord(f"{len(data):0253}", "u" * 36, hold)):
-        data[record_key(record.node)] = record.to_text()
-    assert len(data) > 100 and sum(size_of(key, text) for key, text in data.items()) <= MOST_BYTES
-    assert has_space_for(data, read_records(data)[f"{0:0253}"]), "the record of a node that has one can be written again"
+        data[hold_record_key(record.node)] = record.to_text()
+    assert len(data) > 100 and sum(size_of(key, text) for key, text in data.items()) <= MAX_RECORD_BYTES
+    assert has_space_for(data, read_hold_records(data)[f"{0:0253}"]), "the record of a node that has one can be written again"

@@ -5,9 +5,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.records import LeaseSpec
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.timestamps import format_micro_time, parse_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.lease import as_patch, may_take, released, taken
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import LeaseSpec
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_micro_time, parse_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.lease import (
+    acquired_spec,
+    can_acquire,
+    lease_patch,
+    released_spec,
+)
 
 NOW = 1_767_225_600.0
 
@@ -38,20 +43,20 @@ def held_by(holder: str, *, renewed_s: float, duration_s: int = 15) -> LeaseSpec
     ],
 )
 def test_a_lease_is_taken_only_where_nobody_else_holds_it(spec: LeaseSpec, unchanged_for_s: float, allowed: bool) -> None:
-    assert may_take(spec, "me", unchanged_for_s=unchanged_for_s) is allowed
+    assert can_acquire(spec, "me", unchanged_for_s=unchanged_for_s) is allowed
 
 
 @pytest.mark.parametrize("renewed_s", [NOW - 86400, NOW - 20, NOW + 20, NOW + 86400])
 @pytest.mark.parametrize("unchanged_for_s", [0, 14.9, 15.1])
 def test_the_times_in_a_lease_decide_nothing(renewed_s: float, unchanged_for_s: float) -> None:
     spec = held_by("other", renewed_s=renewed_s)
-    assert may_take(spec, "me", unchanged_for_s=unchanged_for_s) is (unchanged_for_s > 15)
+    assert can_acquire(spec, "me", unchanged_for_s=unchanged_for_s) is (unchanged_for_s > 15)
 
 
 def test_a_new_lease_has_no_transition() -> None:
-    spec = taken(None, "me", now_s=NOW + 0.25, duration_s=15)
+    spec = acquired_spec(None, "me", now_s=NOW + 0.25, duration_s=15)
     time = "2026-01-01T00:00:00.250000Z"
-    assert as_patch(spec) == {
+    assert lease_patch(spec) == {
         "holderIdentity": "me",
         "leaseDurationSeconds": 15,
         "acquireTime": time,
@@ -62,19 +67,19 @@ def test_a_new_lease_has_no_transition() -> None:
 
 def test_a_renewal_keeps_when_it_was_acquired() -> None:
     before = held_by("me", renewed_s=NOW - 5)
-    after = taken(before, "me", now_s=NOW, duration_s=15)
+    after = acquired_spec(before, "me", now_s=NOW, duration_s=15)
     assert (after.acquire_time, after.lease_transitions) == (before.acquire_time, 4)
     assert parse_time(after.renew_time or "") == NOW
 
 
-@pytest.mark.parametrize("before", [held_by("other", renewed_s=NOW - 99), released(held_by("me", renewed_s=NOW - 99), now_s=NOW - 50)])
+@pytest.mark.parametrize("before", [held_by("other", renewed_s=NOW - 99), released_spec(held_by("me", renewed_s=NOW - 99), now_s=NOW - 50)])
 def test_another_holder_is_a_transition(before: LeaseSpec) -> None:
-    after = taken(before, "me", now_s=NOW, duration_s=15)
+    after = acquired_spec(before, "me", now_s=NOW, duration_s=15)
     assert (parse_time(after.acquire_time or ""), after.lease_transitions, after.holder_identity) == (NOW, 5, "me")
 
 
 def test_a_released_lease_is_free_at_once() -> None:
-    free = released(held_by("me", renewed_s=NOW), now_s=NOW)
-    assert may_take(free, "other", unchanged_for_s=0)
-    assert as_patch(free)["holderIdentity"] is None, "so that a merge patch takes it away"
+    free = released_spec(held_by("me", renewed_s=NOW), now_s=NOW)
+    assert can_acquire(free, "other", unchanged_for_s=0)
+    assert lease_patch(free)["holderIdentity"] is None, "so that a merge patch takes it away"
     assert free.lease_transitions == 4

@@ -6,19 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.objects import (
-    HorizontalPodAutoscaler,
-    LimitRange,
-    Namespace,
-    Node,
-    PersistentVolumeClaim,
-    Pod,
-    PodDisruptionBudget,
-    ResourceQuota,
-    Workload,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import LimitRange, Namespace, ResourceQuota
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import PersistentVolumeClaim
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import HorizontalPodAutoscaler, Workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import decode_json, encode_json, force_setattr
 
 Json = dict[str, t.Any]
 

@@ -8,10 +8,10 @@ import copy
 import json
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ConflictError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.resources import WORKLOADS, Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.wire import encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConflictError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import WORKLOADS, Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 
 from tests.unit.support.cluster_builder import ClusterBuilder
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Hashable
 
-from ...model.objects import Pod, Volume, mounts_claims
+from ...model.api.pod import Pod, mounts_claims
+from ...model.api.volume import Volume
+from ...model.codec import encode_json, replace
 from ...model.snapshot import ClusterSnapshot
-from ...model.wire import encode_json, replace
 from ...rescue.critical import effective_priority
 from ...rescue.options import RescueOptions
 from ...rescue.planner import Facts

@@ -7,15 +7,15 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ...kube.api import KubeApi
-from ...state.attempts import Attempt, changes, read_attempts
+from ...kube.client.api import KubeApi
+from ...state.rescue_attempts import Attempt, configmap_patch, read_attempts
 from .record_store import NAME, NAMESPACE, Changes, RecordStore
 
 Change = t.Callable[[t.Optional[Attempt]], t.Optional[Attempt]]
 
 
 class RescueAttempts:
-    """What ``memory/attempts.py`` keeps, in the ConfigMap ``namespace``/``name``, which is made on first use.
+    """What ``state/rescue_attempts.py`` keeps, in the ConfigMap ``namespace``/``name``, which is made on first use.
 
     Only tests give another namespace or name: all programs of a cluster share one ConfigMap.
     ``dropped``: the names of entries that were cut or removed for lack of space. The reader clears it.
@@ -42,7 +42,7 @@ class RescueAttempts:
 
         def change_all(data: Mapping[str, str]) -> Changes:
             now_s = self._api.now_s()
-            written = changes(data, key, change(read_attempts(data, now_s=now_s).get(key)), now_s=now_s)
+            written = configmap_patch(data, key, change(read_attempts(data, now_s=now_s).get(key)), now_s=now_s)
             dropped[:] = written.dropped
             return written.changes
 

@@ -8,13 +8,13 @@ import math
 import typing as t
 from dataclasses import dataclass, field
 
-from ...model.objects import Pod
-from ...model.reasons import Reason
+from ...model.api.pod import Pod
+from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Judgement, Victim
 from ...rescue.planner import NO_NODE, OTHERS_ENDING, ROOM_BECOMING_FREE, UNEXPLAINED, Facts
-from ...state.attempts import attempt_key
 from ...state.hold import Hold
+from ...state.rescue_attempts import attempt_key
 
 OTHER_RESCUE = "other_rescue"
 SETTLING = "settling"

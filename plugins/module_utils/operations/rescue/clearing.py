@@ -9,28 +9,29 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ...kube.api import KubeApi
-from ...kube.errors import (
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import (
     ApiError,
     BudgetError,
     ConflictError,
     KubeError,
+    MultipleBudgetsError,
     NotFoundError,
-    SeveralBudgetsError,
-    UnexpectedAnswerError,
-    is_denied,
-    lacks_rights,
-    may_pass,
+    ResponseDecodeError,
+    is_admission_denial,
+    is_permission_error,
+    is_transient,
 )
-from ...kube.watch_cache import WatchCache
-from ...model.objects import Node, ObjectMeta
-from ...model.reasons import Reason
+from ...model.api.meta import ObjectMeta
+from ...model.api.node import Node
+from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_rule import hold_rule
 from ...rescue.options import NONE, RescueOptions
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, Judgement, Victim
-from ...state.attempts import Attempt, begun, called_off, evicting, failed, helped, key_with, may_try
 from ...state.hold import Hold, make_hold
+from ...state.rescue_attempts import Attempt, attempt_violation, cancel, existing_key, record_failure, record_success, record_victims, start
 from .attempts import RescueAttempts
 from .case import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, RESCUED, Case
 from .evictions import Evictions, StillAskedError
@@ -66,7 +67,7 @@ class Clearing:
     def __init__(
         self,
         api: KubeApi,
-        cache: WatchCache,
+        cache: ClusterInformer,
         options: RescueOptions,
         *,
         lease: RescueLease,
@@ -98,7 +99,7 @@ class Clearing:
             return True
         if case.vain >= self._options.max_attempts:
             return self._end_in_vain(case, "")
-        refusal = may_try(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
+        refusal = attempt_violation(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=case.uid)
         if refusal is not None:
             return self._not_now(case, refusal, view)
         for victim in choice.victims:
@@ -243,10 +244,10 @@ class Clearing:
 
         def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
             if case.status == RESCUED:
-                return helped(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name, pending=pending)
+                return record_success(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name, pending=pending)
             if case.status != FAILED and not case.evicted:
-                return called_off(entry, now_s=view.now_s, pod_uid=case.uid)
-            return failed(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
+                return cancel(entry, now_s=view.now_s, pod_uid=case.uid)
+            return record_failure(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
 
         self._rescued.note(case.key, self._attempts.update(case.key, change))
 
@@ -254,7 +255,7 @@ class Clearing:
 
     def _entry_of(self, case: Case) -> t.Optional[Attempt]:
         entries = self._attempts.read()
-        case.key = key_with(entries, case.uid, case.key)
+        case.key = existing_key(entries, case.uid, case.key)
         return entries.get(case.key)
 
     def _hold_for(self, case: Case, kept_by: str, view: View) -> Hold:
@@ -269,8 +270,8 @@ class Clearing:
         records = [record_of(one) for one in victims]
 
         def change(entry: t.Optional[Attempt]) -> Attempt:
-            entry = begun(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
-            return evicting(entry, pod_uid=case.uid, victims=records)
+            entry = start(entry, now_s=view.now_s, pod_uid=case.uid, name=case.name)
+            return record_victims(entry, pod_uid=case.uid, victims=records)
 
         self._attempts.update(case.key, change)
         case.changed, case.recorded = True, frozenset(one.pod.metadata.uid for one in victims)
@@ -301,7 +302,7 @@ class Clearing:
         uid = victim.pod.metadata.uid
         try:
             waits, there, node = read_pod(self._api, case.pod), read_pod(self._api, victim.pod), read_node(self._api, case.node)
-        except UnexpectedAnswerError as error:
+        except ResponseDecodeError as error:
             self._leave(case, Reason(UNDECODABLE, str(error)), view)
             return False
         gone = no_longer_waits(waits, case.pod, case.node)
@@ -310,7 +311,7 @@ class Clearing:
             case.retry_at_s = view.now_at_s + LOOK_AGAIN_S
             return False
         if there is None or there.terminating:
-            self._cache.assume_leaving(uid, there.metadata.deletion_timestamp or "" if there is not None else "")
+            self._cache.assume_terminating(uid, there.metadata.deletion_timestamp or "" if there is not None else "")
             return False
         if node is None:
             self._leave(case, Reason("node_gone", f"node {case.node} is gone"), view)
@@ -332,7 +333,7 @@ class Clearing:
             case.end(FAILED, Reason("error", str(error)))
             return False
         except KubeError as error:
-            if lacks_rights(error) or may_pass(error):
+            if is_permission_error(error) or is_transient(error):
                 raise
             # Somebody else's hold, or a refusal that is about this node: there may be another one.
             self._witness.troubled(f"{case.name}: {error}")
@@ -351,7 +352,7 @@ class Clearing:
             if case.pod.status.nominated_node_name or nominate(self._api, case.pod, node_name, dry_run=True):
                 return True
         except KubeError as error:
-            if lacks_rights(error) or may_pass(error):
+            if is_permission_error(error) or is_transient(error):
                 raise
             if not isinstance(error, ConflictError):
                 case.end(FAILED, Reason("error", str(error)))
@@ -383,7 +384,7 @@ class Clearing:
                 case.nominated_at = version
                 return True
         except KubeError as error:
-            if tainted and lacks_rights(error):
+            if tainted and is_permission_error(error):
                 self._go_without(error, view)
                 return True
             self._witness.troubled(f"{case.name}: it is not nominated for node {case.node}: {error}")
@@ -460,7 +461,7 @@ class Clearing:
 
     def _note(self, case: Case, victim: Victim, view: View, *, deletion_timestamp: t.Optional[str] = None, own: bool = True) -> None:
         """The pod has been evicted for the case; what another program has evicted is neither counted nor told again."""
-        self._cache.assume_leaving(victim.pod.metadata.uid, deletion_timestamp or "")
+        self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
         case.evicted.append(victim)
         case.ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
         if not own:
@@ -472,17 +473,17 @@ class Clearing:
 
     def _refused(self, case: Case, victim: Victim, error: KubeError, view: View, *, dry_run: bool) -> None:
         uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
-        if lacks_rights(error):
+        if is_permission_error(error):
             case.end(FAILED, Reason("error", str(error)))
-        elif isinstance(error, SeveralBudgetsError):
+        elif isinstance(error, MultipleBudgetsError):
             case.banned[uid] = math.inf
-        elif is_denied(error):
+        elif is_admission_denial(error):
             self._turned_down(case, uid, error, view)
         elif isinstance(error, (NotFoundError, ConflictError)):
             self._missed(case, victim, error, view)
         elif isinstance(error, BudgetError) and dry_run:
             case.banned[uid] = now_at_s + REFUSED_FOR_S
-        elif may_pass(error):
+        elif is_transient(error):
             self._ask_later(case, uid, error, view)
         else:
             self._turned_down(case, uid, error, view)
@@ -496,7 +497,7 @@ class Clearing:
         now = read_pod(self._api, victim.pod)
         if now is None or now.terminating:
             deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
-            self._cache.assume_leaving(victim.pod.metadata.uid, deletion_timestamp or "")
+            self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
         else:
             self._ask_later(case, victim.pod.metadata.uid, error, view)
 

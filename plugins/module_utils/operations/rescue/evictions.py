@@ -8,9 +8,9 @@ import time
 import typing as t
 from concurrent.futures import Future, wait
 
-from ...kube.api import KubeApi
-from ...kube.beside import beside
-from ...kube.errors import ApiError, KubeError, NotSentError, UnreachableError
+from ...kube.background import run_in_background
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, KubeError, NotSentError, UnreachableError
 from ...rescue.plan import Victim
 
 ANSWERED_WITHIN_S = 0.5
@@ -47,7 +47,7 @@ class Evictions:
         now_at_s, key = time.monotonic(), _key(victim, dry_run)
         self._asked = {known: asked for known, asked in self._asked.items() if now_at_s < asked.at_s + KEPT_FOR_S}
         if key not in self._asked:
-            self._asked[key] = _Asked(beside(lambda: self._send(victim, dry_run)), now_at_s)
+            self._asked[key] = _Asked(run_in_background(lambda: self._send(victim, dry_run)), now_at_s)
         future = self._asked[key].answer
         # Decided once: an answer that comes after it is taken when the eviction is asked for again.
         if future not in wait([future], ANSWERED_WITHIN_S).done:

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import typing as t
 
-from ...kube.api import KubeApi
-from ...kube.errors import ApiError, KubeError, NotFoundError, SeveralBudgetsError, UnexpectedAnswerError, UnreachableError
-from ...kube.resources import NODES, PODS
-from ...model.amounts import check_amounts
-from ...model.objects import Node, Pod
-from ...model.quantity import QuantityError
-from ...model.reasons import Reason
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, KubeError, MultipleBudgetsError, NotFoundError, ResponseDecodeError, UnreachableError
+from ...kube.client.resources import NODES, PODS
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.reason import Reason
+from ...model.values.quantity import QuantityError
+from ...model.values.quantity_check import check_quantities
 from ...rescue.critical import is_unschedulable
 from ...state.hold import Hold
 
@@ -25,11 +26,11 @@ def read_pod(api: KubeApi, known: Pod) -> t.Optional[Pod]:
     metadata = known.metadata
     try:
         found: Pod = api.get(PODS, metadata.namespace, metadata.name)
-        check_amounts(found)
+        check_quantities(found)
     except NotFoundError:
         return None
     except QuantityError as error:
-        raise UnexpectedAnswerError(f"pods {metadata.namespace}/{metadata.name}: {error}") from error
+        raise ResponseDecodeError(f"pods {metadata.namespace}/{metadata.name}: {error}") from error
     return found if found.metadata.uid == metadata.uid else None
 
 
@@ -54,7 +55,7 @@ def may_have_been_done(error: KubeError) -> bool:
     """The error leaves open whether the API server has carried out the request."""
     if isinstance(error, UnreachableError):
         return True
-    return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, SeveralBudgetsError)
+    return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, MultipleBudgetsError)
 
 
 def no_longer_waits(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[str]:

@@ -8,9 +8,9 @@ import time
 import typing as t
 from collections.abc import Collection, Mapping
 
-from ...kube.api import KubeApi
-from ...kube.errors import ConflictError, KubeError, lacks_rights, may_pass
-from ...state.hold_records import HoldRecord, has_space_for, read_records, record_changes
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, KubeError, is_permission_error, is_transient
+from ...state.hold import HoldRecord, has_space_for, hold_record_patch, read_hold_records
 from .hold_write import NodeTakenError
 from .record_store import NAME, NAMESPACE, Changes, RecordStore
 
@@ -43,7 +43,7 @@ class HoldRecords:
 
     def read(self) -> None:
         """Read the records now. Raises KubeError."""
-        self.known = read_records(self._store.read())
+        self.known = read_hold_records(self._store.read())
         self._read_at_s = time.monotonic()
 
     def put(self, record: HoldRecord) -> None:
@@ -53,21 +53,21 @@ class HoldRecords:
         """
 
         def change(data: Mapping[str, str]) -> Changes:
-            records = read_records(data)
+            records = read_hold_records(data)
             found = records.get(record.node)
             if found is not None and found.node_uid == record.node_uid and found.hold.uid != record.hold.uid:
                 raise NodeTakenError(f"node {record.node} is held for pod {found.hold.namespace}/{found.hold.pod}")
             if found is None and not has_space_for(data, record):
                 text = f"{_MAP} has {len(records)} records of holds and no space for more: a rescue waits until one is released"
                 raise TooManyHoldsError(text)
-            return record_changes(data, put=record)
+            return hold_record_patch(data, put=record)
 
         try:
             self._update(change)
         except (NodeTakenError, TooManyHoldsError, ConflictError):
             raise
         except KubeError as error:
-            if lacks_rights(error) or may_pass(error):
+            if is_permission_error(error) or is_transient(error):
                 raise
             text = f"the hold of node {record.node} cannot be recorded in {_MAP}, so that nothing is evicted: {error}"
             raise NotRecordedError(f"{text}. Delete that ConfigMap: it is created again.") from error
@@ -75,10 +75,10 @@ class HoldRecords:
     def drop(self, records: Collection[HoldRecord]) -> None:
         """Remove exactly these records. Raises KubeError."""
         if records:
-            self._update(lambda data: record_changes(data, drop=records))
+            self._update(lambda data: hold_record_patch(data, drop=records))
 
     def _update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> None:
-        self.known = read_records(self._store.update(change))
+        self.known = read_hold_records(self._store.update(change))
 
 
 _MAP = f"ConfigMap {NAMESPACE}/{NAME}"

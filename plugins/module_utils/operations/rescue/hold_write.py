@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...kube.api import KubeApi
-from ...kube.errors import KubeError, NotFoundError, PatchTestError
-from ...kube.resources import NODES
-from ...state.hold import Hold, Json, Operations, held_for_another, is_on, operations_to_hold, operations_to_release
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import KubeError, NotFoundError, PatchTestError
+from ...kube.client.resources import NODES
+from ...state.hold import Hold, Json, JsonPatch, held_for_another, hold_patch, is_hold_on, release_patch
 
 MOST_TRIES = 5
 """A write of somebody else's to the node's taints lies between reading and patching each time."""
@@ -29,13 +29,13 @@ def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False)
     Raises NodeTakenError, NodeChangesError and KubeError; the node is then as it was.
     """
 
-    def operations(node: Json) -> Operations:
-        if is_on(node, hold):
+    def operations(node: Json) -> JsonPatch:
+        if is_hold_on(node, hold):
             return []  # there already: only the answer was lost
         other = held_for_another(node, hold)
         if other is not None:
             raise NodeTakenError(f"node {node_name} is held for pod {other.namespace}/{other.pod}")
-        return operations_to_hold(node, hold)
+        return hold_patch(node, hold)
 
     try:
         _patch(api, node_name, operations, dry_run=dry_run)
@@ -46,12 +46,12 @@ def put_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False)
 def release_hold(api: KubeApi, node_name: str, hold: Hold) -> bool:
     """Take off exactly this hold; whether it was there. A node that is gone has none. Raises NodeChangesError and KubeError."""
     try:
-        return _patch(api, node_name, lambda node: operations_to_release(node, hold))
+        return _patch(api, node_name, lambda node: release_patch(node, hold))
     except NotFoundError:
         return False
 
 
-def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Operations], *, dry_run: bool = False) -> bool:
+def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], JsonPatch], *, dry_run: bool = False) -> bool:
     for _try in range(MOST_TRIES):
         operations = operations_for(api.get_plain(NODES, "", node_name))
         if not operations:

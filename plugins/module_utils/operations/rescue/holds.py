@@ -7,14 +7,14 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ...kube.api import KubeApi
-from ...kube.errors import KubeError, lacks_rights, may_pass
-from ...model.objects import Node, ObjectMeta
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import KubeError, is_permission_error, is_transient
+from ...model.api.meta import ObjectMeta
+from ...model.api.node import Node
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.held_nodes import HeldNodes, held_nodes
 from ...rescue.options import RescueOptions
-from ...state.hold import HOLD_ANNOTATION, Hold, mark_of
-from ...state.hold_records import HoldRecord
+from ...state.hold import HOLD_ANNOTATION, Hold, HoldRecord, hold_annotation
 from .case import CLEARING, WATCHED, Case
 from .hold_records import HoldRecords
 from .hold_write import put_hold, release_hold
@@ -72,7 +72,7 @@ class Holds:
         try:
             put_hold(self._api, node.name, hold)
         except KubeError as error:
-            if not may_pass(error):  # otherwise the hold may be on the node
+            if not is_transient(error):  # otherwise the hold may be on the node
                 self._drop([record])
             raise
 
@@ -120,7 +120,7 @@ class Holds:
         except KubeError as error:
             self._witness.troubled(f"node {node.name} could not be given back yet: {error}")
             return False
-        self._done[node.name], self._done_marks[node.name] = hold, mark_of(node)
+        self._done[node.name], self._done_marks[node.name] = hold, hold_annotation(node)
         if was_there:
             pod = f"{hold.namespace}/{hold.pod}"
             self._witness.released(node.name, pod)
@@ -131,9 +131,9 @@ class Holds:
         try:
             withdraw(self._api, ObjectMeta(namespace=hold.namespace, name=hold.pod, uid=hold.uid), node.name)
         except KubeError as error:
-            if may_pass(error):
+            if is_transient(error):
                 raise
-            if lacks_rights(error) and not hold.nominates:
+            if is_permission_error(error) and not hold.nominates:
                 return  # it was never nominated
             # The node must not wait for what does not get better; the scheduler takes the nomination away after its next try.
             self._witness.troubled(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
@@ -147,7 +147,7 @@ class Holds:
 
     def _unproved(self, snapshot: ClusterSnapshot) -> list[str]:
         """Without the marks that were removed by this program, as far as the watch shows them still."""
-        found = {name: mark_of(snapshot.nodes[name]) for name in self._look(snapshot).unproved}
+        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._look(snapshot).unproved}
         self._done_marks = {name: mark for name, mark in self._done_marks.items() if mark is not None and mark == found.get(name, mark)}
         return [name for name, mark in found.items() if self._done_marks.get(name) != mark]
 

@@ -12,11 +12,11 @@ import threading
 import time
 import typing as t
 
-from ...kube.api import KubeApi
-from ...kube.errors import ApiError, ConflictError, KubeError, NotFoundError, UnreachableError, may_pass
-from ...kube.resources import LEASES
-from ...model.records import Lease, LeaseSpec
-from ...state.lease import as_patch, duration_of, may_take, released, taken
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, ConflictError, KubeError, NotFoundError, UnreachableError, is_transient
+from ...kube.client.resources import LEASES
+from ...model.api.coordination import Lease, LeaseSpec
+from ...state.lease import acquired_spec, can_acquire, duration_of, lease_patch, released_spec
 from .record_store import NAME, NAMESPACE, RecordStore
 
 RETRY_S = 1.0
@@ -59,7 +59,7 @@ class RescueLease:
         duration_s: int = 15,
         clock: t.Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api = api.in_haste(retry_for_s=0.0, answer_timeout_s=duration_s / 3)
+        self._api = api.with_timeouts(retry_for_s=0.0, answer_timeout_s=duration_s / 3)
         self._identity = identity
         self._name = name
         self._namespace = namespace
@@ -114,7 +114,7 @@ class RescueLease:
                     self._begin_renewal()
                     return True
             except (ApiError, UnreachableError) as error:
-                if not may_pass(error):
+                if not is_transient(error):
                     raise
                 trouble = error
             left_s = deadline_s - self._clock()
@@ -138,7 +138,7 @@ class RescueLease:
                 if lease is None or lease.spec.holder_identity != self._identity:
                     return
                 try:
-                    self._patch(lease, released(lease.spec, now_s=self._api.now_s()))
+                    self._patch(lease, released_spec(lease.spec, now_s=self._api.now_s()))
                     return
                 except ConflictError:
                     continue  # the last renewal got through just now
@@ -150,7 +150,7 @@ class RescueLease:
         unchanged_for_s = self._clock() - self._seen_since_s
         if lease is None and not self._may_create():
             return False
-        if lease is not None and not may_take(lease.spec, self._identity, unchanged_for_s=unchanged_for_s):
+        if lease is not None and not can_acquire(lease.spec, self._identity, unchanged_for_s=unchanged_for_s):
             return False
         self._records.check()
         try:
@@ -197,7 +197,7 @@ class RescueLease:
     def _write(self, lease: t.Optional[Lease]) -> None:
         sent_s = self._clock()
         before = lease.spec if lease is not None else None
-        spec = taken(before, self._identity, now_s=self._api.now_s(), duration_s=self._duration_s)
+        spec = acquired_spec(before, self._identity, now_s=self._api.now_s(), duration_s=self._duration_s)
         self._note(self._create(spec) if lease is None else self._patch(lease, spec))
         self._valid_until_s = sent_s + self._duration_s * 2 / 3
 
@@ -224,12 +224,12 @@ class RescueLease:
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"namespace": self._namespace, "name": self._name},
-            "spec": as_patch(spec),
+            "spec": lease_patch(spec),
         }
         made: Lease = self._api.create(LEASES, self._namespace, body)
         return made
 
     def _patch(self, lease: Lease, spec: LeaseSpec) -> Lease:
-        patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": as_patch(spec)}
+        patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": lease_patch(spec)}
         patched: Lease = self._api.merge_patch(LEASES, self._namespace, self._name, patch)
         return patched

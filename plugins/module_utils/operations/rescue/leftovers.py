@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Container
 
 from ...model.snapshot import ClusterSnapshot
-from ...state.attempts import Attempt, called_off, failed, helped
+from ...state.rescue_attempts import Attempt, cancel, record_failure, record_success
 from .attempts import RescueAttempts
 
 
@@ -31,11 +31,11 @@ def settle_leftovers(attempts: RescueAttempts, snapshot: ClusterSnapshot, cases:
                 if entry is None or uid not in entry.under_way:
                     continue  # another program was faster
                 if uid in bound:
-                    entry = helped(entry, now_s=now_s, pod_uid=uid, name=bound[uid], pending=pending)
+                    entry = record_success(entry, now_s=now_s, pod_uid=uid, name=bound[uid], pending=pending)
                 elif entry.victims.get(uid):
-                    entry = failed(entry, now_s=now_s, pod_uid=uid, name=entry.name)
+                    entry = record_failure(entry, now_s=now_s, pod_uid=uid, name=entry.name)
                 else:
-                    entry = called_off(entry, now_s=now_s, pod_uid=uid)
+                    entry = cancel(entry, now_s=now_s, pod_uid=uid)
             return entry
 
         if ended:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...kube.api import KubeApi
-from ...kube.errors import NotFoundError, PatchTestError
-from ...kube.resources import POD_STATUS
-from ...model.objects import ObjectMeta, Pod
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import NotFoundError, PatchTestError
+from ...kube.client.resources import POD_STATUS
+from ...model.api.meta import ObjectMeta
+from ...model.api.pod import Pod
 
 _PATH = "/status/nominatedNodeName"
 

@@ -14,10 +14,10 @@ import typing as t
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ...kube.api import KubeApi
-from ...kube.errors import KubeError
-from ...kube.watch_cache import WatchCache
-from ...model.objects import Pod
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import KubeError
+from ...model.api.pod import Pod
 from .lease import RescueLease
 from .nomination import nominate
 
@@ -35,7 +35,7 @@ class _Kept(t.NamedTuple):
 class Nominations:
     """The nominations that alone keep a node. All methods may be called from any thread."""
 
-    def __init__(self, api: KubeApi, cache: WatchCache, lease: RescueLease) -> None:
+    def __init__(self, api: KubeApi, cache: ClusterInformer, lease: RescueLease) -> None:
         self._api, self._cache, self._lease = api, cache, lease
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}

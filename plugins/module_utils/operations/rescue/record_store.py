@@ -9,10 +9,10 @@ import time
 import typing as t
 from collections.abc import Mapping
 
-from ...kube.api import KubeApi
-from ...kube.errors import ConflictError, InvalidError, NotFoundError
-from ...kube.resources import CONFIG_MAPS
-from ...model.records import ConfigMap
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, InvalidError, NotFoundError
+from ...kube.client.resources import CONFIG_MAPS
+from ...model.api.coordination import ConfigMap
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8

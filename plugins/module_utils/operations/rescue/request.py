@@ -8,11 +8,11 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ...kube.resources import NAMESPACES
-from ...model.names import NAMESPACE_FORM, is_namespace_name, is_qualified_name, not_there
+from ...kube.client.resources import NAMESPACES
 from ...model.snapshot import ClusterSnapshot
+from ...model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ...rescue.options import HOLDS, HONORED, LONGEST_S, MINIMA, RESCUED, TIMES, RescueOptions
-from ...state.attempts import UNDER_WAY_FOR_S
+from ...state.rescue_attempts import UNDER_WAY_FOR_S
 
 
 class RescueOptionError(ValueError):
@@ -49,7 +49,7 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
     missing = [name for name in options.namespaces if name not in known]
     if not missing or any(entry.resource == NAMESPACES.plural for entry in snapshot.skipped):
         return ""
-    return not_there(missing)
+    return missing_namespaces_message(missing)
 
 
 def _check(options: RescueOptions) -> None:

@@ -12,14 +12,14 @@ import math
 import typing as t
 from collections.abc import Mapping
 
-from ...kube.api import KubeApi
-from ...kube.errors import ForbiddenError
-from ...kube.watch_cache import WatchCache
-from ...model.objects import Pod
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ForbiddenError
+from ...model.api.pod import Pod
 from ...model.snapshot import ClusterSnapshot
-from ...model.timestamps import parse_time, read_time
+from ...model.values.timestamps import parse_time, read_time
 from ...rescue.residents import own_grace
-from ...state.attempts import LASTS_S, Attempt, finished, lasted, lost
+from ...state.rescue_attempts import LASTS_S, Attempt, record_completed_pod, record_kept_node, record_lost_node
 from .attempts import RescueAttempts
 
 LOSS_EVENTS = ("Preempted", "TaintManagerEviction", "Evicted", "EvictedForCriticalPod")
@@ -41,7 +41,7 @@ _Fate = t.Callable[..., t.Optional[Attempt]]
 class RescuedPods:
     """Finds out what becomes of rescued pods, and writes it into their entries. Only the leader knows all of them."""
 
-    def __init__(self, api: KubeApi, cache: WatchCache, attempts: RescueAttempts) -> None:
+    def __init__(self, api: KubeApi, cache: ClusterInformer, attempts: RescueAttempts) -> None:
         self._api, self._cache, self._attempts = api, cache, attempts
         self._open: dict[str, _Rescue] = {}
 
@@ -50,13 +50,13 @@ class RescuedPods:
         self._open = {}
         for key, entry in entries.items():
             self.note(key, entry)
-        self._cache.keep_deleted(self._open)
+        self._cache.retain_deleted(self._open)
 
     def note(self, key: str, entry: t.Optional[Attempt]) -> None:
         """Watch the rescued pods of this entry, too."""
         for uid, rescue in _rescues(key, entry).items():
             self._open.setdefault(uid, rescue)
-        self._cache.keep_deleted(self._open)
+        self._cache.retain_deleted(self._open)
 
     def check(self, snapshot: ClusterSnapshot, now_s: float) -> None:
         """Write what has become of the pods since the last check. Raises KubeError; the next check writes what is not written then."""
@@ -68,7 +68,7 @@ class RescuedPods:
             if fate is not None:
                 self._attempts.update(rescue.key, _change(fate, now_s, uid))
                 del self._open[uid]
-        self._cache.keep_deleted(self._open)
+        self._cache.retain_deleted(self._open)
 
     def judged(self, key: str, entry: t.Optional[Attempt], snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Attempt]:
         """The entry with what has become of its pods. Nothing is written. Raises KubeError."""
@@ -86,12 +86,12 @@ class RescuedPods:
             last = self._cache.last_state(uid)
             if last is None:
                 return self._fate_by_events(uid, rescue, now_s)
-            return lost if has_lost_its_node(last, rescue.since_s, now_s) else finished
+            return record_lost_node if has_lost_its_node(last, rescue.since_s, now_s) else record_completed_pod
         if not (pod.terminal or pod.terminating):
-            return lasted if now_s >= rescue.since_s + LASTS_S else None
+            return record_kept_node if now_s >= rescue.since_s + LASTS_S else None
         if has_lost_its_node(pod, rescue.since_s, now_s):
-            return lost
-        return finished if pod.terminal else None  # the watch may not show yet why it is terminating
+            return record_lost_node
+        return record_completed_pod if pod.terminal else None  # the watch may not show yet why it is terminating
 
     def _fate_by_events(self, uid: str, rescue: _Rescue, now_s: float) -> _Fate:
         """Nobody has seen the pod go. Its Events tell; where they may not be read, a pod that is gone soon counts as lost."""
@@ -99,8 +99,8 @@ class RescuedPods:
         try:
             events = [event for reason in LOSS_EVENTS for event in self._api.events_on(rescue.namespace, uid, reason=reason)]
         except ForbiddenError:
-            return lost if now_s < until_s else finished
-        return lost if any((read_time(event.last_seen) or -math.inf) <= until_s for event in events) else finished
+            return record_lost_node if now_s < until_s else record_completed_pod
+        return record_lost_node if any((read_time(event.last_seen) or -math.inf) <= until_s for event in events) else record_completed_pod
 
 
 def has_lost_its_node(pod: Pod, since_s: float, now_s: float) -> bool:

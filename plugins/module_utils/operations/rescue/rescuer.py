@@ -13,12 +13,13 @@ import time
 import typing as t
 from dataclasses import replace
 
-from ...kube.api import KubeApi
-from ...kube.errors import ConflictError, KubeError, UnreachableError, lacks_rights, may_pass
-from ...kube.watch_cache import REQUIRED, WatchCache
-from ...model.collector import collector_paused
-from ...model.objects import Node, Pod
-from ...model.reasons import Reason
+from ...kube.cache.informer import REQUIRED_RESOURCES, ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, KubeError, UnreachableError, is_permission_error, is_transient
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.gc_pause import gc_paused
+from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, effective_priority, is_critical, is_unschedulable, why_not_critical
@@ -79,7 +80,9 @@ The requests for the Lease have no more time, so that a server that needs longer
 
 def in_time(api: KubeApi, lease: RescueLease) -> KubeApi:
     """The API for rescues: what is not answered soon is tried again on a newer state. Every write ends before the Lease can be lost."""
-    return api.in_haste(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S)
+    return api.with_timeouts(
+        retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
+    )
 
 
 def waited_s(since_s: float, now_s: float) -> float:
@@ -103,7 +106,7 @@ class Rescuer:
     def __init__(
         self,
         api: KubeApi,
-        cache: WatchCache,
+        cache: ClusterInformer,
         options: RescueOptions,
         *,
         lease: RescueLease,
@@ -162,13 +165,13 @@ class Rescuer:
         try:
             self.holds.refresh(self._cache.snapshot(), leading=self._lease.held)
         except KubeError as error:
-            if not may_pass(error):
+            if not is_transient(error):
                 raise
             self.hindrance = str(error)
             self._witness.troubled(self.hindrance)
             return BLIND_S
         self.hindrance = ""
-        with collector_paused():
+        with gc_paused():
             view = self._look()
             self._check_records(view)
             self._interrupted = False
@@ -187,9 +190,9 @@ class Rescuer:
     def blind(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be decided without: the state of before may be wrong by now."""
         errors = self._cache.errors
-        broken = [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED if resource.plural in errors]
+        broken = [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED_RESOURCES if resource.plural in errors]
         silent = self._cache.silent
-        quiet = [resource.plural for resource in REQUIRED if resource.plural in silent and resource.plural not in errors]
+        quiet = [resource.plural for resource in REQUIRED_RESOURCES if resource.plural in silent and resource.plural not in errors]
         return [*broken, *(f"{plural}: the API server has said nothing for {silent[plural]:.0f} s" for plural in quiet)]
 
     def give_back_all(self) -> None:
@@ -586,7 +589,7 @@ class Rescuer:
             self._clearing.settle(case, view)
         except KubeError as error:
             self._witness.troubled(f"{case.name}: the result of the attempt is not written: {error}")
-            if may_pass(error) or isinstance(error, ConflictError):
+            if is_transient(error) or isinstance(error, ConflictError):
                 case.retry_at_s = view.now_at_s + TROUBLED_FOR_S
                 return
         case.settled = True
@@ -647,8 +650,8 @@ class Rescuer:
         case.retry_at_s = case.judge_at_s = view.now_at_s + TROUBLED_FOR_S
         case.queued_since_s = math.inf  # others need not wait for a rescue that cannot begin
         # A node that is held must not wait for what does not get better, nor for ever for what may.
-        in_vain = case.stage == CLEARING and (not may_pass(error) or view.now_at_s > case.give_up_at_s)
-        if lacks_rights(error) or in_vain:
+        in_vain = case.stage == CLEARING and (not is_transient(error) or view.now_at_s > case.give_up_at_s)
+        if is_permission_error(error) or in_vain:
             case.end(FAILED, Reason("error", str(error)))
             return self._conclude(case, view)
         return False

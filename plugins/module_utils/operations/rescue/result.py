@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ...model.reasons import in_words
-from ...model.undecodable import Undecodable, as_rows
+from ...model.reason import reason_text
+from ...model.undecodable import Undecodable, undecodable_results
 from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
 from .case import FAILED, NO_OTHER_NODE, POD_GONE, Case
 from .run import Released
@@ -26,11 +26,11 @@ def result_of(cases: Iterable[Case], released: Iterable[Released], *, named: boo
         "changed": bool(given_back) or any(case.changed or _is_plan(case) for case in listed),
         "pods": [row_of(case) for case in listed],
         "released": given_back,
-        "skipped_objects": as_rows(undecodable),
+        "skipped_objects": undecodable_results(undecodable),
         "failed": bool(failed),
     }
     if failed:
-        result["msg"] = "; ".join(f"Pod {case.name}: {case.status}: {in_words(case.reason)}" for case in failed)
+        result["msg"] = "; ".join(f"Pod {case.name}: {case.status}: {reason_text(case.reason)}" for case in failed)
     return result
 
 
@@ -42,7 +42,7 @@ def row_of(case: Case) -> Json:
         "namespace": metadata.namespace,
         "name": metadata.name,
         "status": FAILED if case.status == POD_GONE else case.status,
-        "reason": in_words(case.reason),
+        "reason": reason_text(case.reason),
         "node": case.pod.spec.node_name or case.node or (choice.node if choice is not None else ""),
         "victims": [_victim(victim) for victim in victims],
         "blockers": _blockers(case),
@@ -61,7 +61,7 @@ def _victim(victim: Victim) -> Json:
         "name": metadata.name,
         "priority": victim.priority,
         "grace_period": victim.grace_period,
-        "reason": in_words(victim.reason),
+        "reason": reason_text(victim.reason),
     }
 
 

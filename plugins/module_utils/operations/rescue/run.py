@@ -9,12 +9,13 @@ import typing as t
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ...kube.api import KubeApi
-from ...kube.errors import InvalidError, KubeError, may_pass
-from ...kube.resources import PODS
-from ...kube.watch_cache import WatchCache
-from ...model.objects import Node, Pod
-from ...model.reasons import Reason
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import InvalidError, KubeError, is_transient
+from ...kube.client.resources import PODS
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.reason import Reason
 from ...model.undecodable import Undecodable, undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, why_not_critical
 from ...rescue.options import RELEASED, RescueOptions
@@ -84,12 +85,12 @@ class RescueError(KubeError):
 
 def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     """Rescue the pods that need it, or give all nodes back. Raises RescueOptionError, RescueError and KubeError."""
-    cache = WatchCache(api)
+    cache = ClusterInformer(api)
     outcome = _run(api, request, cache)
     return outcome._replace(undecodable=cache.undecodable)
 
 
-def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
+def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcome:
     writer = identity()
     lease = RescueLease(api, writer)
     quick = in_time(api, lease)
@@ -137,7 +138,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: WatchCache) -> Outcome:
 # --- rescued ----------------------------------------------------------------------------------------------------------
 
 
-def _rescue(rescuer: Rescuer, cache: WatchCache, lease: RescueLease, request: RescueRequest) -> None:
+def _rescue(rescuer: Rescuer, cache: ClusterInformer, lease: RescueLease, request: RescueRequest) -> None:
     clock = _Clock(request.options.scheduled_timeout)
     ask_at_s = 0.0
     with _given_back(rescuer, lease), rescuer.nominations.renewed():
@@ -202,7 +203,7 @@ def _acquire(lease: RescueLease) -> bool:
     try:
         return lease.acquire(0)
     except KubeError as error:
-        if not may_pass(error):
+        if not is_transient(error):
             raise
         return False
 
@@ -339,7 +340,7 @@ def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
     return lambda pod: pod.metadata.uid in uids
 
 
-def _others(rescuer: Rescuer, cache: WatchCache, request: RescueRequest) -> list[Case]:
+def _others(rescuer: Rescuer, cache: ClusterInformer, request: RescueRequest) -> list[Case]:
     """A pod that was asked for by name gets an answer also where it needs no rescue, or cannot be a case."""
     if not request.name:
         return []
@@ -370,19 +371,19 @@ def _answer(pod: Pod, options: RescueOptions) -> Case:
 # --- released ---------------------------------------------------------------------------------------------------------
 
 
-def _would_release_all(rescuer: Rescuer, cache: WatchCache) -> list[Released]:
+def _would_release_all(rescuer: Rescuer, cache: ClusterInformer) -> list[Released]:
     """The nodes that a run would release."""
     return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(rescuer, cache)]
 
 
-def _all_held(rescuer: Rescuer, cache: WatchCache) -> list[tuple[Node, Hold]]:
+def _all_held(rescuer: Rescuer, cache: ClusterInformer) -> list[tuple[Node, Hold]]:
     """Every node with a hold, whoever holds it."""
     snapshot = cache.snapshot()
     rescuer.holds.refresh(snapshot, leading=False)
     return rescuer.holds.on(snapshot)
 
 
-def _release_all(rescuer: Rescuer, cache: WatchCache, lease: RescueLease) -> None:
+def _release_all(rescuer: Rescuer, cache: ClusterInformer, lease: RescueLease) -> None:
     """Release all nodes. Raises RescueError and KubeError."""
     if not _all_held(rescuer, cache):
         return

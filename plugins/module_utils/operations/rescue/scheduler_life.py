@@ -8,15 +8,15 @@ import math
 import time
 import typing as t
 
-from ...kube.api import KubeApi
-from ...kube.errors import ForbiddenError, NotFoundError
-from ...kube.resources import LEASES
-from ...kube.watch_cache import WatchCache
-from ...model.objects import Pod
-from ...model.reasons import Reason
-from ...model.records import LeaseSpec
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ForbiddenError, NotFoundError
+from ...kube.client.resources import LEASES
+from ...model.api.coordination import LeaseSpec
+from ...model.api.pod import Pod
+from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...model.timestamps import read_time
+from ...model.values.timestamps import read_time
 
 DEFAULT_SCHEDULER = "default-scheduler"
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-scheduler"
@@ -38,7 +38,7 @@ class SchedulerLife:
     not.
     """
 
-    def __init__(self, api: KubeApi, cache: WatchCache) -> None:
+    def __init__(self, api: KubeApi, cache: ClusterInformer) -> None:
         self._api, self._cache = api, cache
         self._alive_at_s: dict[str, float] = {}
         self._silent: dict[str, tuple[float, Reason]] = {}

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...kube.api import KubeApi
-from ...kube.errors import KubeError, lacks_rights
-from ...kube.events import CLUSTER_NAMESPACE, Involved, event_on, node_involved, pod_involved
-from ...model.objects import Node, Pod
-from ...model.timestamps import format_time
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import KubeError, is_permission_error
+from ...kube.client.events import CLUSTER_NAMESPACE, ObjectReference, make_event, node_reference, pod_reference
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.values.timestamps import format_time
 from .witness import Witness
 
 
@@ -25,19 +26,19 @@ class Teller:
     def of_pod(self, pod: Pod, reason: str, message: str, *, warning: bool = False) -> None:
         """An Event on a pod, none where the pod is in another namespace; ``reason`` is CamelCase."""
         if pod.metadata.namespace in self._namespaces:
-            self._write(pod.metadata.namespace, pod_involved(pod), reason, message, warning=warning)
+            self._write(pod.metadata.namespace, pod_reference(pod), reason, message, warning=warning)
 
     def of_node(self, node: Node, reason: str, message: str) -> None:
         """An Event on a node."""
-        self._write(CLUSTER_NAMESPACE, node_involved(node), reason, message)
+        self._write(CLUSTER_NAMESPACE, node_reference(node), reason, message)
 
-    def _write(self, namespace: str, involved: Involved, reason: str, message: str, *, warning: bool = False) -> None:
+    def _write(self, namespace: str, involved: ObjectReference, reason: str, message: str, *, warning: bool = False) -> None:
         if namespace in self._barred:
             return
-        event = event_on(involved, reason=reason, message=message, time=format_time(self._api.now_s()), warning=warning)
+        event = make_event(involved, reason=reason, message=message, time=format_time(self._api.now_s()), warning=warning)
         try:
             self._api.create_event(namespace, event)
         except KubeError as error:
-            if lacks_rights(error):
+            if is_permission_error(error):
                 self._barred.add(namespace)
             self._witness.troubled(f"no event was written: {error}")

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from ...model.objects import ObjectMeta, Pod, PodSpec
-from ...model.reasons import Reason
+from ...model.api.meta import ObjectMeta
+from ...model.api.pod import Pod, PodSpec
+from ...model.reason import Reason
 from ...rescue.plan import Victim
-from ...state.attempts import VictimRecord
+from ...state.rescue_attempts import VictimRecord
 
 
 def record_of(victim: Victim) -> VictimRecord:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 
-from ...model.objects import Namespace, Node, Pod, PodAffinityTerm
-from ...model.reasons import Reason
-from ...model.selectors import matches
+from ...model.api.namespace import Namespace
+from ...model.api.node import Node
+from ...model.api.pod import Pod, PodAffinityTerm
+from ...model.reason import PASSED, Reason, Reasons
+from ...model.selectors.label_selector import matches
 from ..across_nodes import AcrossNodes
 from ..placement import Change, Placement
 from ..pod_groups import PodGroup, required_anti_affinity, required_pod_affinity
-from ..reasons import PASSED, Reasons
 
 AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
 ANTI_AFFINITY: Reasons = (Reason("pod_anti_affinity", "node(s) didn't match pod anti-affinity rules"),)

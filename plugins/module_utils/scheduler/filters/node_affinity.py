@@ -7,10 +7,10 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...model.numbers import whole_number
-from ...model.objects import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
-from ...model.reasons import Reason
-from ..reasons import PASSED, Reasons
+from ...model.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
+from ...model.values.integers import parse_int64
 
 MISMATCH: Reasons = (Reason("node_affinity", "node(s) didn't match Pod's node affinity/selector"),)
 UNNAMED: Reasons = (Reason("node_affinity", "node(s) didn't satisfy plugin(s) [NodeAffinity]"),)
@@ -132,7 +132,7 @@ def _label_test(requirement: NodeSelectorRequirement) -> _Test | None:
     if operator in ("In", "NotIn") and values:
         return (lambda value: value in values) if operator == "In" else (lambda value: value not in values)
     if operator in ("Gt", "Lt") and len(requirement.values or ()) == 1:
-        return _number_test(operator, whole_number(next(iter(values))))
+        return _number_test(operator, parse_int64(next(iter(values))))
     return None
 
 
@@ -141,7 +141,7 @@ def _number_test(operator: str, bound: int | None) -> _Test | None:
         return None
 
     def test(value: str | None) -> bool:
-        number = whole_number(value) if value is not None else None
+        number = parse_int64(value) if value is not None else None
         if number is None:
             return False
         return number > bound if operator == "Gt" else number < bound

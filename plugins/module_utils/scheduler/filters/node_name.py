@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.objects import Node, Pod
-from ...model.reasons import Reason
-from ..reasons import PASSED, Reasons
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
 
 OTHER_NODE: Reasons = (Reason("node_name", "node(s) didn't match the requested node name"),)
 

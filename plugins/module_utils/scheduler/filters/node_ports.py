@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.objects import Pod
-from ...model.reasons import Reason
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
 from ..host_ports import clashes, host_ports
 from ..node_info import NodeInfo
-from ..reasons import PASSED, Reasons
 
 TAKEN: Reasons = (Reason("host_ports", "node(s) didn't have free ports for the requested pod ports"),)
 

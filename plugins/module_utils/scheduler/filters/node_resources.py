@@ -7,11 +7,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Collection
 
-from ...model.objects import DEVICE_CLASS_PREFIX, Pod, is_extended
-from ...model.reasons import Reason
+from ...model.api.device import DEVICE_CLASS_PREFIX, is_extended
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
 from ..profile import STOCK, Profile
-from ..reasons import PASSED, Reasons
 from ..resources import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
 
 TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")

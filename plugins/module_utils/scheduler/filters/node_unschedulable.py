@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.objects import Node, Pod, Taint
-from ...model.reasons import Reason
-from ..reasons import PASSED, Reasons
+from ...model.api.node import Node, Taint
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
 from .taint_toleration import tolerates
 
 CORDONED: Reasons = (Reason("node_unschedulable", "node(s) were unschedulable"),)

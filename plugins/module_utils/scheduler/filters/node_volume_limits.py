@@ -10,11 +10,10 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 
-from ...model.objects import Pod
-from ...model.reasons import Reason
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
 from ..placement import Placement
-from ..reasons import PASSED, Reasons
 from ..volume_index import UNKNOWN_HANDLE
 
 TOO_MANY: Reasons = (Reason("volume_limit", "node(s) exceed max volume count"),)

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 
-from ...model.objects import Node, Pod, TopologySpreadConstraint, with_label_keys
-from ...model.reasons import Reason
-from ...model.selectors import matches
+from ...model.api.node import Node
+from ...model.api.pod import Pod, TopologySpreadConstraint
+from ...model.reason import PASSED, Reason, Reasons
+from ...model.selectors.label_selector import matches
+from ...model.selectors.match_label_keys import with_label_keys
 from ..across_nodes import AcrossNodes
 from ..placement import Change, Placement
-from ..reasons import PASSED, Reasons
 
 TOO_SKEWED: Reasons = (Reason("topology_spread", "node(s) didn't match pod topology spread constraints"),)
 NO_DOMAIN: Reasons = (Reason("topology_spread_label", "node(s) didn't match pod topology spread constraints (missing required label)"),)

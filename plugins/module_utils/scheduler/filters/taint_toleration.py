@@ -8,10 +8,10 @@ import re
 import typing as t
 from collections.abc import Sequence
 
-from ...model.numbers import whole_number
-from ...model.objects import Node, Pod, Taint, Toleration
-from ...model.reasons import Reason
-from ..reasons import PASSED, Reasons
+from ...model.api.node import Node, Taint
+from ...model.api.pod import Pod, Toleration
+from ...model.reason import PASSED, Reason, Reasons
+from ...model.values.integers import parse_int64
 
 UNTOLERATED: Reasons = (Reason("untolerated_taint", "node(s) had untolerated taint(s)"),)
 CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
@@ -61,4 +61,4 @@ def _is_for(toleration: Toleration, taint: Taint) -> bool:
 
 def _number(text: str) -> int | None:
     """A 64-bit integer in canonical form: no plus sign, no leading zeros."""
-    return whole_number(text) if _DECIMAL.fullmatch(text) else None
+    return parse_int64(text) if _DECIMAL.fullmatch(text) else None

@@ -11,14 +11,23 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ...model.objects import Labels, Node, PersistentVolumeClaim, Pod
-from ...model.quantity import parse_quantity, value
-from ...model.reasons import Reason
-from ...model.selectors import matches
-from ...model.storage import NO_PROVISIONER, SELECTED_NODE, PersistentVolume, StorageClass, TopologySelectorTerm, class_of_claim
+from ...model.api.meta import Labels
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.api.storage import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    TopologySelectorTerm,
+    class_of_claim,
+)
+from ...model.reason import PASSED, Reason, Reasons
+from ...model.selectors.label_selector import matches
+from ...model.values.quantity import parse_quantity, value
 from ..node_info import NodeInfo
 from ..placement import Placement
-from ..reasons import PASSED, Reasons
 from ..volume_index import VolumeIndex, in_tree_plugin
 
 NODE_CONFLICT = Reason("volume_node_affinity", "node(s) didn't match PersistentVolume's node affinity")

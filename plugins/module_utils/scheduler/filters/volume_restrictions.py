@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.objects import ISCSI, RBD, GCEPersistentDisk, Pod, Volume
-from ...model.reasons import Reason
+from ...model.api.pod import Pod
+from ...model.api.volume import ISCSI, RBD, GCEPersistentDisk, Volume
+from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
 from ..placement import Placement
 from ..pod_volumes import PodVolumes, disks_of
-from ..reasons import PASSED, Reasons
 from ..volume_index import claims_used
 
 DISK_TAKEN: Reasons = (Reason("disk_conflict", "node(s) had no available disk"),)

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.objects import Pod
-from ...model.reasons import Reason
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
 from ..placement import Placement
-from ..reasons import PASSED, Reasons
 from ..volume_index import BETA_LABELS, ZONE_LABELS
 
 OTHER_ZONE: Reasons = (Reason("volume_zone", "node(s) had no available volume zone"),)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.errors import ForbiddenError, KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, KubeError
 from ansible_collections.onprem.kube_scheduling.services.rescuer import leadership
 from ansible_collections.onprem.kube_scheduling.services.rescuer.leadership import CHECKED_EVERY_S, UNABLE_FOR_S, Leadership
 from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import Orders

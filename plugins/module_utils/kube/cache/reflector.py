@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A thread that keeps one store up to date: a list, and then a watch from its resource version, for as long as it runs."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import typing as t
+
+from ...model.api.meta import ObjectMeta
+from ...model.codec import DecodeError, resource_version_of
+from ...model.snapshot import Skipped
+from ...model.undecodable import undecodable_of
+from ..client.api import KubeApi
+from ..client.errors import (
+    ApiError,
+    ConfigurationError,
+    ExpiredError,
+    ForbiddenError,
+    KubeError,
+    NotFoundError,
+    ResponseDecodeError,
+    TLSError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from .store import BOOKMARK, Store
+
+WATCH_S = (240.0, 480.0)
+"""A watch is renewed after some time in between, so that an API server that is back gets its share of them again."""
+SILENCE_S = 70.0
+"""After so long a silence the watch is opened again: the connection may be dead, or nothing has happened.
+
+A server sends a bookmark about once a minute, but none as long as its cache knows no newer version than the one from which the watch began
+(kubernetes ``storage/cacher/cache_watcher.go``). Its cache learns of newer ones by events of the resource and by progress notices of etcd,
+which come every ten minutes unless etcd is told otherwise.
+"""
+AT_MOST_EVERY_S = 1.0
+LONGEST_PAUSE_S = 5.0
+MOST_DOUBLINGS = 4
+FORBIDDEN_PAUSE_S = 60.0
+"""Until what is forbidden, or unknown to the server, is asked for again."""
+POLL_S = 10.0
+"""Between lists of what may be listed but not watched."""
+LIST_RETRY_S = 5.0
+ANSWER_TIMEOUT_S = 30.0
+
+RECENT_S = 2.0
+"""After an error a watch goes on from its last version only where something was heard in these last seconds."""
+
+PERMANENT_ERRORS = (UnauthorizedError, TLSError, ConfigurationError)
+"""What does not go away while a program starts."""
+
+Publish = t.Callable[[t.Callable[[], bool]], None]
+"""Runs a change under the cache's lock; it returns whether there is something new to see."""
+
+
+class Reflector:
+    """Follows one resource.
+
+    ``complete``: there was a whole list, or it is known that there is none to be had: then ``skipped`` says why, or the server does not
+    know the resource. ``error``: what is wrong since the last contact, which was at ``contact_at_s`` (monotonic).
+    ``ended``: what the thread died of, an error in this program.
+    To be read under the cache's lock.
+    """
+
+    def __init__(self, api: KubeApi, store: Store, publish: Publish, *, required: bool, may_be_absent: bool) -> None:
+        self.store = store
+        self._required = required
+        self._may_be_absent = may_be_absent
+        self.complete = False
+        self.contact_at_s = time.monotonic()
+        self.skipped: t.Optional[Skipped] = None
+        self.error: t.Optional[KubeError] = None
+        self.ended: t.Optional[Exception] = None
+        self._api = api.with_timeouts(retry_for_s=LIST_RETRY_S, answer_timeout_s=ANSWER_TIMEOUT_S)
+        self._publish = publish
+        self._stopping = threading.Event()
+        self._end_watch: t.Optional[t.Callable[[], None]] = None
+        self._version = ""
+        self._failures = 0
+        self._thread = threading.Thread(target=self._run, name=f"follow {store.resource.plural}", daemon=True)
+
+    @property
+    def fatal(self) -> t.Optional[Exception]:
+        """Why nothing can be begun without somebody's help."""
+        if self.ended is not None or isinstance(self.error, PERMANENT_ERRORS):
+            return self.ended or self.error
+        return self.refused
+
+    @property
+    def refused(self) -> t.Optional[KubeError]:
+        """What nothing can be judged without may not be read."""
+        refused = self._required and isinstance(self.error, ForbiddenError) and not self.error.early
+        return self.error if refused else None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Tell the thread to end, and end the watch that it waits for."""
+        self._stopping.set()
+        end_watch = self._end_watch
+        if end_watch is not None:
+            end_watch()
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the thread."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                self._stopping.wait(self._list_and_watch())
+        except Exception as error:
+            died = error
+            self._publish(lambda: self._die(died))
+
+    def _list_and_watch(self) -> float:
+        """One list, if need be, and one watch. Returns the seconds to wait before the next."""
+        due_s = time.monotonic() + AT_MOST_EVERY_S
+        if self._failures and time.monotonic() - self.contact_at_s > RECENT_S:
+            # A watch would show the changes of the time without a connection one by one, and old states in between.
+            self._version = ""
+        try:
+            if not self._version:
+                self._list()
+            self._watch()
+        except ExpiredError:
+            self._version = ""
+        except NotFoundError as error:
+            return self._give_up(None) if self._may_be_absent else self._failed(error)
+        except ForbiddenError as error:
+            if error.early:
+                return self._failed(error)
+            if self._version:  # it may be listed, but not watched
+                self._version = ""
+                return POLL_S
+            return self._failed(error) if self._required else self._give_up(error)
+        except KubeError as error:
+            if isinstance(error, ResponseDecodeError):
+                self._version = ""  # the next watch from there would say the same
+            if not self._stopping.is_set():
+                return self._failed(error)
+        return max(0.0, due_s - time.monotonic())
+
+    def _list(self) -> None:
+        self.store.note_list_start()
+        listed = self._api.list_for_watch(self.store.resource, decode_page=self.store.decode_page)
+
+        def take_over() -> bool:
+            changed = self.store.replace(listed.items) or not self.complete or self.skipped is not None
+            self.complete, self.skipped = True, None
+            self._contact()
+            return changed
+
+        self._publish(take_over)
+        self._version = listed.resource_version
+
+    def _watch(self) -> None:
+        events = self._api.watch_all(
+            self.store.resource,
+            resource_version=self._version,
+            timeout_s=POLL_S if self._has_nameless else random.uniform(*WATCH_S),
+            silence_s=SILENCE_S,
+            on_open=self._opened,
+        )
+        try:
+            for event in events:
+                data = bytes(event.object)
+                if event.type == BOOKMARK:
+                    self._version = _version_of_bookmark(data)
+                    self._publish(self._contact)
+                else:
+                    self._apply_event(event.type, self.store.decode_event(data))
+                if not self._version:
+                    return  # which object it was cannot be read: a new list tells
+            if self._has_nameless:
+                self._version = ""
+        except UnreachableError:
+            if not self._was_quiet:
+                raise
+        finally:
+            self._end_watch = None
+
+    @property
+    def _was_quiet(self) -> bool:
+        """The watch was open, and nothing came for as long as is waited. The next one goes on, and tells if the server is there."""
+        return self._end_watch is not None and time.monotonic() - self.contact_at_s >= SILENCE_S
+
+    @property
+    def _has_nameless(self) -> bool:
+        """The store has an object whose uid cannot be read. No event can tell what becomes of it: lists do, every ``POLL_S`` seconds."""
+        return any(not one.identified for one in self.store.undecodable)
+
+    def _apply_event(self, change: str, item: t.Any) -> None:
+        metadata: ObjectMeta = item.metadata
+        undecodable = undecodable_of(item)
+        version = metadata.resource_version if undecodable is None or undecodable.identified else ""
+        self._publish(lambda: self.store.apply(change, item) | self._contact())
+        self._version = version
+
+    def _opened(self, end_watch: t.Callable[[], None]) -> None:
+        self._end_watch = end_watch
+        if self._stopping.is_set():
+            end_watch()
+        self._publish(self._contact)
+
+    def _contact(self) -> bool:
+        """The server has said something."""
+        recovered = self.error is not None
+        self.error = None
+        self.contact_at_s = time.monotonic()
+        self._failures = 0
+        return recovered
+
+    def _failed(self, error: KubeError) -> float:
+        self._failures += 1
+        self._publish(lambda: self._note(error))
+        pause_s: float = min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(self._failures, MOST_DOUBLINGS)) * random.uniform(0.5, 1.0)
+        asked_s = error.retry_after_s if isinstance(error, ApiError) else None
+        return max(pause_s, asked_s or 0.0)
+
+    def _give_up(self, error: t.Optional[ForbiddenError]) -> float:
+        """What may not be read, or does not exist, is empty; it is asked for again, because roles and resources come and go."""
+        self._version = ""
+
+        def empty() -> bool:
+            plural = self.store.resource.plural
+            skipped = Skipped(plural, "", str(error)) if error is not None else None
+            changed = self.store.replace([]) or not self.complete or self.skipped != skipped
+            self.complete, self.skipped = True, skipped
+            self._contact()
+            return changed
+
+        self._publish(empty)
+        return FORBIDDEN_PAUSE_S
+
+    def _note(self, error: KubeError) -> bool:
+        self.error = error
+        return True
+
+    def _die(self, error: Exception) -> bool:
+        self.ended = error
+        return True
+
+
+def _version_of_bookmark(data: bytes) -> str:
+    """The state of the cluster that a bookmark stands for; empty where that cannot be read."""
+    try:
+        return resource_version_of(data)
+    except DecodeError:
+        return ""

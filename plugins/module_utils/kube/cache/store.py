@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The newest state of one resource, kept up to date by a watch.
+
+An object that cannot be decoded takes the place of its earlier version, until a later one can be.
+
+``decode_page`` and ``decode_event`` only decode, so they run without a lock. What changes a store (``replace``, ``apply``) or reads it
+(``items``, ``view``) is called under the lock of the cache that it belongs to.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.node import Node
+from ...model.codec import force_setattr
+from ...model.interning import Interner
+from ...model.undecodable import Undecodable, undecodable_of
+from ..client.resources import Resource
+
+ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
+
+LEAST_PARTS = 10_000
+"""An interner with fewer parts is not worth the pass over all objects that finds out which parts are still in use."""
+
+T = t.TypeVar("T")
+
+
+class Store:
+    """Objects by ``key_of``.
+
+    ``version`` grows with every change that the structs show; other writes, such as heartbeats, leave it as it is.
+    """
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.version = 0
+        self._items: dict[str, t.Any] = {}
+        self._undecodable: dict[str, Undecodable] = {}
+        self._views: dict[t.Callable[[t.Any], t.Any], tuple[int, t.Any]] = {}
+
+    def decode_page(self, data: bytes) -> list[t.Any]:
+        """The objects of one page of a list; those that are known and the same are the known ones, so that no second copy is made."""
+        return [self._known(self._interned_or_undecodable(item)) for item in self.resource.decode_items(data)]
+
+    def decode_event(self, data: bytes) -> t.Any:
+        """The object of one watch event."""
+        return self._interned_or_undecodable(self.resource.read(data))
+
+    def note_list_start(self) -> None:
+        """A list is asked for next, so it shows whatever happened until now."""
+
+    def replace(self, items: list[t.Any]) -> bool:
+        """Take over a complete list; false where it shows nothing new."""
+        undecodable = {key_of(item): found for item in items if (found := undecodable_of(item)) is not None}
+        after = {key_of(item): item for item in items if not isinstance(item, Undecodable)}
+        changed = len(after) != len(self._items) or any(self._items.get(key) is not item for key, item in after.items())
+        changed = changed or undecodable != self._undecodable
+        if changed:
+            self._items, self._undecodable = after, undecodable
+            self.version += 1
+        return changed
+
+    def apply(self, change: str, item: t.Any) -> bool:
+        """Take over one watch event; false where it shows nothing new. After one without a readable uid the list has to be read again."""
+        key = key_of(item)
+        before, undecodable_before = self._items.get(key), self._undecodable.pop(key, None)
+        undecodable = undecodable_of(item) if change != DELETED else None
+        if undecodable is not None:
+            self._undecodable[key] = undecodable
+        if change == DELETED or isinstance(item, Undecodable):
+            self._items.pop(key, None)
+            changed = before is not None
+        else:
+            changed = before is None or not _unchanged(before, item)
+            if changed:
+                self._items[key] = item
+        if not changed and undecodable == undecodable_before:
+            return False
+        self.version += 1
+        return True
+
+    @property
+    def undecodable(self) -> tuple[Undecodable, ...]:
+        """The objects that cannot be decoded."""
+        return tuple(self._undecodable.values())
+
+    def view(self, make: t.Callable[[t.Any], T]) -> T:
+        """What ``make`` makes of all objects; made again only after a change, so nobody may change it. ``make`` is kept: no lambda."""
+        version, made = self._views.get(make, (-1, None))
+        if version != self.version:
+            made = make(self._items.values())
+            self._views[make] = (self.version, made)
+        return t.cast(T, made)
+
+    def items(self) -> tuple[t.Any, ...]:
+        """All objects."""
+        return self.view(tuple)
+
+    def _interned_or_undecodable(self, item: t.Any) -> t.Any:
+        return self._interned(item) if undecodable_of(item) is None else item
+
+    def _known(self, item: t.Any) -> t.Any:
+        before = self._items.get(key_of(item))
+        return before if before is not None and _unchanged(before, item) else item
+
+    def _interned(self, item: t.Any) -> t.Any:
+        return item
+
+
+def key_of(item: t.Any) -> str:
+    """By what the object is known: its uid, or its namespace and name where the uid cannot be read."""
+    metadata = item.metadata
+    return metadata.uid or f"{metadata.namespace}/{metadata.name}"
+
+
+def _unchanged(before: t.Any, after: t.Any) -> bool:
+    """Only the resource version is another; ``before`` then gets it, so that it is right for guards."""
+    old, new = before.metadata.resource_version, after.metadata.resource_version
+    if old == new:
+        return bool(before == after)
+    force_setattr(before.metadata, "resource_version", new)
+    if before == after:
+        return True
+    force_setattr(before.metadata, "resource_version", old)
+    return False
+
+
+class InterningStore(Store):
+    """Objects whose equal parts are kept once. What no object uses any more is forgotten before the parts have doubled."""
+
+    def __init__(self, resource: Resource) -> None:
+        super().__init__(resource)
+        self._interner = Interner()
+        self._intern: t.Callable[[t.Any], t.Any] = self._interner.intern_node if resource.type is Node else self._interner.intern_pod
+        self._most_parts = LEAST_PARTS
+
+    def decode_event(self, data: bytes) -> t.Any:
+        """As of every store. Called by the one thread that changes the store, which therefore may look through it here."""
+        if self._interner.size > self._most_parts:
+            self._forget()
+        return super().decode_event(data)
+
+    def replace(self, items: list[t.Any]) -> bool:
+        """As of every store."""
+        changed = super().replace(items)
+        if self._interner.size > self._most_parts:
+            self._forget()
+        return changed
+
+    def _interned(self, item: t.Any) -> t.Any:
+        return self._intern(item)
+
+    def _forget(self) -> None:
+        self._interner.retain_only(self._intern, list(self._items.values()))
+        self._most_parts = max(LEAST_PARTS, 2 * self._interner.size)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The connection of Ansible modules: kubernetes.core's options. The only file that imports Ansible's side.
+
+Of kubernetes.core only the options are imported: Ansible packs and compiles everything that an import statement reaches.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import typing as t
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+
+from ...model.codec import MSGSPEC_IMPORT_ERROR
+from .api import KubeApi
+from .config.connection_options import given_options
+from .config.kubeconfig_source import YAML_IMPORT_ERROR
+from .config.secrets import secrets_in
+from .connection import URLLIB3_IMPORT_ERROR
+from .service_connection import connect_with
+
+__all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
+
+COLLECTION = "onprem.kube_scheduling"
+LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
+IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
+
+
+# Ansible comes without types.
+class _Module(AnsibleModule):  # type: ignore[misc]
+    """A module whose results hold none of the secrets that it was given, wherever it fails."""
+
+    def _load_params(self) -> None:
+        """Find the secrets before the options are checked: what is wrong with another option is reported with all of them."""
+        super()._load_params()
+        self.no_log_values.update(secrets_in(self.params, os.environ))
+
+
+def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
+    """An AnsibleModule with the connection options added; fails with what is missing where a library is not installed."""
+    module = _Module(argument_spec={**AUTH_ARG_SPEC, **argument_spec}, supports_check_mode=True, **options)
+    for library, error in IMPORT_ERRORS.items():
+        if error is not None:
+            install = f"{sys.executable} -m pip install --upgrade {' '.join(LIBRARIES)}"
+            text = f"{missing_required_lib(library)} All that is needed comes with: {install}"
+            module.fail_json(msg=text, exception=error)
+    return module
+
+
+def connect(module: t.Any, *, name: str) -> KubeApi:
+    """The API as the module's options say; ``name`` is the module's, for the user agent.
+
+    Raises ConfigurationError, UnreachableError or UnauthorizedError.
+    """
+    return KubeApi(connect_with(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}"))
+
+
+def fail(module: t.Any, error: Exception, **result: t.Any) -> None:
+    """End the module with a known error: its text for people, the traceback for -vvv."""
+    module.fail_json(msg=str(error), exception="".join(traceback.format_exception(None, error, error.__traceback__)), **result)

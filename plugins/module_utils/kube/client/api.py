@@ -1,0 +1,550 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Reads in pages, guarded writes and watches, with one policy for what is worth a second try.
+
+Reads are repeated on 429, on server errors, on broken connections and on 403 from a server that may have just started, for as long as
+``retry_for_s`` allows; writes only where
+the server surely did nothing or the caller's guard (a resource version) makes a repetition harmless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import typing as t
+from collections.abc import Iterator
+
+from ...model.api.coordination import Event
+from ...model.codec import DecodeError, Struct, WatchEvent, decode_object, decode_watch_event
+from ...model.undecodable import Undecodable, undecodable_of
+from .early_denials import EarlyDenials, Request
+from .errors import (
+    ApiError,
+    ConflictError,
+    ExpiredError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    MultipleBudgetsError,
+    NotSentError,
+    OverloadedError,
+    PatchTestError,
+    RequestTarget,
+    ResponseDecodeError,
+    TLSError,
+    TruncatedResponseError,
+    UnreachableError,
+    api_error,
+    was_not_applied,
+)
+from .pagination import OnToken, pages
+from .resources import EVENTS, PODS, Resource
+from .transport import READ_TIMEOUT_S, Body, OnOpen, OnStart, Query, Transport
+
+T = t.TypeVar("T")
+Until = t.Callable[[], t.Optional[float]]
+
+PAGE_SIZE = 1000
+LIST_RESTARTS = 3
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+NOT_APPLIED = "the server rejected our request due to an error in our request"
+"""All that an API server says of a JSON patch that cannot be applied; what validation or admission refuses has causes, or other words."""
+ERROR_EVENT = "ERROR"
+BEFORE_AUTHORIZATION = (401, 429)
+"""Statuses that say nothing about the roles of the user."""
+NO_SERVER = (502, 503, 504)
+"""Statuses of a load balancer without a server, and of a server that is ending or starting."""
+LONGEST_EARLY_PAUSE_S = 1.0
+LEAST_WRITE_S = 2.0
+"""A write that has less time is not sent."""
+EVENT_WITHIN_S = 2.5
+"""An Event that takes longer is not worth the time of a program whose writes are bounded."""
+CONNECT_WITHIN_S = 1.0
+"""The part of the time of a bounded write in which a new connection has to be made."""
+ANSWER_WITHIN_S = 0.2
+"""The part of the time of a bounded write for the answer of a server that has given up."""
+
+
+class ListResult(t.NamedTuple):
+    """The objects of a collection, and the resource version from which a watch goes on."""
+
+    items: list[t.Any]
+    resource_version: str
+
+
+class _WatchStatus(Struct, frozen=True):
+    """Why the server ended a watch."""
+
+    code: int = 0
+    message: str = ""
+    reason: str = ""
+
+
+class KubeApi:
+    """What this collection asks of an API server.
+
+    ``retry_for_s`` bounds the time spent on repetitions of one call, but for one after a lost answer; 0 allows none.
+    ``answer_timeout_s`` bounds each silence of the server. ``until`` returns the
+    time, by the monotonic clock, at which every write must have ended, also in the server, or None where nothing bounds it.
+    ``write_within_s`` is the most that each of these bounded writes may take, but for evictions. ``sleep`` and ``clock`` are for tests.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        retry_for_s: float = 60.0,
+        answer_timeout_s: float = READ_TIMEOUT_S,
+        page_size: int = PAGE_SIZE,
+        sleep: t.Callable[[float], None] = time.sleep,
+        clock: t.Callable[[], float] = time.monotonic,
+        denials: t.Optional[EarlyDenials] = None,
+        until: t.Optional[Until] = None,
+        write_within_s: float = math.inf,
+    ) -> None:
+        self._transport = transport
+        self._write_within_s = write_within_s
+        self._until = until
+        self._denials = denials or EarlyDenials(clock)
+        self._retry_for_s = retry_for_s
+        self._answer_timeout_s = answer_timeout_s
+        self._page_size = page_size
+        self._sleep = sleep
+        self._clock = clock
+
+    def with_timeouts(
+        self, *, retry_for_s: float, answer_timeout_s: float, until: t.Optional[Until] = None, write_within_s: float = math.inf
+    ) -> KubeApi:
+        """The same API with other bounds, for what is late after a few seconds, or is tried again by its caller anyway.
+
+        Without ``until`` the bound on writes stays as it is.
+        """
+        return KubeApi(
+            self._transport,
+            retry_for_s=retry_for_s,
+            answer_timeout_s=answer_timeout_s,
+            page_size=self._page_size,
+            sleep=self._sleep,
+            clock=self._clock,
+            denials=self._denials,
+            until=until or self._until,
+            write_within_s=min(write_within_s, self._write_within_s),
+        )
+
+    def now_s(self) -> float:
+        """Seconds since the epoch by the API server's clock, which its last answer told.
+
+        Everything that is remembered in the cluster uses it, because the machines that run this program may disagree.
+        """
+        return self._transport.server_time_s or time.time()
+
+    def list_all(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        each: t.Optional[t.Callable[[t.Any], t.Any]] = None,
+        undecodable: t.Optional[list[Undecodable]] = None,
+    ) -> list[t.Any]:
+        """All objects of a collection, as structs; an expired continue token starts the list again.
+
+        ``each`` is applied to every object as soon as its page is there, so that what it drops is not kept for the whole list.
+        An object that cannot be decoded is left out and added to ``undecodable``; an ``UndecodablePod`` takes the place of a pod.
+        Raises ForbiddenError, UnauthorizedError, NotFoundError, InvalidError (malformed selector), UnreachableError.
+        """
+        selectors = [("labelSelector", label_selector), ("fieldSelector", field_selector)]
+        query = [(name, text) for name, text in selectors if text]
+
+        def decode_page(data: bytes) -> list[t.Any]:
+            items = resource.decode_items(data)
+            return [item if isinstance(item, Undecodable) else each(item) for item in items] if each is not None else items
+
+        found = self._list(resource, namespace, query, decode_page).items
+        if undecodable is not None:
+            undecodable += [item for item in map(undecodable_of, found) if item is not None]
+        return [item for item in found if not isinstance(item, Undecodable)]
+
+    def list_for_watch(self, resource: Resource, *, decode_page: t.Callable[[bytes], list[t.Any]]) -> ListResult:
+        """All objects of a collection of the whole cluster, as ``decode_page`` makes them of each page, to be followed by ``watch_all``.
+
+        It is called once for each page, and again from the first one on where the list has to be started anew. Raises as ``list_all``.
+        """
+        return self._list(resource, "", [], decode_page)
+
+    def _list(self, resource: Resource, namespace: str, query: Query, decode_page: t.Callable[[bytes], list[t.Any]]) -> ListResult:
+        for attempt in range(LIST_RESTARTS):
+            try:
+                items: list[t.Any] = []
+                version = ""
+                for data in self._pages(resource, namespace, query):
+                    version = version or resource.list_meta(data).resource_version
+                    items += decode_page(data)
+                return ListResult(items, version)
+            except (ExpiredError, TruncatedResponseError):
+                if attempt == LIST_RESTARTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _pages(self, resource: Resource, namespace: str, selectors: Query) -> Iterator[bytes]:
+        target = _collection(resource, namespace)
+        if selectors:
+            words = {"labelSelector": "label selector", "fieldSelector": "field selector"}
+            said = " and ".join(f"{words[name]} {text!r}" for name, text in selectors)
+            target = target._replace(text=f"{target.text} with {said}")
+
+        ended = threading.Event()
+
+        def read(token: str, on_token: OnToken) -> Body:
+            def on_start(start: bytes) -> None:
+                meta = resource.list_start(start)
+                if meta is not None:
+                    on_token(meta.continue_)
+
+            query = [("limit", str(self._page_size)), *selectors]
+            if token:
+                query.append(("continue", token))
+            return self._read(resource.path(namespace), query, verb="list", target=target, on_start=on_start, ended=ended)
+
+        try:
+            # They wait packed, and are unpacked one at a time: it takes less memory, all of it from one thread.
+            for page in pages(read, lambda page: resource.list_meta(page.unpack()).continue_):
+                yield page.unpack()
+        finally:
+            ended.set()  # what is still being asked for is not asked for again
+
+    def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
+        """One object as a struct; raises NotFoundError with its name."""
+        return resource.decode(self.get_bytes(resource, namespace, name))
+
+    def get_plain(self, resource: Resource, namespace: str, name: str) -> dict[str, t.Any]:
+        """One object as plain values."""
+        data = self.get_bytes(resource, namespace, name)
+        try:
+            return decode_object(dict[str, t.Any], data)
+        except DecodeError as error:
+            raise ResponseDecodeError(f"{_object(resource, namespace, name).text}: {error}") from error
+
+    def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
+        """One object as the server wrote it."""
+        return self._read(resource.path(namespace, name), (), verb="get", target=_object(resource, namespace, name)).unpack()
+
+    def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
+        """Apply an RFC 7386 merge patch and return the object as it is then.
+
+        The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError (``repeated``)
+        instead of a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
+        """
+        return self._repeat(lambda: self._patch(resource, namespace, name, patch, MERGE_PATCH, dry_run=dry_run))
+
+    def json_patch(
+        self, resource: Resource, namespace: str, name: str, operations: list[dict[str, t.Any]], *, dry_run: bool = False
+    ) -> t.Any:
+        """Apply an RFC 6902 JSON patch and return the object as it is then.
+
+        Where one of the operations is a ``test``, the patch is repeated after a lost answer: if it had got through, the test does not hold
+        any more (PatchTestError, ``repeated``). Without one it is repeated only where the server surely did nothing.
+        Raises PatchTestError, InvalidError, NotFoundError, ForbiddenError, UnreachableError.
+        """
+        guarded = any(operation["op"] == "test" for operation in operations)
+
+        def patch() -> t.Any:
+            try:
+                return self._patch(resource, namespace, name, operations, JSON_PATCH, dry_run=dry_run)
+            except InvalidError as error:
+                if guarded and error.status == 422 and not error.causes and NOT_APPLIED in str(error):
+                    raise PatchTestError(f"{error}: it is not as it was read", status=422, reason=error.reason) from error
+                raise
+
+        return self._repeat(patch, harmless=guarded)
+
+    def _patch(self, resource: Resource, namespace: str, name: str, body: t.Any, content_type: str, *, dry_run: bool) -> t.Any:
+        answer = self._write(
+            "patch",
+            resource.path(namespace, name),
+            verb="patch",
+            target=_object(resource, namespace, name),
+            query=_dry_run_query(dry_run),
+            body=body,
+            content_type=content_type,
+            at_most_s=self._write_within_s,
+        )
+        return resource.decode_written(answer.unpack())
+
+    def create(self, resource: Resource, namespace: str, body: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
+        """Create an object under the name in its metadata and return it as it is then.
+
+        Raises ConflictError where there is one of that name (with ``repeated`` it may be this one), ForbiddenError, InvalidError,
+        NotFoundError (no such namespace), UnreachableError.
+        """
+        name = body["metadata"]["name"]
+        answer = self._repeat(
+            lambda: self._write(
+                "post",
+                resource.path(namespace),
+                verb="create",
+                target=_object(resource, namespace, name),
+                query=_dry_run_query(dry_run),
+                body=body,
+                at_most_s=self._write_within_s,
+            )
+        )
+        return resource.decode_written(answer.unpack())
+
+    def events_on(self, namespace: str, uid: str, *, reason: str) -> list[Event]:
+        """The core/v1 Events with this reason on one object of a namespace (``default`` for those of the whole cluster)."""
+        return self.list_all(EVENTS, namespace=namespace, field_selector=f"involvedObject.uid={uid},reason={reason}")
+
+    def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
+        """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
+        self._write("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event, at_most_s=EVENT_WITHIN_S)
+
+    def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: t.Optional[int] = None, dry_run: bool = False) -> None:
+        """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
+
+        ``grace_period_s``: whole seconds that it gets to end, None for what its spec says.
+
+        It is asked once, but for denials of a server that has just started: whoever asks again has to know why. Raises BudgetError (later,
+        perhaps), MultipleBudgetsError (never), NotFoundError or ConflictError (the pod is gone, or its budget is being written or deleted:
+        read the pod), ForbiddenError, OverloadedError, ApiError, UnreachableError.
+        """
+        options: dict[str, t.Any] = {"preconditions": {"uid": uid}}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": namespace, "name": name},
+            "deleteOptions": options,
+        }
+        path = f"{PODS.path(namespace, name)}/eviction"
+        target = RequestTarget(f"an eviction of Pod {namespace}/{name}", f"pods/eviction in namespace {namespace}")
+        try:
+            self._retry_early_denials(
+                lambda: self._write("post", path, verb="create", target=target, query=_dry_run_query(dry_run), body=body)
+            )
+        except ApiError as error:
+            # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
+            if error.status == 500 and error.reason == "":
+                raise MultipleBudgetsError(str(error), status=500, reason="") from error
+            raise
+
+    def watch(self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float) -> Iterator[WatchEvent]:
+        """Changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
+
+        Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
+        """
+        query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
+        return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
+
+    def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
+        """The selected objects that there are, as ADDED, and then their changes, until the server or ``timeout_s`` ends the watch.
+
+        Raises ForbiddenError where watching is not allowed.
+        """
+        return self._watch(
+            resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
+        )
+
+    def watch_all(
+        self, resource: Resource, *, resource_version: str, timeout_s: float, silence_s: float, on_open: OnOpen
+    ) -> Iterator[WatchEvent]:
+        """Changes of the whole collection since ``resource_version``, with bookmarks, until the server ends the watch after ``timeout_s``.
+
+        ``silence_s``: how long the server may say nothing; it sends bookmarks about once a minute. ``on_open`` gets a function by which
+        another thread ends the watch. Raises ExpiredError where the version is too old, NotFoundError where there is no such resource,
+        ForbiddenError, UnreachableError, ApiError.
+        """
+        target = _collection(resource, "")
+        query = [("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
+        events = self._watch(resource, "", query, target=target, timeout_s=timeout_s, silence_s=silence_s, on_open=on_open)
+        for event in events:
+            if event.type == ERROR_EVENT:
+                raise _end_of_watch(target, bytes(event.object))
+            yield event
+
+    def _watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        query: Query,
+        *,
+        target: RequestTarget,
+        timeout_s: float,
+        silence_s: t.Optional[float] = None,
+        on_open: t.Optional[OnOpen] = None,
+    ) -> Iterator[WatchEvent]:
+        lines = self._transport.lines(
+            resource.path(namespace),
+            verb="watch",
+            target=target,
+            query=[("watch", "true"), *query, ("timeoutSeconds", str(max(1, int(timeout_s))))],
+            timeout_s=timeout_s + 5 if silence_s is None else silence_s,
+            on_open=on_open,
+        )
+        end_at_s = self._clock() + timeout_s
+        try:
+            with self._noting(("watch", target.scope)):
+                for line in lines:
+                    yield decode_watch_event(line)
+        except DecodeError as error:
+            raise ResponseDecodeError(f"watch of {target.text}: {error}") from error
+        if self._clock() < end_at_s - 1:
+            self._denials.note_lost()  # a server that ends in good order closes its watches
+
+    def _request(self, method: str, path: str, *, verb: str, target: RequestTarget, **how: t.Any) -> Body:
+        with self._noting((verb, target.scope)):
+            return self._transport.request(method, path, verb=verb, target=target, **how)
+
+    def _write(
+        self, method: str, path: str, *, verb: str, target: RequestTarget, query: Query = (), at_most_s: float = math.inf, **how: t.Any
+    ) -> Body:
+        """Send a write that ends in time, also in the server: an API server goes on with a request whose client has given up.
+
+        The query parameter ``timeout`` bounds what the server does, webhooks and storage included (kubernetes
+        ``endpoints/filters/request_deadline.go``). Where nothing bounds writes, ``at_most_s`` has no effect. Raises NotSentError where too
+        little time is left.
+        """
+        end_s = self._until() if self._until is not None else None
+        if end_s is None:
+            return self._request(method, path, verb=verb, target=target, query=query, timeout_s=self._answer_timeout_s, **how)
+        within_s = min(end_s - self._clock(), self._answer_timeout_s, at_most_s)
+        if within_s < min(LEAST_WRITE_S, self._answer_timeout_s):
+            raise NotSentError(f"{verb} {target.text} was not sent: this program may not write any more, or only for {within_s:.1f} s")
+        answer_s = within_s - CONNECT_WITHIN_S
+        bound = ("timeout", f"{round((answer_s - ANSWER_WITHIN_S) * 1000)}ms")
+        times = {"timeout_s": answer_s, "connect_timeout_s": CONNECT_WITHIN_S}
+        return self._request(method, path, verb=verb, target=target, query=[*query, bound], **times, **how)
+
+    @contextlib.contextmanager
+    def _noting(self, request: Request) -> Iterator[None]:
+        """Keep what the outcome of a request says about later denials."""
+        try:
+            yield
+        except ForbiddenError as error:
+            error.early = error.lacks_role and self._denials.is_early(request)
+            raise
+        except UnreachableError:
+            self._denials.note_lost()
+            raise
+        except ApiError as error:
+            if error.status in BEFORE_AUTHORIZATION:
+                raise
+            if error.status in NO_SERVER:
+                self._denials.note_lost()
+            else:
+                self._denials.note_allowed(request)
+            raise
+        self._denials.note_allowed(request)
+
+    def _read(
+        self,
+        path: str,
+        query: Query,
+        *,
+        verb: str,
+        target: RequestTarget,
+        on_start: t.Optional[OnStart] = None,
+        ended: t.Optional[threading.Event] = None,
+    ) -> Body:
+        def call() -> Body:
+            return self._request("get", path, verb=verb, target=target, query=query, timeout_s=self._answer_timeout_s, on_start=on_start)
+
+        return self._repeat(call, ended=ended)
+
+    def _retry_early_denials(self, call: t.Callable[[], T]) -> T:
+        """Call until the server does not deny it any more as one that has just started."""
+        deadline = self._clock() + self._retry_for_s
+        while True:
+            try:
+                return call()
+            except ForbiddenError as error:
+                if not error.early or self._clock() + FIRST_PAUSE_S > deadline:
+                    raise
+            self._sleep(FIRST_PAUSE_S)
+
+    def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True, ended: t.Optional[threading.Event] = None) -> T:
+        began_s = self._clock()
+        deadline = began_s + self._retry_for_s
+        pause_s = FIRST_PAUSE_S
+        unclear = again = False
+        while True:
+            try:
+                return call()
+            except ConflictError as error:
+                error.repeated = unclear
+                raise
+            except (ApiError, UnreachableError) as error:
+                wait_s = _wait_before_retry(error, pause_s)
+                if not isinstance(error, UnreachableError) and self._clock() - began_s > self._write_within_s / 2:
+                    raise  # the next try may take as long, and the caller has other things to do
+                if not harmless and not was_not_applied(error):
+                    raise
+                if wait_s is None or (ended is not None and ended.is_set()):
+                    raise
+                if self._clock() + wait_s > deadline and (again or not self._allows_one_more(error, wait_s)):
+                    raise
+                again = True
+                unclear = unclear or not was_not_applied(error)
+            self._sleep(wait_s)
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    def _allows_one_more(self, error: ApiError | UnreachableError, wait_s: float) -> bool:
+        """Whether a lost answer allows one repetition after ``retry_for_s``: to wait for one answer may take all of that time.
+
+        The repetition must end before ``until``.
+        """
+        if not isinstance(error, UnreachableError) or isinstance(error, NotSentError) or self._retry_for_s <= 0:
+            return False
+        end_s = self._until() if self._until is not None else None
+        return end_s is None or self._clock() + wait_s + self._answer_timeout_s <= end_s
+
+
+def _end_of_watch(target: RequestTarget, data: bytes) -> KubeError:
+    """Why the server has ended a watch."""
+    try:
+        status = decode_object(_WatchStatus, data)
+    except DecodeError as error:
+        return ResponseDecodeError(f"watch of {target.text}: {error}")
+    return api_error(verb="watch", target=target, status=status.code, message=status.message, reason=status.reason)
+
+
+def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.Optional[float]:
+    """Seconds to wait before the same call again, or None where it would not help."""
+    if isinstance(error, UnreachableError):
+        return None if isinstance(error, TLSError) else pause_s
+    if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
+        return error.retry_after_s if error.retry_after_s is not None else pause_s
+    return min(pause_s, LONGEST_EARLY_PAUSE_S) if isinstance(error, ForbiddenError) and error.early else None
+
+
+def _dry_run_query(dry_run: bool) -> Query:
+    return [("dryRun", "All")] if dry_run else []
+
+
+def _collection(resource: Resource, namespace: str) -> RequestTarget:
+    scope = _scope(resource, namespace)
+    return RequestTarget(scope, scope, "leave the namespace out" if namespace else "")
+
+
+def _object(resource: Resource, namespace: str, name: str) -> RequestTarget:
+    path = f"{namespace}/{name}" if resource.namespaced else name
+    part = f"the {resource.part} of " if resource.part else ""
+    return RequestTarget(f"{part}{resource.kind} {path}", _scope(resource, namespace))
+
+
+def _events(namespace: str) -> RequestTarget:
+    return RequestTarget(_scope(EVENTS, namespace))
+
+
+def _scope(resource: Resource, namespace: str) -> str:
+    """Where a role has to grant a verb on the resource."""
+    if not resource.namespaced:
+        return resource.role_name
+    return f"{resource.role_name} in namespace {namespace}" if namespace else f"{resource.role_name} in all namespaces"

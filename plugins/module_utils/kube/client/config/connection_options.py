@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The settings of a connection from the options of kubernetes.core and its variables K8S_AUTH_*."""
+
+from __future__ import annotations
+
+import os
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from urllib.request import getproxies
+
+from .connection_settings import ConnectionSettings, Pem, SettingsError, bearer, is_file, path_of
+from .kubeconfig_settings import UnsupportedLoginError, basic, settings_of_kubeconfig, settings_of_pod
+from .kubeconfig_source import Source
+
+NAMES = {
+    "kubeconfig": "kubeconfig",
+    "context": "context",
+    "host": "host",
+    "api_key": "api_key",
+    "username": "username",
+    "password": "password",
+    "validate_certs": "verify_ssl",
+    "ca_cert": "ssl_ca_cert",
+    "client_cert": "cert_file",
+    "client_key": "key_file",
+    "proxy": "proxy",
+    "no_proxy": "no_proxy",
+    "persist_config": "persist_config",
+    "impersonate_user": "impersonate_user",
+    "impersonate_groups": "impersonate_groups",
+}
+"""The options, and the second name that each has in a variable."""
+
+PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
+SECRET_OPTIONS = ("api_key", "password")
+NO_CREDENTIALS = "there are no credentials beside the host: give api_key, or username and password, or client_cert and client_key"
+TRUTHS = ("validate_certs", "persist_config")
+FALSE = ("0", "false", "no")
+VARIABLE = "K8S_AUTH_"
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """The options as they were given, those of the module before those of the environment; absent ones are missing."""
+
+    values: Mapping[str, t.Any]
+
+    def text(self, name: str) -> str:
+        """A text; empty where it is not given."""
+        return str(self.values.get(name) or "")
+
+    @property
+    def source(self) -> Source:
+        """Where the settings come from, for messages."""
+        return Source(self.values.get("kubeconfig"), self.text("context"), self.text("host"))
+
+
+def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -> ConnectionOptions:
+    """The options of a module, completed by the variables as kubernetes.core does it."""
+    values = {name: params[name] for name in NAMES if params.get(name) is not None}
+    for name, second in NAMES.items():
+        text = environment.get(f"{VARIABLE}{name.upper()}") or environment.get(f"{VARIABLE}{second.upper()}")
+        if name not in values and text is not None:
+            values[name] = text.lower() not in FALSE if name in TRUTHS else text
+    if isinstance(values.get("impersonate_groups"), str):
+        values["impersonate_groups"] = [group for group in values["impersonate_groups"].split(",") if group]
+    headers = params.get("proxy_headers") or {
+        name: environment[f"{VARIABLE}PROXY_HEADERS_{name.upper()}"]
+        for name in PROXY_HEADERS
+        if f"{VARIABLE}PROXY_HEADERS_{name.upper()}" in environment
+    }
+    return ConnectionOptions({**values, "proxy_headers": headers})
+
+
+def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
+    """The settings of a connection. Raises SettingsError."""
+    settings = _completed(_base(options), options)
+    # As the kubernetes client does: NO_PROXY applies to a proxy from an option or a kubeconfig, too.
+    proxies = getproxies()
+    scheme = settings.server.partition(":")[0]
+    proxy = settings.proxy or proxies.get(scheme) or proxies.get("all") or ""
+    return replace(settings, proxy=proxy, no_proxy=settings.no_proxy or proxies.get("no") or "")
+
+
+def _base(options: ConnectionOptions) -> ConnectionSettings:
+    """What the options other than ``kubeconfig`` and ``context`` complete."""
+    if options.text("host") and _has_credentials(options):
+        return ConnectionSettings("")
+    if not options.text("context") and not options.values.get("kubeconfig"):
+        of_pod = settings_of_pod(os.environ)
+        if of_pod is not None:
+            return of_pod
+    try:
+        return settings_of_kubeconfig(options.source)
+    except UnsupportedLoginError:
+        from .kubernetes_client import NO_LOGIN, settings_by_client  # compiled only where it is needed
+
+        settings = settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
+        if not settings.has_login and not _has_credentials(options):
+            raise SettingsError(NO_LOGIN) from None
+        return settings
+    except SettingsError:
+        if options.text("host") and not options.values.get("kubeconfig"):
+            raise SettingsError(NO_CREDENTIALS) from None
+        raise
+
+
+def _has_credentials(options: ConnectionOptions) -> bool:
+    pairs = (("api_key",), ("username", "password"), ("client_cert", "client_key"))
+    return any(all(options.text(name) for name in pair) for pair in pairs)
+
+
+def _completed(settings: ConnectionSettings, options: ConnectionOptions) -> ConnectionSettings:
+    changes: dict[str, t.Any] = {}
+    if options.text("host"):
+        changes["server"] = options.text("host").rstrip("/")
+    if options.text("api_key"):
+        changes["authorization"] = bearer(options.text("api_key"))
+    elif options.text("username") and options.text("password"):
+        changes["authorization"] = basic(options.text("username"), options.text("password"))
+    for option, field in (("ca_cert", "ca"), ("client_cert", "client_certificate"), ("client_key", "client_key")):
+        if options.text(option):
+            changes[field] = _file(option, options.text(option))
+    if "validate_certs" in options.values:
+        changes["verify"] = bool(options.values["validate_certs"])
+    for option in ("proxy", "no_proxy"):
+        if options.text(option):
+            changes[option] = options.text(option)
+    if options.values.get("proxy_headers"):
+        changes["proxy_headers"] = dict(options.values["proxy_headers"])
+    acting_as = [("Impersonate-User", options.text("impersonate_user"))]
+    acting_as += [("Impersonate-Group", str(group)) for group in options.values.get("impersonate_groups") or ()]
+    given = tuple((name, value) for name, value in acting_as if value)
+    return replace(settings, **changes, headers=given or settings.headers)
+
+
+def _file(option: str, name: str) -> Pem:
+    path = path_of(name)
+    if not is_file(path):
+        raise SettingsError(f"{option} names the file {path}, which does not exist")
+    return path

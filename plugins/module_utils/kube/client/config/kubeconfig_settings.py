@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The settings of a connection from kubeconfigs, and from the service account of a pod.
+
+Files are merged as the kubernetes client merges them: of several entries with one name the first counts, and of several current contexts
+the last one. Errors name the entry and the key, and never a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import typing as t
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from .connection_settings import (
+    Authorization,
+    ConnectionSettings,
+    Pem,
+    SettingsError,
+    TokenFile,
+    bearer,
+    exists,
+    is_file,
+    no_authorization,
+    read_file,
+)
+from .kubeconfig_source import Source, load_yaml
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""The folder that the kubelet mounts into each pod."""
+
+Json = dict[str, t.Any]
+
+
+class UnsupportedLoginError(Exception):
+    """The user of the kubeconfig logs in by a plugin or a provider, which the kubernetes client knows."""
+
+
+class Entry(t.NamedTuple):
+    """One entry of a kubeconfig. ``folder`` is where its relative paths begin, ``kind`` and ``name`` are for messages."""
+
+    kind: str
+    name: str
+    content: Json
+    folder: Path
+
+    def text(self, key: str) -> str:
+        """A text; empty where there is none."""
+        value = self.content.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise SettingsError(f"{key} of the {self.kind} {self.name} is not a text")
+        return value
+
+    def truth(self, key: str) -> bool:
+        """True or false, false where it is absent."""
+        value = self.content.get(key)
+        if value is not None and not isinstance(value, bool):
+            raise SettingsError(f"{key} of the {self.kind} {self.name} is neither true nor false")
+        return bool(value)
+
+    def file(self, key: str) -> t.Optional[Path]:
+        """The path of a file; None where there is none. Raises SettingsError where it is missing."""
+        name = self.text(key)
+        if not name:
+            return None
+        path = self.folder / name
+        if not is_file(path):
+            raise SettingsError(f"{key} of the {self.kind} {self.name} names the file {path}, which does not exist")
+        return path
+
+    def pem(self, key: str) -> Pem:
+        """The decoded ``<key>-data`` where that is given, else the file that ``<key>`` names."""
+        data_key = f"{key}-data"
+        if data_key not in self.content:
+            return self.file(key)
+        text = "".join(self.text(data_key).split())
+        try:
+            return base64.b64decode(text, validate=True) or None
+        except (binascii.Error, ValueError):
+            raise SettingsError(f"{data_key} of the {self.kind} {self.name} is not base64") from None
+
+
+def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
+    """The settings of the kubeconfig, by its context. Raises SettingsError and UnsupportedLoginError."""
+    return _settings(*_chosen(_merged(source), source.context))
+
+
+def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
+    """The headers of the user that the kubeconfig's user acts as. Raises SettingsError."""
+    return _impersonation(_chosen(_merged(source), source.context)[1])
+
+
+def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSettings]:
+    """The settings of the pod's service account; None outside of a pod."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
+    if not host or not port or not is_file(token) or not is_file(ca):
+        return None
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return ConnectionSettings(server, authorization=TokenFile(token), ca=read_file(ca))
+
+
+class _Merged(t.NamedTuple):
+    """The entries of all files, of each kind the first of a name."""
+
+    contexts: dict[str, Entry]
+    clusters: dict[str, Entry]
+    users: dict[str, Entry]
+    current_context: str
+
+
+def _merged(source: Source) -> _Merged:
+    if isinstance(source.kubeconfig, dict):
+        contents = [(Path(), source.kubeconfig)]
+    else:
+        contents = [(file.parent.absolute(), _content_of(file)) for file in source.files if exists(file)]
+    if not contents:
+        raise SettingsError(f"there is no file {', '.join(map(str, source.files))}")
+    found: dict[str, dict[str, Entry]] = {"context": {}, "cluster": {}, "user": {}}
+    current = ""
+    for folder, content in contents:
+        for kind, entries in found.items():
+            for entry in _entries(content, kind, folder):
+                entries.setdefault(entry.name, entry)
+        named = content.get("current-context")
+        if named is not None and not isinstance(named, str):
+            raise SettingsError("its current-context is not a text")
+        current = named or current
+    return _Merged(found["context"], found["cluster"], found["user"], current)
+
+
+def _content_of(file: Path) -> Json:
+    content = load_yaml(read_file(file))
+    if content is None:
+        raise SettingsError(f"the file {file} is empty")
+    if not isinstance(content, dict):
+        raise SettingsError(f"the file {file} is not a kubeconfig: it has no keys")
+    return content
+
+
+def _entries(content: Json, kind: str, folder: Path) -> t.Iterator[Entry]:
+    listed = content.get(f"{kind}s")
+    if listed is None:
+        return
+    if not isinstance(listed, list):
+        raise SettingsError(f"{kind}s is not a list")
+    for number, item in enumerate(listed, 1):
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            raise SettingsError(f"entry {number} of {kind}s has no name")
+        name, inner = item["name"], item.get(kind)
+        if inner is not None and not isinstance(inner, dict):
+            raise SettingsError(f"{kind} of the entry {name} of {kind}s is not a mapping")
+        yield Entry(kind, name, inner or {}, folder)
+
+
+def _chosen(merged: _Merged, wanted: str) -> tuple[Entry, Entry]:
+    """The cluster and the user of the context."""
+    name = wanted or merged.current_context
+    if not name:
+        raise SettingsError("it has no current-context, and no context is given")
+    context = merged.contexts.get(name)
+    if context is None:
+        raise SettingsError(f"there is no context {name} in it; it has {', '.join(merged.contexts) or 'none'}")
+    cluster_name, user_name = context.text("cluster"), context.text("user")
+    cluster = merged.clusters.get(cluster_name)
+    if cluster is None:
+        raise SettingsError(f"there is no cluster {cluster_name or '(without a name)'} in it, which the context {name} names")
+    if user_name and user_name not in merged.users:
+        raise SettingsError(f"there is no user {user_name} in it, which the context {name} names")
+    return cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path()))
+
+
+def _settings(cluster: Entry, user: Entry) -> ConnectionSettings:
+    server = cluster.text("server").rstrip("/")
+    if not server:
+        raise SettingsError(f"the cluster {cluster.name} has no server")
+    secured = server.startswith("https")
+    return ConnectionSettings(
+        server,
+        authorization=_authorization(user),
+        headers=_impersonation(user),
+        ca=cluster.pem("certificate-authority") if secured else None,
+        client_certificate=user.pem("client-certificate") if secured else None,
+        client_key=user.pem("client-key") if secured else None,
+        verify=not cluster.truth("insecure-skip-tls-verify"),
+        tls_server_name=cluster.text("tls-server-name"),
+        proxy=cluster.text("proxy-url"),
+    )
+
+
+def _authorization(user: Entry) -> Authorization:
+    if user.content.get("auth-provider") is not None:
+        raise UnsupportedLoginError
+    if user.text("token"):
+        return bearer(user.text("token"))
+    if "token" not in user.content:
+        token_file = user.file("tokenFile")
+        if token_file is not None:
+            return TokenFile(token_file)
+    if user.content.get("exec") is not None:
+        raise UnsupportedLoginError
+    if user.text("username") and user.text("password"):
+        return basic(user.text("username"), user.text("password"))
+    return no_authorization
+
+
+def basic(username: str, password: str) -> Authorization:
+    """The authorization by a name and a password."""
+    value = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
+    return lambda: value
+
+
+def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
+    """The headers of the user that this user acts as."""
+    given = [("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid"))]
+    given += [("Impersonate-Group", group) for group in _texts(user, "as-groups", user.content.get("as-groups"))]
+    extra = user.content.get("as-user-extra") or {}
+    if not isinstance(extra, dict):
+        raise SettingsError(f"as-user-extra of the user {user.name} is not a mapping")
+    for key, values in extra.items():
+        given += [(f"Impersonate-Extra-{quote(str(key), safe='')}", value) for value in _texts(user, "as-user-extra", values)]
+    return tuple((name, value) for name, value in given if value)
+
+
+def _texts(user: Entry, key: str, values: t.Any) -> list[str]:
+    if values is None:
+        return []
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise SettingsError(f"{key} of the user {user.name} is not a list of texts")
+    return values

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Logins that only the kubernetes client knows: exec plugins and auth providers. The only file that imports it.
+
+Its import takes more CPU time than a whole check of a small cluster, so that it is imported only where it is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import typing as t
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..connection import HttpError
+from .connection_settings import ConnectionSettings, Pem, SettingsError
+from .kubeconfig_settings import impersonation
+from .kubeconfig_source import Source
+
+MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
+"""What the kubernetes client raises where the configuration of a plugin or of a provider is not as it expects."""
+
+NO_LOGIN = (
+    "the login by exec or auth-provider gave neither a token nor a certificate: the plugin is missing or has failed, or the provider is "
+    "not known. Run kubectl with this kubeconfig, as the user that runs this program, to see the error"
+)
+
+
+def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
+    """The settings as the kubernetes client reads them from the kubeconfig. Raises SettingsError.
+
+    ``persist``: a renewed token is written to the kubeconfig. Where a plugin fails, the kubernetes client raises nothing: then the settings
+    have no credentials. Their ``authorization`` raises SettingsError where a token cannot be renewed.
+    """
+    try:
+        from kubernetes import client, config
+    except ImportError as error:
+        raise SettingsError(f"this kubeconfig needs the Python library kubernetes, which cannot be imported: {error}") from None
+    configuration = client.Configuration()
+    options: dict[str, t.Any] = {"context": source.context or None, "client_configuration": configuration, "persist_config": persist}
+    with _without_secrets():
+        if isinstance(source.kubeconfig, dict):
+            config.load_kube_config_from_dict(config_dict=source.kubeconfig, **options)
+        else:
+            config.load_kube_config(config_file=":".join(map(str, source.files)), **options)
+    return ConnectionSettings(
+        configuration.host,
+        authorization=lambda: _authorization(configuration),
+        headers=impersonation(source),
+        ca=_file(configuration.ssl_ca_cert),
+        client_certificate=_file(configuration.cert_file),
+        client_key=_file(configuration.key_file),
+        verify=bool(configuration.verify_ssl),
+        tls_server_name=getattr(configuration, "tls_server_name", None) or "",
+        proxy=configuration.proxy or "",
+        no_proxy=getattr(configuration, "no_proxy", None) or "",
+    )
+
+
+@contextlib.contextmanager
+def _without_secrets() -> Iterator[None]:
+    """Raise SettingsError for what a login raises, without its text: the kubernetes client puts the entry into it, with the token."""
+    from kubernetes import client, config
+    from oauthlib.oauth2 import OAuth2Error
+
+    try:
+        yield
+    except (config.ConfigException, client.OpenApiException, OAuth2Error, HttpError, *MALFORMED) as error:
+        raise SettingsError(f"the login by exec or auth-provider failed in the kubernetes client ({type(error).__name__})") from None
+
+
+def _authorization(configuration: t.Any) -> str:
+    """The value of the header now: the client renews a token that has expired."""
+    with _without_secrets():
+        values = [setting.get("value") for setting in configuration.auth_settings().values()]
+    return next((str(value) for value in values if value), "")
+
+
+def _file(name: t.Optional[str]) -> Pem:
+    return Path(name) if name else None

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""HTTP requests to one API server over kept connections. The only file that imports urllib3.
+
+Certificates and keys are given to TLS from memory, so that nothing is written to a disk. After an answer 401, and where TLS fails, the
+settings are read again: certificates and tokens are renewed while a daemon runs for months.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import ssl
+import tempfile
+import threading
+import time
+import typing as t
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlencode, urlsplit
+
+from .config.connection_settings import ConnectionSettings, Pem, SettingsError, read_file
+from .config.secrets import SHORTEST
+
+if t.TYPE_CHECKING:
+    urllib3: t.Any = None
+    URLLIB3_IMPORT_ERROR: t.Optional[str] = None
+else:
+    try:
+        import urllib3
+
+        # Version 1 does not have this name.
+        fits = hasattr(urllib3, "HTTPHeaderDict")
+        URLLIB3_IMPORT_ERROR = None if fits else f"urllib3 {urllib3.__version__} is installed, and version 2 or newer is needed"
+    except ImportError as import_error:
+        URLLIB3_IMPORT_ERROR = str(import_error)
+
+        class urllib3:
+            """Stand-in for the names used below."""
+
+            class exceptions:
+                """Stand-in for urllib3's errors."""
+
+                class HTTPError(Exception):
+                    """Stand-in for urllib3's base error."""
+
+                SSLError = HTTPError
+
+
+HttpError: type[Exception] = urllib3.exceptions.HTTPError
+"""The base of all errors of a request: refused, timed out, broken off, not trusted."""
+SslError: type[Exception] = urllib3.exceptions.SSLError
+"""TLS failed."""
+
+CONNECT_TIMEOUT_S = 10
+
+KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""After how many seconds of silence the system asks whether the server is still there, how often, and how many times."""
+
+KEPT_CONNECTIONS = 32
+"""Connections that are kept for the next request: a watch cache has one for each resource, and more threads ask beside it."""
+
+RELOAD_EVERY_S = 5.0
+"""How often the settings are read again at most, where the API server goes on refusing them."""
+
+BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
+
+NO_PROXY_URL = "the proxy is not a URL such as https://HOST:PORT"
+
+SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
+
+Headers = Sequence[tuple[str, str]]
+
+
+class Connection:
+    """Requests with the settings that ``load`` returns. Thread-safe.
+
+    ``load`` is called now, and again where they are refused. It raises SettingsError, and so does this.
+    """
+
+    def __init__(self, load: t.Callable[[], ConnectionSettings], *, clock: t.Callable[[], float] = time.monotonic) -> None:
+        self._load = load
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._loaded_at_s = clock()
+        self._pool = _Pool(load())
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._pool.settings.server
+
+    def without_authorization(self, text: str) -> str:
+        """The text without the value of the header ``Authorization``, for messages."""
+        try:
+            value = self._pool.settings.authorization()
+        except SettingsError:
+            return text
+        credentials = value.partition(" ")[2]
+        for secret in (value, credentials):
+            if len(secret) >= SHORTEST:
+                text = text.replace(secret, "(hidden)")
+        return text
+
+    def send(
+        self, method: str, path: str, *, query: Headers, headers: Headers, body: t.Optional[bytes], timeouts: tuple[float, float]
+    ) -> t.Any:
+        """urllib3's answer, with its body still to be read. ``timeouts``: seconds for a new connection, and for each silence of the server.
+
+        Raises HttpError, and SettingsError where the token cannot be sent.
+        """
+        pool = self._pool
+        try:
+            answer = pool.send(method, path, query, headers, body, timeouts)
+        except SslError:
+            renewed = self._renewed(pool)
+            if renewed is None:
+                raise
+            return renewed.send(method, path, query, headers, body, timeouts)
+        if answer.status != 401:
+            return answer
+        renewed = self._renewed(pool)
+        if renewed is None:
+            return answer
+        # The API server has refused the request before it did anything, so that it can be sent again.
+        answer.drain_conn()
+        answer.release_conn()
+        return renewed.send(method, path, query, headers, body, timeouts)
+
+    def _renewed(self, refused: _Pool) -> t.Optional[_Pool]:
+        """The connections with the settings as they are now; None where they were read a moment ago, or cannot be read."""
+        with self._lock:
+            if self._pool is not refused:  # another thread has done it
+                return self._pool
+            if self._clock() - self._loaded_at_s < RELOAD_EVERY_S:
+                return None
+            self._loaded_at_s = self._clock()
+            try:
+                self._pool = _Pool(self._load())
+            except SettingsError:  # such as a file that is being written: the refusal says what is wrong
+                return None
+            return self._pool
+
+
+class _Pool:
+    """The connections that were made with the same settings."""
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self.settings = settings
+        _check_url("the server", settings.server)
+        if "@" in urlsplit(settings.server).netloc:
+            raise SettingsError("the server's URL has a user name in it: give it as username, and the password as password")
+        self._manager = _manager(settings)
+        _check_headers([("Authorization", settings.authorization()), *settings.headers])
+
+    def send(
+        self, method: str, path: str, query: Headers, headers: Headers, body: t.Optional[bytes], timeouts: tuple[float, float]
+    ) -> t.Any:
+        sent = urllib3.HTTPHeaderDict(headers)
+        authorization = [("Authorization", value)] if (value := self.settings.authorization()) else []
+        own = [*authorization, *self.settings.headers]
+        _check_headers(own)
+        for name, value in own:
+            sent.add(name, value)
+        url = f"{self.settings.server}{path}"
+        return self._manager.request(
+            method,
+            f"{url}?{urlencode(query)}" if query else url,
+            headers=sent,
+            body=body,
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=timeouts[0], read=timeouts[1]),
+        )
+
+
+def _check_url(what: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in SCHEMES and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise SettingsError(f"{what} is not a URL such as https://HOST:PORT")
+
+
+def _check_headers(headers: Headers) -> None:
+    """Raise SettingsError before http.client does: that one's text holds the token."""
+    for name, value in headers:
+        if not all(char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
+            raise SettingsError(BAD_HEADER if name == "Authorization" else f"the value of {name} has a character that no header may have")
+
+
+def _manager(settings: ConnectionSettings) -> t.Any:
+    # retries: urllib3 would repeat 429 and 503 answers itself, uncounted and without a deadline; KubeApi does it with one.
+    options: dict[str, t.Any] = {"retries": False, "maxsize": KEPT_CONNECTIONS, "socket_options": _socket_options()}
+    if settings.server.startswith("https"):
+        options["ssl_context"] = _tls(settings)
+        if settings.tls_server_name:
+            options["server_hostname"] = settings.tls_server_name
+    if not settings.proxy or passes_by(settings.server, settings.no_proxy):
+        return urllib3.PoolManager(**options)
+    _check_url("the proxy", settings.proxy)
+    proxy_headers = _proxy_headers(settings)
+    if settings.proxy.lower().startswith("socks"):
+        try:
+            from urllib3.contrib.socks import SOCKSProxyManager
+        except ImportError:
+            raise SettingsError("a SOCKS proxy needs the Python library PySocks, which is not installed") from None
+        return _to_proxy(lambda: SOCKSProxyManager(settings.proxy, headers=proxy_headers, **options))
+    return _to_proxy(lambda: urllib3.ProxyManager(settings.proxy, proxy_headers=proxy_headers, **options))
+
+
+def _to_proxy(make: t.Callable[[], t.Any]) -> t.Any:
+    try:
+        return make()
+    except (HttpError, ValueError):  # their text holds the URL with its password
+        raise SettingsError(NO_PROXY_URL) from None
+
+
+def _proxy_headers(settings: ConnectionSettings) -> t.Any:
+    """The headers for the proxy. Raises SettingsError where one cannot be sent."""
+    given = {name: value for name, value in settings.proxy_headers.items() if value is not None}
+    try:
+        headers = urllib3.util.make_headers(**{**_proxy_login(settings.proxy), **given})
+    except UnicodeEncodeError:
+        raise SettingsError("the user name or the password for the proxy has a character that is not in Latin-1") from None
+    _check_headers(list(headers.items()))
+    return headers
+
+
+def _socket_options() -> list[tuple[int, int, int]]:
+    """urllib3's own options, and those that end a connection whose server is gone without a word."""
+    keepalive = [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE.items() if hasattr(socket, name)]
+    return [*urllib3.connection.HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *keepalive]
+
+
+def _proxy_login(proxy: str) -> dict[str, str]:
+    """The user name and password in the proxy's URL, which urllib3 does not use by itself."""
+    parts = urlsplit(proxy)
+    if parts.username is None:
+        return {}
+    return {"proxy_basic_auth": f"{unquote(parts.username)}:{unquote(parts.password or '')}"}
+
+
+def passes_by(server: str, no_proxy: str) -> bool:
+    """Whether the server is reached without the proxy.
+
+    An entry of ``no_proxy`` is a host, a host with a port, a domain with all below it, a network, or ``*`` for all.
+    """
+    parts = urlsplit(server)
+    host = parts.hostname or ""
+    return any(_matches(entry.strip().lower(), host, f"{host}:{parts.port}") for entry in no_proxy.split(","))
+
+
+def _matches(entry: str, host: str, host_and_port: str) -> bool:
+    if not entry or entry == "*":
+        return bool(entry)
+    with contextlib.suppress(ValueError):  # one of them is a name
+        if ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False):
+            return True
+    entry = entry.lstrip(".")
+    return any(name == entry or name.endswith(f".{entry}") for name in (host, host_and_port))
+
+
+# --- TLS --------------------------------------------------------------------------------------------------------------
+
+
+def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
+    context: ssl.SSLContext = urllib3.util.ssl_.create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE)
+    if not settings.verify:
+        # The user has chosen this; one warning for each request tells nothing new.
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    elif settings.ca is None:
+        context.load_default_certs()
+    else:
+        _trust(context, settings.ca)
+    if settings.client_certificate is not None:
+        _identify(context, settings.client_certificate, settings.client_key)
+    return context
+
+
+def _trust(context: ssl.SSLContext, ca: t.Union[bytes, Path]) -> None:
+    text = _bytes_of(ca).decode("ascii", "ignore")
+    try:
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        raise SettingsError(f"the certificate authority{_named(ca)} is not a certificate in PEM format") from None
+
+
+def _identify(context: ssl.SSLContext, certificate: t.Union[bytes, Path], key: Pem) -> None:
+    # Both in one file: Python's ssl reads them only from files.
+    text = _bytes_of(certificate) + b"\n" + (_bytes_of(key) if key is not None else b"")
+    try:
+        with _file_in_memory(text) as file:
+            # An encrypted key would make it ask at the terminal.
+            context.load_cert_chain(file, password=lambda: "")
+    except (ssl.SSLError, ValueError):
+        names = f"the client certificate{_named(certificate)} and its key{_named(key)}"
+        raise SettingsError(f"{names} are not a pair in PEM format, or the key has a password") from None
+    except OSError as error:
+        raise SettingsError(f"the client certificate cannot be handed to TLS: {error.strerror}") from None
+
+
+def _named(pem: Pem) -> str:
+    return f" in {pem}" if isinstance(pem, Path) else ""
+
+
+def _bytes_of(pem: t.Union[bytes, Path]) -> bytes:
+    return read_file(pem) if isinstance(pem, Path) else pem
+
+
+@contextlib.contextmanager
+def _file_in_memory(content: bytes) -> Iterator[str]:
+    """A path from which the content can be read while the block runs. On Linux it is on no disk, and needs no writable folder."""
+    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
+        with os.fdopen(os.memfd_create("client-certificate"), "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            yield f"/proc/self/fd/{stream.fileno()}"
+        return
+    with tempfile.NamedTemporaryFile() as stream:  # only its owner can read it
+        stream.write(content)
+        stream.flush()
+        yield stream.name

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Kubernetes Events on the objects that were acted on, so that ``kubectl describe`` says what was done and why."""
+
+from __future__ import annotations
+
+import typing as t
+import uuid
+
+from ...model.api.meta import ObjectMeta, OwnerReference
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.api.workload import Workload
+
+COMPONENT = "onprem.kube_scheduling"
+LONGEST_NAME = 253
+LONGEST_MESSAGE = 1024
+CLUSTER_NAMESPACE = "default"
+"""Where Events on objects without a namespace are kept (kubernetes ``pkg/apis/core/validation/events.go``)."""
+
+
+class ObjectReference(t.NamedTuple):
+    """The object that an Event is about; an empty ``namespace`` for one of the whole cluster."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    api_version: str = ""
+    resource_version: str = ""
+
+
+def pod_reference(pod: Pod) -> ObjectReference:
+    """A pod."""
+    return _reference("v1", "Pod", pod.metadata)
+
+
+def node_reference(node: Node) -> ObjectReference:
+    """A node."""
+    return _reference("v1", "Node", node.metadata)
+
+
+def owner_reference(owner: OwnerReference, namespace: str) -> ObjectReference:
+    """What an object in ``namespace`` belongs to."""
+    return ObjectReference(owner.kind, namespace, owner.name, owner.uid)
+
+
+def make_workload_event(workload: Workload, *, reason: str, message: str, time: str, warning: bool = False) -> dict[str, t.Any]:
+    """A core/v1 Event on a workload; ``reason`` is CamelCase, ``time`` RFC 3339."""
+    involved = _reference("apps/v1", workload.kind, workload.metadata)
+    return make_event(involved, reason=reason, message=message, time=time, warning=warning)
+
+
+def make_event(involved: ObjectReference, *, reason: str, message: str, time: str, warning: bool = False) -> dict[str, t.Any]:
+    """A core/v1 Event; ``reason`` is CamelCase, ``time`` RFC 3339. It belongs into the namespace that its metadata name."""
+    suffix = f".{uuid.uuid4().hex[:16]}"
+    named = {
+        "apiVersion": involved.api_version,
+        "kind": involved.kind,
+        "namespace": involved.namespace,
+        "name": involved.name,
+        "uid": involved.uid,
+        "resourceVersion": involved.resource_version,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "namespace": involved.namespace or CLUSTER_NAMESPACE,
+            "name": involved.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix,
+        },
+        "involvedObject": {name: text for name, text in named.items() if text},
+        "reason": reason,
+        "message": message[:LONGEST_MESSAGE],
+        "type": "Warning" if warning else "Normal",
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": COMPONENT,
+    }
+
+
+def _reference(api_version: str, kind: str, metadata: ObjectMeta) -> ObjectReference:
+    return ObjectReference(kind, metadata.namespace, metadata.name, metadata.uid, api_version, metadata.resource_version)

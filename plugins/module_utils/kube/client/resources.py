@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Where each resource lies in the API, and the struct that it is read into."""
+
+from __future__ import annotations
+
+import typing as t
+from urllib.parse import quote
+
+from ...model.api.coordination import ConfigMap, Event, Lease
+from ...model.api.device import DeviceClass
+from ...model.api.namespace import LimitRange, Namespace, ResourceQuota
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.api.policy import PodDisruptionBudget
+from ...model.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from ...model.api.workload import HorizontalPodAutoscaler, Job, Workload
+from ...model.codec import DecodeError, ListMeta, UndecodedItem, decode_items, decode_object, force_setattr, list_meta, list_start
+from ...model.undecodable import as_undecodable, placeholder_pod, read_undecodable, undecodable_of
+from ...model.values.quantity import QuantityError
+from ...model.values.quantity_check import check_quantities
+from .errors import ResponseDecodeError, UndecodableError
+
+CHECKED_WHEN_INTERNED = (Pod, Node)
+"""There are many of them: ``model/interning.py`` checks the quantities of each different part once."""
+
+
+class Resource(t.NamedTuple):
+    """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles.
+
+    ``namespaced`` is false for what belongs to the whole cluster. ``part``: only this subresource of its objects is read and written.
+    """
+
+    prefix: str
+    plural: str
+    kind: str
+    type: type[t.Any]
+    namespaced: bool = True
+    part: str = ""
+
+    @property
+    def role_name(self) -> str:
+        """What roles call it."""
+        return f"{self.plural}/{self.part}" if self.part else self.plural
+
+    def decode(self, data: bytes) -> t.Any:
+        """One object of this resource as its struct; raises UndecodableError, which names the object."""
+        found = self.read(data)
+        undecodable = undecodable_of(found)
+        if undecodable is not None:
+            raise UndecodableError(undecodable)
+        return found
+
+    def read(self, data: bytes) -> t.Any:
+        """One object of this resource as its struct; an ``Undecodable`` (a pod: ``UndecodablePod``) where it cannot be decoded."""
+        try:
+            return self._known(decode_object(self.type, data), data)
+        except DecodeError as error:
+            return self._undecodable(data, error)
+
+    def decode_written(self, data: bytes) -> t.Any:
+        """The answer to a write: the object as its struct, with nothing but its metadata where the rest cannot be decoded.
+
+        The server has done what it was asked for. An error would say that it has not.
+        """
+        found = self.read(data)
+        undecodable = undecodable_of(found)
+        return found if undecodable is None else self._named(self.type(metadata=undecodable.metadata))
+
+    def decode_items(self, data: bytes) -> list[t.Any]:
+        """The objects of one page of a list, as ``read`` returns each; raises ResponseDecodeError where it is no list."""
+        try:
+            found = decode_items(self.type, data)
+        except DecodeError as error:
+            raise ResponseDecodeError(f"{self.plural}: {error}") from error
+        return [self._undecodable(*item) if isinstance(item, UndecodedItem) else self._known(item, b"{}") for item in found]
+
+    def list_meta(self, data: bytes) -> ListMeta:
+        """How the list goes on after this page, and its resource version; raises ResponseDecodeError."""
+        try:
+            return list_meta(data)
+        except DecodeError as error:
+            raise ResponseDecodeError(f"{self.plural}: {error}") from error
+
+    def list_start(self, data: bytes) -> t.Optional[ListMeta]:
+        """``list_meta`` of the first bytes of a page, None where these do not tell; raises ResponseDecodeError."""
+        try:
+            return list_start(data)
+        except DecodeError as error:
+            raise ResponseDecodeError(f"{self.plural}: {error}") from error
+
+    def _known(self, item: t.Any, data: bytes) -> t.Any:
+        """The object; what has neither uid nor name is no object that anything could refer to, and each quantity has to be one."""
+        if not (item.metadata.uid or item.metadata.name):
+            return self._undecodable(data, "it has neither uid nor name")
+        if self.type not in CHECKED_WHEN_INTERNED:
+            try:
+                check_quantities(item)
+            except QuantityError as error:
+                return as_undecodable(self.kind, item, str(error))
+        return self._named(item)
+
+    def _named(self, item: t.Any) -> t.Any:
+        """The object with its kind, which the items of a list do not carry."""
+        if self.type is Workload:
+            force_setattr(item, "kind", self.kind)
+        return item
+
+    def _undecodable(self, data: bytes, error: t.Union[DecodeError, str]) -> t.Any:
+        # Several kinds share one struct, and people know the kind.
+        message = str(error).replace(f" as {self.type.__name__}:", f" as {self.kind}:", 1)
+        found = read_undecodable(self.kind, data, message)
+        return placeholder_pod(found) if self.type is Pod else found
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """The path of the collection, of the collection in one namespace, or of an object."""
+        parts = [self.prefix]
+        if namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name:
+            parts.append(quote(name, safe=""))
+            if self.part:
+                parts.append(self.part)
+        return "/".join(parts)
+
+
+NODES = Resource("/api/v1", "nodes", "Node", Node, namespaced=False)
+PODS = Resource("/api/v1", "pods", "Pod", Pod)
+POD_STATUS = PODS._replace(part="status")
+NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", Namespace, namespaced=False)
+QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", ResourceQuota)
+CLAIMS = Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim)
+LIMIT_RANGES = Resource("/api/v1", "limitranges", "LimitRange", LimitRange)
+DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment", Workload)
+STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", Workload)
+REPLICA_SETS = Resource("/apis/apps/v1", "replicasets", "ReplicaSet", Workload)
+BUDGETS = Resource("/apis/policy/v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget)
+AUTOSCALERS = Resource("/apis/autoscaling/v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", HorizontalPodAutoscaler)
+VOLUMES = Resource("/api/v1", "persistentvolumes", "PersistentVolume", PersistentVolume, namespaced=False)
+STORAGE_CLASSES = Resource("/apis/storage.k8s.io/v1", "storageclasses", "StorageClass", StorageClass, namespaced=False)
+CSI_NODES = Resource("/apis/storage.k8s.io/v1", "csinodes", "CSINode", CSINode, namespaced=False)
+CSI_DRIVERS = Resource("/apis/storage.k8s.io/v1", "csidrivers", "CSIDriver", CSIDriver, namespaced=False)
+CSI_CAPACITIES = Resource("/apis/storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity", CSIStorageCapacity)
+VOLUME_ATTACHMENTS = Resource("/apis/storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", VolumeAttachment, namespaced=False)
+DEVICE_CLASSES = Resource("/apis/resource.k8s.io/v1", "deviceclasses", "DeviceClass", DeviceClass, namespaced=False)
+EVENTS = Resource("/api/v1", "events", "Event", Event)
+CONFIG_MAPS = Resource("/api/v1", "configmaps", "ConfigMap", ConfigMap)
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases", "Lease", Lease)
+JOBS = Resource("/apis/batch/v1", "jobs", "Job", Job)
+
+WORKLOADS: dict[str, Resource] = {"Deployment": DEPLOYMENTS, "StatefulSet": STATEFUL_SETS}

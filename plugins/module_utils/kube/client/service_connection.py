@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A transport from the options of a connection, for modules and services."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+from .config.connection_options import ConnectionOptions, settings_of_options
+from .config.connection_settings import ConnectionSettings, SettingsError
+from .config.kubeconfig_source import NO_CLUSTER
+from .connection import URLLIB3_IMPORT_ERROR, Connection
+from .errors import ApiError, ConfigurationError, RequestTarget, TruncatedResponseError, UnauthorizedError
+from .transport import READ_TIMEOUT_S, Body, Transport
+
+INSTALL = "Install it for this Python: python -m pip install --upgrade 'urllib3>=2'"
+
+
+def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
+    """A transport for ``kubeconfig`` (path), else for the pod's service account, else for the default kubeconfig.
+
+    Raises ConfigurationError, UnreachableError and UnauthorizedError.
+    """
+    return connect_with(ConnectionOptions({"kubeconfig": kubeconfig, "context": context, "persist_config": True}), user_agent=user_agent)
+
+
+def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
+    """A transport for these options, after one request that shows that the API server can be reached and knows the user.
+
+    Raises ConfigurationError, UnreachableError and UnauthorizedError.
+    """
+    if URLLIB3_IMPORT_ERROR is not None:
+        raise ConfigurationError(f"the Python library urllib3, version 2 or newer, cannot be used: {URLLIB3_IMPORT_ERROR}. {INSTALL}")
+    source = options.source
+
+    def load() -> ConnectionSettings:
+        return settings_of_options(options)
+
+    try:
+        transport = Transport(Connection(load), user_agent=user_agent)
+    except SettingsError as error:
+        if source.nothing_given:
+            raise ConfigurationError(NO_CLUSTER) from None
+        text = f"cannot connect to Kubernetes with {source}: {error}. Check the file, its context and the credentials."
+        raise ConfigurationError(text) from None
+    try:
+        answer = transport.request(
+            "get", "/version", verb="get", target=RequestTarget("the version of the API server"), timeout_s=READ_TIMEOUT_S
+        )
+        transport.server_version = _version_in(answer)
+    except UnauthorizedError:
+        raise
+    except ApiError:
+        pass  # Such as 403: a role may be missing for this request only.
+    return transport
+
+
+def _version_in(answer: Body) -> str:
+    """The version in an answer; empty where it has none, as that of a proxy."""
+    try:
+        found = json.loads(answer.unpack())
+    except (TruncatedResponseError, ValueError, RecursionError):
+        return ""
+    version = found.get("gitVersion") if isinstance(found, dict) else None
+    return version if isinstance(version, str) else ""

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Metadata, label selectors and conditions: the parts that the types of all API groups share (k8s.io/api v1.36).
+
+Structs hold only the fields used here. Their names are those of the API in snake case. Structs are frozen, so that objects may share equal
+ones.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..codec import Struct
+
+Labels = dict[str, str]
+ResourceList = dict[str, str]
+IntOrString = t.Union[int, str]
+
+
+class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=False):
+    """Base of every API type: camelCase on the wire, no cycles (so no garbage collector work)."""
+
+
+class OwnerReference(ApiStruct, frozen=True):
+    """Who owns an object; at most one owner is the controller."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: t.Optional[bool] = None
+
+
+class ManagedFieldsEntry(ApiStruct, frozen=True):
+    """One writer of an object; only the subresource that it wrote to counts here."""
+
+    subresource: str = ""
+
+
+class ObjectMeta(ApiStruct, frozen=True):
+    """The parts of metadata that decisions use; times stay RFC 3339 texts."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: t.Optional[str] = None
+    labels: t.Optional[Labels] = None
+    annotations: t.Optional[Labels] = None
+    owner_references: t.Optional[tuple[OwnerReference, ...]] = None
+    deletion_timestamp: t.Optional[str] = None
+    deletion_grace_period_seconds: t.Optional[int] = None
+    finalizers: t.Optional[tuple[str, ...]] = None
+    managed_fields: t.Optional[tuple[ManagedFieldsEntry, ...]] = None
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner whose ``controller`` is true, if any."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
+
+
+class LabelSelectorRequirement(ApiStruct, frozen=True):
+    """One ``matchExpressions`` entry of a label selector."""
+
+    key: str = ""
+    operator: str = ""
+    values: t.Optional[tuple[str, ...]] = None
+
+
+class LabelSelector(ApiStruct, frozen=True):
+    """A label selector; absent selects nothing, empty selects everything."""
+
+    match_labels: t.Optional[Labels] = None
+    match_expressions: t.Optional[tuple[LabelSelectorRequirement, ...]] = None
+
+
+class Condition(ApiStruct, frozen=True):
+    """A condition of any object."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+class Named(ApiStruct, frozen=True):
+    """Anything of which only the name counts (scheduling gates, resource claims)."""
+
+    name: str = ""

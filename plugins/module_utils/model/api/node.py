@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Nodes, their taints, and selectors of nodes (core/v1)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..codec import field
+from .meta import ApiStruct, Condition, Labels, ObjectMeta, ResourceList
+
+
+class NodeSelectorRequirement(ApiStruct, frozen=True):
+    """One expression over a node's labels or fields."""
+
+    key: str = ""
+    operator: str = ""
+    values: t.Optional[tuple[str, ...]] = None
+
+
+class NodeSelectorTerm(ApiStruct, frozen=True):
+    """Expressions that must all hold; a term without any selects no node."""
+
+    match_expressions: t.Optional[tuple[NodeSelectorRequirement, ...]] = None
+    match_fields: t.Optional[tuple[NodeSelectorRequirement, ...]] = None
+
+
+class NodeSelector(ApiStruct, frozen=True):
+    """Terms of which one must hold."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class Taint(ApiStruct, frozen=True):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(ApiStruct, frozen=True):
+    """Cordon and taints."""
+
+    unschedulable: bool = False
+    taints: t.Optional[tuple[Taint, ...]] = None
+
+
+class NodeStatus(ApiStruct, frozen=True):
+    """Room and health of a node."""
+
+    allocatable: t.Optional[ResourceList] = None
+    capacity: t.Optional[ResourceList] = None
+    conditions: t.Optional[tuple[Condition, ...]] = None
+    declared_features: t.Optional[tuple[str, ...]] = None
+
+
+class Node(ApiStruct, frozen=True):
+    """A node."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: NodeSpec = field(default_factory=NodeSpec)
+    status: NodeStatus = field(default_factory=NodeStatus)
+
+    @property
+    def name(self) -> str:
+        """The node's name, by which pods refer to it."""
+        return self.metadata.name
+
+    @property
+    def labels(self) -> Labels:
+        """The node's labels, empty where it has none."""
+        return self.metadata.labels or {}
+
+    @property
+    def ready(self) -> bool:
+        """Its Ready condition is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Pods and pod templates (core/v1)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..codec import field
+from .device import is_extended
+from .meta import ApiStruct, Condition, Labels, LabelSelector, Named, ObjectMeta, ResourceList
+from .node import NodeSelector, NodeSelectorTerm
+from .volume import Volume
+
+RESIZE = "resize"
+"""The subresource of pods through which requests and limits change in place."""
+
+
+class ResourceRequirements(ApiStruct, frozen=True):
+    """Requests and limits; ``claims`` only tells that there are some."""
+
+    requests: t.Optional[ResourceList] = None
+    limits: t.Optional[ResourceList] = None
+
+
+class ContainerPort(ApiStruct, frozen=True):
+    """A port; only ports with ``host_port`` matter for placement."""
+
+    host_port: int = 0
+    container_port: int = 0
+    host_ip: str = field(default="", name="hostIP")
+    protocol: str = "TCP"
+
+
+class ContainerRestartRule(ApiStruct, frozen=True):
+    """What the kubelet does when a container exits; only RestartAllContainers needs a feature of the node."""
+
+    action: str = ""
+
+
+class Container(ApiStruct, frozen=True):
+    """A container's requests and ports; ``restart_policy`` Always marks a restartable init container."""
+
+    name: str = ""
+    resources: t.Optional[ResourceRequirements] = None
+    ports: t.Optional[tuple[ContainerPort, ...]] = None
+    restart_policy: t.Optional[str] = None
+    restart_policy_rules: t.Optional[tuple[ContainerRestartRule, ...]] = None
+
+
+class Toleration(ApiStruct, frozen=True):
+    """A toleration; an empty key with operator Exists tolerates every taint."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PreferredSchedulingTerm(ApiStruct, frozen=True):
+    """A soft node affinity term."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
+
+
+class NodeAffinity(ApiStruct, frozen=True):
+    """Hard and soft node affinity."""
+
+    required_during_scheduling_ignored_during_execution: t.Optional[NodeSelector] = None
+    preferred_during_scheduling_ignored_during_execution: t.Optional[tuple[PreferredSchedulingTerm, ...]] = None
+
+
+class PodAffinityTerm(ApiStruct, frozen=True):
+    """Pods to be near to, or away from, within a topology."""
+
+    label_selector: t.Optional[LabelSelector] = None
+    namespaces: t.Optional[tuple[str, ...]] = None
+    topology_key: str = ""
+    namespace_selector: t.Optional[LabelSelector] = None
+    match_label_keys: t.Optional[tuple[str, ...]] = None
+    mismatch_label_keys: t.Optional[tuple[str, ...]] = None
+
+
+class WeightedPodAffinityTerm(ApiStruct, frozen=True):
+    """A soft pod affinity term."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
+
+
+class PodAffinity(ApiStruct, frozen=True):
+    """Hard and soft terms of pod affinity or of pod anti-affinity."""
+
+    required_during_scheduling_ignored_during_execution: t.Optional[tuple[PodAffinityTerm, ...]] = None
+    preferred_during_scheduling_ignored_during_execution: t.Optional[tuple[WeightedPodAffinityTerm, ...]] = None
+
+
+class Affinity(ApiStruct, frozen=True):
+    """All affinity of a pod."""
+
+    node_affinity: t.Optional[NodeAffinity] = None
+    pod_affinity: t.Optional[PodAffinity] = None
+    pod_anti_affinity: t.Optional[PodAffinity] = None
+
+
+class TopologySpreadConstraint(ApiStruct, frozen=True):
+    """A declared spread constraint."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: t.Optional[LabelSelector] = None
+    match_label_keys: t.Optional[tuple[str, ...]] = None
+    min_domains: t.Optional[int] = None
+    node_affinity_policy: t.Optional[str] = None
+    node_taints_policy: t.Optional[str] = None
+
+
+class PodOS(ApiStruct, frozen=True):
+    """The operating system that a pod says it is for."""
+
+    name: str = ""
+
+
+class PodSpec(ApiStruct, frozen=True):
+    """What decides where a pod may run."""
+
+    node_name: str = ""
+    scheduler_name: str = "default-scheduler"
+    node_selector: t.Optional[Labels] = None
+    affinity: t.Optional[Affinity] = None
+    tolerations: t.Optional[tuple[Toleration, ...]] = None
+    topology_spread_constraints: t.Optional[tuple[TopologySpreadConstraint, ...]] = None
+    containers: tuple[Container, ...] = ()
+    init_containers: t.Optional[tuple[Container, ...]] = None
+    resources: t.Optional[ResourceRequirements] = None
+    overhead: t.Optional[ResourceList] = None
+    volumes: t.Optional[tuple[Volume, ...]] = None
+    host_network: bool = False
+    host_users: t.Optional[bool] = None
+    runtime_class_name: str = ""
+    priority: t.Optional[int] = None
+    priority_class_name: str = ""
+    preemption_policy: t.Optional[str] = None
+    scheduling_gates: t.Optional[tuple[Named, ...]] = None
+    resource_claims: t.Optional[tuple[Named, ...]] = None
+    scheduling_group: t.Optional[dict[str, t.Any]] = None
+    os: t.Optional[PodOS] = None
+    termination_grace_period_seconds: t.Optional[int] = None
+
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """The containers, and then the init containers."""
+        return (*self.containers, *(self.init_containers or ()))
+
+
+class ContainerStateWaiting(ApiStruct, frozen=True):
+    """Why a container does not run; ``reason`` is the kubelet's word, such as CrashLoopBackOff."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(ApiStruct, frozen=True):
+    """The state of a container; of one that runs or has ended nothing is read, so that all such states are equal."""
+
+    waiting: t.Optional[ContainerStateWaiting] = None
+
+
+class ContainerStatus(ApiStruct, frozen=True):
+    """The state of a container, and the resources that it really has, which count while a pod is being resized."""
+
+    name: str = ""
+    state: t.Optional[ContainerState] = None
+    resources: t.Optional[ResourceRequirements] = None
+    allocated_resources: t.Optional[ResourceList] = None
+
+
+class PodStatus(ApiStruct, frozen=True):
+    """Phase, conditions and actuated resources of a pod."""
+
+    phase: str = ""
+    reason: str = ""
+    conditions: t.Optional[tuple[Condition, ...]] = None
+    nominated_node_name: str = ""
+    container_statuses: t.Optional[tuple[ContainerStatus, ...]] = None
+    init_container_statuses: t.Optional[tuple[ContainerStatus, ...]] = None
+    resources: t.Optional[ResourceRequirements] = None
+    allocated_resources: t.Optional[ResourceList] = None
+
+
+class Pod(ApiStruct, frozen=True):
+    """A pod, or a pod that a template would make."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+    status: PodStatus = field(default_factory=PodStatus)
+
+    @property
+    def terminal(self) -> bool:
+        """Succeeded or Failed: it no longer uses its node's resources."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def terminating(self) -> bool:
+        """Deletion has been asked for; it still uses its node's resources."""
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def ready(self) -> bool:
+        """Its Ready condition is True."""
+        return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+    @property
+    def edited(self) -> bool:
+        """Somebody changed its spec after its creation; servers before 1.33 do not tell, and then it is false."""
+        return self.metadata.generation > 1
+
+    @property
+    def resized(self) -> bool:
+        """Somebody changed its requests or limits in place (kubernetes ``pkg/registry/core/pod/strategy.go``, podResizeStrategy)."""
+        entries = self.metadata.managed_fields
+        return entries is not None and any(entry.subresource == RESIZE for entry in entries)
+
+    @property
+    def edited_by_others(self) -> bool:
+        """Somebody changed its spec otherwise than by a resize: a pod that was resized as well has another writer than its creator."""
+        entries = self.metadata.managed_fields or ()
+        return self.edited and (not self.resized or sum(not entry.subresource for entry in entries) > 1)
+
+
+class PodTemplate(ApiStruct, frozen=True):
+    """The pod template of a workload."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodSpec = field(default_factory=PodSpec)
+
+
+def extended_resources(pod: Pod) -> set[str]:
+    """The extended resources that some container of the pod asks for."""
+    asked = (container.resources for container in pod.spec.all_containers if container.resources is not None)
+    return {name for resources in asked for name in (*(resources.requests or ()), *(resources.limits or ())) if is_extended(name)}
+
+
+def mounts_claims(pod: Pod) -> bool:
+    """Some volume of the pod is a claim, of its own or not."""
+    return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.spec.volumes or ())

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""PodDisruptionBudgets (policy/v1)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..codec import field
+from .meta import ApiStruct, Condition, LabelSelector, ObjectMeta
+
+
+class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
+    """Which pods a budget is for."""
+
+    selector: t.Optional[LabelSelector] = None
+    unhealthy_pod_eviction_policy: t.Optional[str] = None
+
+
+class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
+    """What the disruption controller worked out."""
+
+    desired_healthy: int = 0
+    current_healthy: int = 0
+    expected_pods: int = 0
+    disruptions_allowed: int = 0
+    observed_generation: int = 0
+    conditions: t.Optional[tuple[Condition, ...]] = None
+
+
+class PodDisruptionBudget(ApiStruct, frozen=True):
+    """A PodDisruptionBudget."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Deployments, StatefulSets and ReplicaSets (apps/v1), Jobs (batch/v1) and HorizontalPodAutoscalers (autoscaling/v2)."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ..codec import field
+from .meta import ApiStruct, Condition, IntOrString, LabelSelector, ObjectMeta
+from .pod import PodTemplate
+from .volume import VolumeClaimTemplate
+
+
+class RollingUpdate(ApiStruct, frozen=True):
+    """Bounds of a rolling update; numbers or percentages. ``partition`` is a StatefulSet's."""
+
+    max_unavailable: t.Optional[IntOrString] = None
+    max_surge: t.Optional[IntOrString] = None
+    partition: t.Optional[int] = None
+
+
+class UpdateStrategy(ApiStruct, frozen=True):
+    """``strategy`` of a Deployment or ``updateStrategy`` of a StatefulSet."""
+
+    type: str = "RollingUpdate"
+    rolling_update: t.Optional[RollingUpdate] = None
+
+
+class StatefulSetOrdinals(ApiStruct, frozen=True):
+    """The ordinal of a StatefulSet's first replica."""
+
+    start: int = 0
+
+
+class WorkloadSpec(ApiStruct, frozen=True):
+    """The spec of a Deployment, StatefulSet or ReplicaSet."""
+
+    replicas: int = 1
+    selector: t.Optional[LabelSelector] = None
+    template: PodTemplate = field(default_factory=PodTemplate)
+    paused: bool = False
+    strategy: t.Optional[UpdateStrategy] = None
+    update_strategy: t.Optional[UpdateStrategy] = None
+    volume_claim_templates: t.Optional[tuple[VolumeClaimTemplate, ...]] = None
+    ordinals: t.Optional[StatefulSetOrdinals] = None
+
+
+class WorkloadStatus(ApiStruct, frozen=True):
+    """The status of a Deployment, StatefulSet or ReplicaSet."""
+
+    observed_generation: int = 0
+    replicas: int = 0
+    updated_replicas: int = 0
+    ready_replicas: int = 0
+    available_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    conditions: t.Optional[tuple[Condition, ...]] = None
+
+
+class Workload(ApiStruct, frozen=True):
+    """A Deployment, StatefulSet or ReplicaSet; ``kind`` is absent in lists and set by the reader."""
+
+    kind: str = ""
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: WorkloadSpec = field(default_factory=WorkloadSpec)
+    status: WorkloadStatus = field(default_factory=WorkloadStatus)
+
+    @property
+    def first_ordinal(self) -> int:
+        """The ordinal of a StatefulSet's first replica."""
+        return self.spec.ordinals.start if self.spec.ordinals is not None else 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.metadata.namespace}/{self.metadata.name}"
+
+
+class PodConditionPattern(ApiStruct, frozen=True):
+    """A condition of a failed pod that a rule is for."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(ApiStruct, frozen=True):
+    """What a Job does about a pod that failed in a certain way; the first rule that matches counts."""
+
+    action: str = ""
+    on_pod_conditions: t.Optional[tuple[PodConditionPattern, ...]] = None
+
+
+class PodFailurePolicy(ApiStruct, frozen=True):
+    """The rules of a Job."""
+
+    rules: tuple[PodFailureRule, ...] = ()
+
+
+class JobSpec(ApiStruct, frozen=True):
+    """How a Job takes it when pods fail."""
+
+    pod_failure_policy: t.Optional[PodFailurePolicy] = None
+
+
+class Job(ApiStruct, frozen=True):
+    """A Job."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: JobSpec = field(default_factory=JobSpec)
+
+    @property
+    def ignores_disruptions(self) -> bool:
+        """An eviction of one of its pods does not count as a failure: its rules ignore the condition DisruptionTarget."""
+        policy = self.spec.pod_failure_policy
+        for rule in policy.rules if policy is not None else ():
+            if any(pattern.type == "DisruptionTarget" and pattern.status == "True" for pattern in rule.on_pod_conditions or ()):
+                return rule.action == "Ignore"
+        return False
+
+
+class CrossVersionObjectReference(ApiStruct, frozen=True):
+    """The workload that an autoscaler scales."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class HorizontalPodAutoscalerSpec(ApiStruct, frozen=True):
+    """Target and bounds of an autoscaler."""
+
+    scale_target_ref: CrossVersionObjectReference = field(default_factory=CrossVersionObjectReference)
+    min_replicas: t.Optional[int] = None
+    max_replicas: int = 0
+
+
+class HorizontalPodAutoscalerStatus(ApiStruct, frozen=True):
+    """What the autoscaler wants."""
+
+    desired_replicas: int = 0
+
+
+class HorizontalPodAutoscaler(ApiStruct, frozen=True):
+    """A HorizontalPodAutoscaler."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: HorizontalPodAutoscalerSpec = field(default_factory=HorizontalPodAutoscalerSpec)
+    status: HorizontalPodAutoscalerStatus = field(default_factory=HorizontalPodAutoscalerStatus)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Parts that are equal in many pods, kept once.
+
+The pods of one template differ in name, node and status only. Sharing the rest takes 20,000 pods from 82 MB to 29 MB.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from .api.node import Node
+from .api.pod import RESIZE, Pod
+from .api.volume import Volume
+from .codec import Struct, encode_json, force_setattr, replace
+from .undecodable import Undecodable, as_undecodable, placeholder_pod
+from .values.quantity import QuantityError
+from .values.quantity_check import check_quantity_field
+
+T = t.TypeVar("T")
+
+# The parts that a pod has in common with its siblings.
+_INTERNED_METADATA = ("labels", "annotations", "owner_references", "finalizers", "namespace")
+_INTERNED_SPEC = (
+    "node_selector",
+    "affinity",
+    "tolerations",
+    "topology_spread_constraints",
+    "containers",
+    "init_containers",
+    "resources",
+    "overhead",
+    "volumes",
+    "scheduling_gates",
+    "resource_claims",
+    "node_name",
+    "scheduler_name",
+)
+_INTERNED_STATUS = ("conditions", "container_statuses", "init_container_statuses", "resources", "allocated_resources", "phase")
+
+
+class Interner:
+    """Remembers parts by their encoded bytes and gives back the first equal one.
+
+    One for each snapshot: what it remembers lives as long as it does, or until ``retain_only``.
+    """
+
+    def __init__(self) -> None:
+        self._parts: dict[t.Any, t.Any] = {}
+        # The last pod of each owner, by the owner's uid, and the last node: to compare takes half as long as to encode every part.
+        self._siblings: dict[str, Pod] = {}
+        self._last_node: t.Optional[Node] = None
+
+    @property
+    def size(self) -> int:
+        """How many different parts it remembers."""
+        return len(self._parts)
+
+    def retain_only(self, share: t.Callable[[T], T], kept: Iterable[T]) -> None:
+        """Remember only the parts of these objects, which it has shared before; ``share`` is its own ``pod`` or ``node``.
+
+        Their parts stay as they are, so other threads may be reading them.
+        """
+        self._parts = {}
+        self._siblings = {}
+        self._last_node = None
+        for item in kept:
+            share(item)
+
+    def intern_pod(self, pod: Pod) -> Pod:
+        """The pod, its common parts replaced by the shared ones (in place: it must not be in use yet).
+
+        An ``UndecodablePod`` takes the place of a pod with a quantity that cannot be read: each different part is checked once.
+        """
+        try:
+            self._intern_parts_of_pod(pod)
+        except QuantityError as error:
+            return placeholder_pod(as_undecodable("Pod", pod, str(error)))
+        return pod
+
+    def _intern_parts_of_pod(self, pod: Pod) -> None:
+        if pod.spec.volumes:
+            _drop_non_placement_volumes(pod)
+        if pod.metadata.managed_fields:
+            _drop_other_writers(pod)
+        owners = pod.metadata.owner_references
+        sibling = self._siblings.get(owners[0].uid) if owners else None
+        if sibling is None:
+            self._intern(pod.metadata, _INTERNED_METADATA)
+            self._intern(pod.spec, _INTERNED_SPEC)
+            self._intern(pod.status, _INTERNED_STATUS)
+        else:
+            self._intern_like(sibling, pod)
+        if owners:
+            self._siblings[owners[0].uid] = pod
+
+    def intern_node(self, node: Node) -> t.Union[Node, Undecodable]:
+        """The node, its allocatable amounts, conditions and taints shared with equal nodes; checked as a pod is."""
+        if node.metadata.managed_fields:
+            force_setattr(node.metadata, "managed_fields", None)  # nobody asks who writes to a node, and each heartbeat may change it
+        last = self._last_node
+        try:
+            self._intern(node.spec, ("taints",))
+            if last is not None and node.status == last.status:
+                force_setattr(node, "status", last.status)
+            else:
+                self._intern(node.status, ("allocatable", "capacity", "conditions", "declared_features"))
+        except QuantityError as error:
+            return as_undecodable("Node", node, str(error))
+        self._last_node = node
+        return node
+
+    def _intern_like(self, sibling: Pod, pod: Pod) -> None:
+        metadata = pod.metadata
+        own = {"name": metadata.name, "uid": metadata.uid, "resource_version": metadata.resource_version}
+        likely = replace(sibling.metadata, creation_timestamp=metadata.creation_timestamp, **own)
+        self._intern_struct(pod, "metadata", likely, _INTERNED_METADATA)
+        self._intern(pod.spec, ("node_name",))
+        self._intern_struct(pod, "spec", replace(sibling.spec, node_name=pod.spec.node_name), _INTERNED_SPEC)
+        self._intern_struct(pod, "status", sibling.status, _INTERNED_STATUS)
+
+    def _intern_struct(self, pod: Pod, name: str, likely: Struct, names: tuple[str, ...]) -> None:
+        """Take the struct that the pod is likely to have from its sibling, or else what of its own is shared."""
+        struct = getattr(pod, name)
+        if struct == likely:
+            force_setattr(pod, name, likely)
+        else:
+            self._intern(struct, names)
+
+    def _intern(self, struct: Struct, names: tuple[str, ...]) -> None:
+        parts = self._parts
+        for name in names:
+            part = getattr(struct, name)
+            if not part:
+                continue
+            key = part if isinstance(part, str) else (name, encode_json(part))
+            shared = parts.get(key)
+            if shared is None:
+                check_quantity_field(name, part)
+                parts[key] = part
+            elif shared is not part:
+                force_setattr(struct, name, shared)
+
+
+def _drop_non_placement_volumes(pod: Pod) -> None:
+    # The token volume of the service account has a random name in each pod; like every volume without one of the
+    # named sources it neither binds the pod to a node nor is lost with it.
+    volumes = pod.spec.volumes or ()
+    kept = tuple(volume for volume in volumes if volume != Volume(name=volume.name))
+    if len(kept) < len(volumes):
+        force_setattr(pod.spec, "volumes", kept or None)
+
+
+def _drop_other_writers(pod: Pod) -> None:
+    # Of its writers one that resized it counts and, beside that one, two that wrote to the pod itself: one of them created it.
+    # A spec of generation 1 is as it was created; servers before 1.33 write 0.
+    metadata = pod.metadata
+    entries = () if metadata.generation == 1 else metadata.managed_fields or ()
+    kept = [entry for entry in entries if entry.subresource == RESIZE][:1]
+    direct = [entry for entry in entries if not entry.subresource][:2] if kept else []
+    force_setattr(metadata, "managed_fields", (*kept, *(direct if len(direct) > 1 else ())) or None)
+
+
+def binds_to_nodes(volume: Volume) -> bool:
+    """The volume has a source that may decide which nodes the pod can run on."""
+    return not volume.local and volume != Volume(name=volume.name)

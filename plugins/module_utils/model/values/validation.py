@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The forms of names that the API server accepts.
+
+Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_QUALIFIED = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
+"""For errors: of what a namespace's name consists."""
+
+
+def missing_namespaces_message(namespaces: Iterable[str]) -> str:
+    """What to say where the option ``namespaces`` names some that do not exist."""
+    return f"namespaces: there is no namespace {', '.join(namespaces)}; check the spelling and the cluster (context)"
+
+
+def is_qualified_name(text: str) -> bool:
+    """Whether it can be the key of a label, an annotation or a taint."""
+    return _QUALIFIED.fullmatch(text) is not None
+
+
+def is_namespace_name(text: str) -> bool:
+    """Whether a namespace can have this name."""
+    return _DNS_LABEL.fullmatch(text) is not None

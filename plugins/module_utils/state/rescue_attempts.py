@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""How often a rescue was tried for the pods of one owner, and when the next one may be.
+
+Kept as small JSON texts, one for each owner, that other processes read and people may edit; times are those of the API server. Tenants
+choose the text of an owner reference, so that a key is a hash of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import typing as t
+from collections.abc import Collection, Mapping
+
+from ..model.api.pod import Pod
+from ..model.codec import DecodeError, Struct, decode_json, encode_json, field, replace
+from ..model.reason import Reason
+from ..model.values.timestamps import format_time, parse_time
+from .hold import HOLD_RECORD_PREFIX, size_of
+from .restart_outcome import FUTURE_TOLERANCE_S
+
+PREFIX = "attempt."
+_KEY = re.compile(re.escape(PREFIX) + "[0-9a-f]{64}")
+
+FIRST_PAUSE_S = 30
+LONGEST_PAUSE_S = 3600
+MOST_DOUBLINGS = 7
+"""More of them than it takes from the first pause to the longest."""
+UNDER_WAY_FOR_S = 2 * 3600
+"""No rescue may take longer. What has not ended by then was given up, or is begun anew by a program that dies of it again and again."""
+KEPT_FOR_S = 7 * 24 * 3600
+OTHER_RECORDS = (HOLD_RECORD_PREFIX,)
+"""Keys of the same ConfigMap that begin so are no attempts, and are not removed here. Other unknown keys are those of earlier versions."""
+MOST_ENTRIES = 1000
+MOST_BYTES = 384 * 1024
+"""Of all entries with their keys. A ConfigMap holds 1 MiB, and has the records of holds, too."""
+MOST_ENTRY_BYTES = 128 * 1024
+"""Of one entry."""
+MOST_PODS = 50
+"""Pods of one owner whose failures are told apart; those of further ones count no more than these."""
+LASTS_S = 600
+"""A rescue has helped if its pod keeps its node for so long."""
+
+
+class VictimRecord(Struct, frozen=True):
+    """A pod that has been evicted, or is evicted next. ``node`` is where it ran; ``code`` and ``text`` say why it was chosen."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    priority: int
+    grace_period: int
+    code: str
+    text: str
+
+
+class Attempt(Struct, frozen=True):
+    """What is kept for one owner, of which several pods may be rescued at a time.
+
+    ``attempts``: how many in a row came to nothing. ``failures`` has those that ended without a node, by the pod's uid; ``lost`` has the
+    pods that were bound and lost their node soon, with the time at which that was noticed. ``time``: RFC 3339, when the last of them ended.
+    ``under_way``: when the rescue of a pod was begun, by its uid; ``victims``: the pods that are evicted for it. ``rescued``: when a pod
+    was bound, by its uid, for as long as it may still lose its node. ``name``: namespace and name of the last pod, for people.
+    """
+
+    attempts: int
+    time: str
+    name: str
+    failures: dict[str, int] = field(default_factory=dict)
+    under_way: dict[str, str] = field(default_factory=dict)
+    victims: dict[str, tuple[VictimRecord, ...]] = field(default_factory=dict)
+    rescued: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        """As it is kept."""
+        return encode_json(self).decode()
+
+
+class ConfigMapPatch(t.NamedTuple):
+    """``changes`` of the stored data, where None removes a key. ``dropped``: names of entries that are cut or removed for lack of space."""
+
+    changes: dict[str, t.Optional[str]]
+    dropped: list[str]
+
+
+def attempt_key(pod: Pod) -> str:
+    """The key of the pod's owner: its controller, or the pod itself. Owners of different namespaces never share a key."""
+    metadata = pod.metadata
+    controller = metadata.controller
+    identity = ("pod", metadata.uid) if controller is None else ("controller", controller.uid)
+    return PREFIX + hashlib.sha256("\n".join((metadata.namespace, *identity)).encode(errors="replace")).hexdigest()
+
+
+def existing_key(entries: Mapping[str, Attempt], pod_uid: str, key: str) -> str:
+    """The key of the entry that already counts rescues of this pod, otherwise ``key``: an owner reference can be changed later."""
+    if key in entries and _knows(entries[key], pod_uid):
+        return key
+    return next((known for known, entry in entries.items() if _knows(entry, pod_uid)), key)
+
+
+def read_attempts(data: Mapping[str, str] | None, *, now_s: float) -> dict[str, Attempt]:
+    """The entries by key. What cannot be read, lies far in the future, or is old, counts as absent."""
+    found = {key: _read(text, now_s) for key, text in (data or {}).items() if _KEY.fullmatch(key)}
+    return {key: attempt for key, attempt in found.items() if attempt is not None}
+
+
+def attempt_violation(entry: Attempt | None, *, now_s: float, max_attempts: int, pod_uid: str) -> t.Optional[Reason]:
+    """Why no rescue may be tried now for a pod of the owner; None where it may.
+
+    One that is under way for the same pod goes on, and those of other pods do not count before they have failed. After n failures in a
+    row the next one has to wait 30 s · 2^(n-1), an hour at most.
+    """
+    if entry is None or not entry.attempts or pod_uid in _fresh(entry, now_s):
+        return None
+    if entry.attempts >= max_attempts:
+        return Reason("attempts_used_up", f"{entry.attempts} rescues did not help, the last at {entry.time} for pod {entry.name}")
+    wait_s = min(FIRST_PAUSE_S * 2 ** min(entry.attempts - 1, MOST_DOUBLINGS), LONGEST_PAUSE_S)
+    left_s = parse_time(entry.time) + wait_s - now_s
+    if left_s <= 0:
+        return None
+    text = f"failed at {entry.time}, attempts {entry.attempts}; next attempt in {int(left_s) + 1} s at the earliest"
+    return Reason("backoff", text)
+
+
+def start(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
+    """A rescue is under way for the pod; writing it twice changes nothing. One that was left so for two hours has failed before."""
+    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    fresh = _fresh(entry, now_s)
+    if pod_uid in fresh:
+        return entry
+    if pod_uid in entry.under_way:
+        entry = record_failure(entry, now_s=now_s, pod_uid=pod_uid, name=name)
+    return replace(entry, name=name, under_way={**fresh, pod_uid: format_time(now_s)})
+
+
+def record_victims(entry: Attempt, *, pod_uid: str, victims: t.Sequence[VictimRecord]) -> Attempt:
+    """The pods that have been evicted for the pod, and the one that is evicted next."""
+    return replace(entry, victims={**entry.victims, pod_uid: tuple(victims)})
+
+
+def record_failure(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
+    """The rescue ended without the pod being bound."""
+    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    failures = _newest({**entry.failures, pod_uid: entry.failures.get(pod_uid, 0) + 1})
+    return _ended(replace(entry, failures=failures, time=format_time(now_s), name=name), [pod_uid], now_s)
+
+
+def record_success(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str, pending: Collection[str]) -> Attempt:
+    """The pod is bound: its failures are forgotten, and those of pods that are no longer ``pending``. Nodes that were lost still count."""
+    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    failures = {uid: number for uid, number in entry.failures.items() if uid != pod_uid and uid in pending}
+    rescued = _newest({**entry.rescued, pod_uid: format_time(now_s)})
+    return _ended(replace(entry, failures=failures, rescued=rescued), [pod_uid], now_s)
+
+
+def cancel(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """Nothing has come of the rescue, and nothing could have: the pod was deleted, or the node was not to be had."""
+    return _if_of_use(_ended(entry, [pod_uid], now_s)) if entry is not None else None
+
+
+def record_lost_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """The rescued pod has lost its node soon: its rescue is a failed attempt."""
+    if entry is None or pod_uid not in entry.rescued:
+        return entry
+    time = format_time(now_s)
+    found = replace(entry, lost=_newest({**entry.lost, pod_uid: time}), rescued=_without(entry.rescued, pod_uid), time=time)
+    return _ended(found, (), now_s)
+
+
+def record_kept_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """The rescued pod has kept its node for long enough. That makes up for the nodes that were lost before its rescue."""
+    if entry is None or pod_uid not in entry.rescued:
+        return entry
+    since_s = parse_time(entry.rescued[pod_uid])
+    later = {uid: time for uid, time in entry.lost.items() if parse_time(time) > since_s}
+    return _if_of_use(_ended(replace(entry, lost=later, rescued=_without(entry.rescued, pod_uid)), (), now_s))
+
+
+def record_completed_pod(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+    """The rescued pod has done its work, or was deleted by its owner: its rescue has neither failed nor lasted."""
+    if entry is None or pod_uid not in entry.rescued:
+        return entry
+    return _if_of_use(_ended(replace(entry, rescued=_without(entry.rescued, pod_uid)), (), now_s))
+
+
+def configmap_patch(data: Mapping[str, str] | None, key: str, entry: Attempt | None, *, now_s: float) -> ConfigMapPatch:
+    """What to write to ``data`` so that it contains ``entry``, and nothing that is no longer of use.
+
+    What cannot be read or is old is not of use. Of more than ``MOST_ENTRIES`` entries or ``MOST_BYTES`` the oldest are dropped.
+    """
+    dropped: list[str] = []
+    texts: dict[str, str] = {}
+    left = MOST_BYTES
+    if entry is not None:
+        fitting = _cut(entry)
+        if fitting is not entry:
+            dropped.append(entry.name)
+        texts[key] = fitting.to_text()
+        left -= size_of(key, texts[key])
+    kept = {other: attempt for other, attempt in read_attempts(data, now_s=now_s).items() if other != key}
+    for other in sorted(kept, key=lambda other: _newest_s(kept[other]), reverse=True):
+        text = (data or {})[other]
+        left -= size_of(other, text)
+        if left < 0 or len(texts) >= MOST_ENTRIES:
+            dropped.append(kept[other].name)
+        else:
+            texts[other] = text
+    wanted: dict[str, t.Optional[str]] = {known: None for known in data or {} if not known.startswith(OTHER_RECORDS)}
+    wanted.update(texts)
+    return ConfigMapPatch({known: text for known, text in wanted.items() if (data or {}).get(known) != text}, dropped)
+
+
+def _newest_s(entry: Attempt) -> float:
+    """The newest time in the entry: a rescue that is under way makes it new."""
+    return max(map(parse_time, (entry.time, *entry.under_way.values(), *entry.rescued.values(), *entry.lost.values())))
+
+
+def _knows(entry: Attempt, pod_uid: str) -> bool:
+    return any(pod_uid in pods for pods in (entry.under_way, entry.failures, entry.rescued, entry.lost))
+
+
+def _without(entries: dict[str, str], uid: str) -> dict[str, str]:
+    return {known: time for known, time in entries.items() if known != uid}
+
+
+def _cut(entry: Attempt) -> Attempt:
+    """The entry, without the oldest rescues under way where it would be too large: first without their victims."""
+    while len(entry.to_text()) > MOST_ENTRY_BYTES and (entry.victims or entry.under_way):
+        if entry.victims:
+            entry = replace(entry, victims=dict(list(entry.victims.items())[1:]))
+        else:
+            entry = replace(entry, under_way=dict(list(entry.under_way.items())[len(entry.under_way) // 10 + 1 :]))
+    return entry
+
+
+def _fresh(entry: Attempt, now_s: float) -> dict[str, str]:
+    """What is under way and was not given up."""
+    return {uid: time for uid, time in entry.under_way.items() if parse_time(time) + UNDER_WAY_FOR_S > now_s}
+
+
+def _newest(entries: dict[str, t.Any]) -> dict[str, t.Any]:
+    return dict(list(entries.items())[-MOST_PODS:])
+
+
+def _ended(entry: Attempt, uids: Collection[str], now_s: float) -> Attempt:
+    """No rescue of these pods is under way any more; the attempts are counted again."""
+    under_way = {uid: time for uid, time in _fresh(entry, now_s).items() if uid not in uids}
+    victims = {uid: records for uid, records in entry.victims.items() if uid in under_way}
+    attempts = sum(entry.failures.values()) + len(entry.lost)
+    return replace(entry, under_way=under_way, victims=victims, attempts=attempts)
+
+
+def _if_of_use(entry: Attempt) -> Attempt | None:
+    return entry if entry.attempts or entry.under_way or entry.rescued else None
+
+
+def _read(text: str, now_s: float) -> Attempt | None:
+    try:
+        attempt = decode_json(Attempt, text)
+        dated = (attempt.under_way, attempt.rescued, attempt.lost)
+        times = [parse_time(time) for time in (attempt.time, *(time for entries in dated for time in entries.values()))]
+    except (DecodeError, ValueError, RecursionError):
+        return None
+    counted = attempt.attempts >= 0 and all(number > 0 for number in attempt.failures.values())
+    if not counted or attempt.attempts != sum(attempt.failures.values()) + len(attempt.lost):
+        return None
+    if not all(now_s - KEPT_FOR_S < time_s <= now_s + FUTURE_TOLERANCE_S for time_s in times):
+        return None
+    return _if_of_use(attempt)

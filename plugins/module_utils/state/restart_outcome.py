@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What came of the last restart of a workload, remembered on the workload itself, and when the next one may be tried.
+
+The annotation is a small JSON text. It is read by other processes and machines, so its times are those of the API server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ..model.codec import DecodeError, Struct, decode_json, encode_json
+from ..model.messages import pluralize
+from ..model.reason import Reason
+from ..model.values.timestamps import format_time, parse_time
+
+OUTCOME_ANNOTATION = "kube-scheduling.onprem/last-outcome"
+
+IMPROVED = "improved"
+UNCHANGED = "unchanged"
+WORSE = "worse"
+FAILED = "failed"
+PENDING = "pending"
+FUTURE_TOLERANCE_S = 300
+"""The annotation's times are the API server's; what lies further ahead was written by hand and counts as absent."""
+MOST_DOUBLINGS = 10
+MOST_ATTEMPTS = 1000
+"""An annotation with more attempts was not written by this collection; people may write any number into it."""
+VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
+
+
+class Outcome(Struct, frozen=True, omit_defaults=True):
+    """The content of the annotation.
+
+    ``time``: RFC 3339, of the restart or the last eviction. ``attempts``: restarts, or runs of evictions, in a row that did not help.
+    ``revision``: the one that the verdict is about; while a restart is pending, the one before it.
+    ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
+    ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises; None for a StatefulSet,
+    and where an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: while the restart of a
+    StatefulSet is pending, the generation and the updateRevision that it has made; ``expected`` is None before the controller has told.
+    """
+
+    time: str
+    attempts: int
+    verdict: str
+    revision: str
+    eligible: str
+    number: t.Optional[int] = None
+    expected: t.Optional[str] = None
+    generation: t.Optional[int] = None
+
+    def to_annotation(self) -> str:
+        """The annotation's text."""
+        return encode_json(self).decode()
+
+
+def make_outcome(*, now_s: float, attempts: int, verdict: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
+    """An outcome as of ``now_s`` (seconds since the epoch, the API server's clock)."""
+    return Outcome(time=format_time(now_s), attempts=attempts, verdict=verdict, revision=revision, eligible=eligible, number=number)
+
+
+def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
+    """The remembered outcome; None where there is none or where it cannot be read (somebody edited it)."""
+    text = (annotations or {}).get(OUTCOME_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        outcome = decode_json(Outcome, text)
+        parse_time(outcome.time)
+    except (DecodeError, ValueError):
+        return None
+    return outcome if outcome.verdict in VERDICTS and _is_sane(outcome) else None
+
+
+def _is_sane(outcome: Outcome) -> bool:
+    numbers = (outcome.number, outcome.generation)
+    return 0 <= outcome.attempts <= MOST_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
+
+
+def eligible_hash(node_names: Iterable[str]) -> str:
+    """A short hash of the sorted names, which changes when a node joins, leaves, or opens or closes to the workload."""
+    return hashlib.sha256("\n".join(sorted(node_names)).encode()).hexdigest()[:10]
+
+
+class RestartPermission(t.NamedTuple):
+    """Whether a restart may be tried now.
+
+    ``refusal`` is the reason why not, ``attempts`` counts this one in, ``used_up`` says that waiting alone will not help.
+    """
+
+    violation: t.Optional[Reason]
+    attempts: int
+    used_up: bool = False
+
+
+def restart_permission_after(
+    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int
+) -> RestartPermission:
+    """Apply cooldown, exponential back-off and the limit of attempts.
+
+    An outcome of another revision counts as absent: somebody rolled the workload since. ``cooldown_s`` is kept after every
+    outcome; after n attempts in a row that did not help it is cooldown_s · 2^(n-1), and after ``max_attempts`` none is made
+    until the revision or the eligible nodes change. Other nodes allow one more attempt, after its back-off: a node that comes and goes
+    would otherwise have the workload restarted again and again.
+    """
+    if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
+        return RestartPermission(None, 1)
+    attempts = outcome.attempts
+    if attempts >= max_attempts and outcome.eligible == eligible:
+        made = pluralize(attempts, "attempt")
+        return RestartPermission(
+            Reason(
+                "attempts_used_up",
+                f"{made} in a row did not help; a changed workload or node set allows the next",
+            ),
+            attempts,
+            used_up=True,
+        )
+    wait_s = cooldown_s * 2 ** min(max(0, attempts - 1), MOST_DOUBLINGS)
+    left_s = parse_time(outcome.time) + wait_s - now_s
+    if left_s > 0:
+        text = f"{outcome.verdict} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
+        return RestartPermission(Reason("cooldown", text), attempts)
+    return RestartPermission(None, attempts + 1)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Which denials of an API server may pass, and for how long."""
+
+from __future__ import annotations
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.early_denials import (
+    EARLY_FOR_S,
+    LOST_FOR_S,
+    EarlyDenials,
+)
+
+LIST, WATCH = ("list", "pods in all namespaces"), ("watch", "pods in all namespaces")
+
+
+class Time:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_a_first_denial_is_final() -> None:
+    denials = EarlyDenials(Time())
+    denials.note_allowed(WATCH)
+    assert not denials.is_early(LIST) and not denials.is_early(LIST), "the verb is part of the request"
+
+
+def test_a_denial_of_what_was_allowed_may_pass_for_ten_seconds() -> None:
+    time = Time()
+    denials = EarlyDenials(time)
+    denials.note_allowed(LIST)
+    assert denials.is_early(LIST)
+    time.now_s += EARLY_FOR_S - 0.1
+    assert denials.is_early(LIST)
+    time.now_s += 0.2
+    assert not denials.is_early(LIST), "somebody has taken the role away"
+    time.now_s += 3600
+    assert not denials.is_early(LIST)
+    denials.note_allowed(LIST)
+    assert denials.is_early(LIST), "the role was there again"
+
+
+def test_any_denial_after_a_lost_connection_may_pass_for_ten_seconds() -> None:
+    time = Time()
+    denials = EarlyDenials(time)
+    denials.note_lost()
+    time.now_s += LOST_FOR_S - 1
+    assert denials.is_early(LIST)
+    time.now_s += EARLY_FOR_S + 1
+    assert not denials.is_early(LIST)
+    denials.note_lost()
+    assert denials.is_early(LIST), "another server may have started"
+
+
+def test_a_connection_that_was_lost_long_ago_excuses_no_denial() -> None:
+    time = Time()
+    denials = EarlyDenials(time)
+    denials.note_lost()
+    time.now_s += LOST_FOR_S
+    assert not denials.is_early(LIST)
+
+
+def test_the_first_denials_of_a_patient_program_may_pass_for_ten_seconds() -> None:
+    time = Time()
+    denials = EarlyDenials(time, patient=True)
+    denials.note_allowed(WATCH)
+    assert denials.is_early(LIST), "the server may have just started"
+    time.now_s += EARLY_FOR_S + 0.1
+    assert not denials.is_early(LIST), "a role is missing"

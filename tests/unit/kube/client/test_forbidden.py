@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a role lacks is named in the words of a role."""
+
+from __future__ import annotations
+
+import typing as t
+from types import SimpleNamespace
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, RequestTarget, api_error
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import (
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.messages import ROLE_DOCUMENTATION
+
+
+def refuse(_method: str, _path: str, *, verb: str, target: RequestTarget, **_rest: t.Any) -> bytes:
+    raise api_error(verb=verb, target=target, status=403, message="no")
+
+
+API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: API.list_all(NODES), "cannot list nodes: no (HTTP 403). Grant the verb 'list' on nodes to this user."),
+        (
+            lambda: API.list_all(STORAGE_CLASSES),
+            "cannot list storageclasses: no (HTTP 403). Grant the verb 'list' on storageclasses to this user.",
+        ),
+        (
+            lambda: API.evict("shop", "web-0", uid="u"),
+            "cannot create an eviction of Pod shop/web-0: no (HTTP 403). "
+            "Grant the verb 'create' on pods/eviction in namespace shop to this user.",
+        ),
+        (
+            lambda: API.list_all(PODS),
+            "cannot list pods in all namespaces: no (HTTP 403). Grant the verb 'list' on pods in all namespaces to this user.",
+        ),
+        (
+            lambda: API.list_all(PODS, namespace="shop"),
+            "cannot list pods in namespace shop: no (HTTP 403). "
+            "Grant the verb 'list' on pods in namespace shop to this user, or leave the namespace out.",
+        ),
+        (
+            lambda: API.get(NAMESPACES, "", "shop"),
+            "cannot get Namespace shop: no (HTTP 403). Grant the verb 'get' on namespaces to this user.",
+        ),
+        (
+            lambda: API.merge_patch(DEPLOYMENTS, "shop", "web", {}),
+            "cannot patch Deployment shop/web: no (HTTP 403). Grant the verb 'patch' on deployments in namespace shop to this user.",
+        ),
+        (
+            lambda: API.create_event("shop", {}),
+            "cannot create events in namespace shop: no (HTTP 403). Grant the verb 'create' on events in namespace shop to this user.",
+        ),
+    ],
+)
+def test_a_forbidden_request_says_what_to_grant(call: t.Callable[[], t.Any], said: str) -> None:
+    with pytest.raises(ForbiddenError) as caught:
+        call()
+    assert str(caught.value) == f"{said} {ROLE_DOCUMENTATION}"
+
+
+def test_nobody_is_told_to_give_a_role_to_users_without_credentials() -> None:
+    """An API server calls everybody so whose credentials it does not know, such as a user name with a password."""
+    said = 'nodes is forbidden: User "system:anonymous" cannot list resource "nodes" in API group "" at the cluster scope'
+    error = api_error(verb="list", target=RequestTarget("nodes"), status=403, message=said)
+    assert str(error).startswith(f"cannot list nodes: {said} (HTTP 403). The API server has found no credentials that it knows")
+    assert "Grant" not in str(error) and isinstance(error, ForbiddenError) and error.lacks_role

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The pod that a restart of a workload makes."""
+
+from __future__ import annotations
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import NEXT_REVISION, pod_of_workload
+
+from tests.unit.support.cluster_builder import workers
+
+
+def test_a_deployments_pods_have_the_hash_of_a_new_revision() -> None:
+    workload = workers(1).deployment("web", [], template={"metadata": {"labels": {"app": "web", "pod-template-hash": "own"}}})
+    assert pod_of_workload(workload).metadata.labels == {"app": "web", "pod-template-hash": NEXT_REVISION}
+    assert workload.spec.template.metadata.labels == {"app": "web", "pod-template-hash": "own"}
+
+
+def test_a_stateful_sets_pods_have_its_labels_and_claims_by_their_ordinal() -> None:
+    claims = [{"metadata": {"name": "data"}}]
+    workload = workers(1).stateful_set("db", [], ordinals={"start": 3}, volumeClaimTemplates=claims)
+    for pod, ordinal in ((pod_of_workload(workload), 3), (pod_of_workload(workload, ordinal=5), 5)):
+        assert pod.metadata.labels == {
+            "app": "db",
+            "controller-revision-hash": NEXT_REVISION,
+            "statefulset.kubernetes.io/pod-name": f"db-{ordinal}",
+            "apps.kubernetes.io/pod-index": str(ordinal),
+        }
+        claimed = [volume.persistent_volume_claim for volume in pod.spec.volumes or ()]
+        assert [claim.claim_name for claim in claimed if claim is not None] == [f"data-db-{ordinal}"]

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Cooldown, back-off and the limit of attempts, and what a foreign hand may write into the annotation."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
+    OUTCOME_ANNOTATION,
+    Outcome,
+    eligible_hash,
+    make_outcome,
+    read_outcome,
+    restart_permission_after,
+)
+
+T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+
+def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1", eligible: str = "e1") -> Outcome:
+    return make_outcome(now_s=T0, attempts=attempts, verdict=verdict, revision=revision, eligible=eligible)
+
+
+def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
+    permission = restart_permission_after(
+        remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3
+    )
+    return permission.violation.code if permission.violation else "", permission.attempts
+
+
+@pytest.mark.parametrize(
+    ("remembered", "after_s", "others", "expected"),
+    [
+        pytest.param(None, 0, {}, ("", 1), id="nothing remembered"),
+        pytest.param(outcome(), 599, {}, ("cooldown", 1), id="within the cooldown"),
+        pytest.param(outcome(), 600, {}, ("", 2), id="cooldown over: the second attempt"),
+        pytest.param(outcome(attempts=2), 1199, {}, ("cooldown", 2), id="doubled after two in vain"),
+        pytest.param(outcome(attempts=2), 1200, {}, ("", 3), id="doubled cooldown over"),
+        pytest.param(outcome(attempts=3), 10**6, {}, ("attempts_used_up", 3), id="no fourth attempt"),
+        pytest.param(outcome(attempts=3), 2400, {"eligible": "e2"}, ("", 4), id="other nodes allow one more attempt"),
+        pytest.param(outcome(attempts=3), 2399, {"eligible": "e2"}, ("cooldown", 3), id="other nodes keep the back-off"),
+        pytest.param(outcome(attempts=4), 10**6, {}, ("attempts_used_up", 4), id="that attempt is the last one on these nodes"),
+        pytest.param(outcome(attempts=3), 1, {"revision": "r2"}, ("", 1), id="rolled by someone else: counts as absent"),
+        pytest.param(outcome("improved", attempts=0), 599, {}, ("cooldown", 0), id="cooldown also after success"),
+        pytest.param(outcome("improved", attempts=0), 600, {}, ("", 1), id="success does not use attempts up"),
+        pytest.param(outcome(), -301, {}, ("", 1), id="from the future: written by hand, counts as absent"),
+        pytest.param(outcome(attempts=2), -300, {}, ("cooldown", 2), id="clocks may differ a little"),
+    ],
+)
+def test_when_the_next_restart_may_be_tried(remembered, after_s, others, expected):
+    assert ask(remembered, after_s, **others) == expected
+
+
+def test_any_number_of_attempts_gives_a_time():
+    permission = restart_permission_after(
+        outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cooldown_s=600, max_attempts=10**6
+    )
+    assert permission.violation is not None and permission.violation.code == "cooldown"
+
+
+def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
+    text = outcome().to_annotation()
+    assert json.loads(text) == {"time": "2026-01-01T00:00:00Z", "attempts": 1, "verdict": "unchanged", "revision": "r1", "eligible": "e1"}
+    assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome()
+
+
+def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
+    written = Outcome(
+        time="2026-01-01T00:00:00Z", attempts=1, verdict="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f", generation=4
+    )
+    assert read_outcome({OUTCOME_ANNOTATION: written.to_annotation()}) == written
+    assert set(json.loads(written.to_annotation())) == {
+        "time",
+        "attempts",
+        "verdict",
+        "revision",
+        "eligible",
+        "number",
+        "expected",
+        "generation",
+    }
+
+
+def test_an_annotation_of_an_earlier_version_is_read():
+    text = '{"time":"2026-01-01T00:00:00Z","attempts":2,"verdict":"unchanged","revision":"r1","eligible":"e1"}'
+    assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome(attempts=2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "nonsense",
+        "[]",
+        '{"time":"yesterday","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":-1,"verdict":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"great","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1001,"verdict":"failed","revision":"r","eligible":"e"}',
+        f'{{"time":"2026-01-01T00:00:00Z","attempts":{"9" * 4300},"verdict":"failed","revision":"r","eligible":"e"}}',
+        f'{{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"failed","revision":"r","eligible":"e","number":{2**63}}}',
+    ],
+)
+def test_what_cannot_be_read_counts_as_absent(text):
+    assert read_outcome({OUTCOME_ANNOTATION: text}) is None
+
+
+def test_eligible_hash_depends_on_the_set_of_names_only():
+    assert eligible_hash(["b", "a"]) == eligible_hash(["a", "b"])
+    assert eligible_hash(["a"]) != eligible_hash(["a", "b"])
+    assert eligible_hash(["ab", "c"]) != eligible_hash(["a", "bc"])
