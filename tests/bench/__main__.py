@@ -107,7 +107,7 @@ def _measure_on(cluster: Cluster, size: Size, runs: int, program: Path, folder: 
         "descheduler": run_once("descheduler", descheduler.dry_run(program, cluster, log)),
         "original_process": run_once("the original's algorithm", python("tests.bench.original", kubeconfig, output=looked_at)),
     }
-    run_once("predicates", python("tests.bench.predicates", kubeconfig, output=judged))
+    run_once("predicates", python("tests.bench.filters", kubeconfig, output=judged))
     found = json.loads(result.read_text())
     return report.Measured(
         pods=size.pods,

@@ -16,8 +16,8 @@ from typing import Any
 from lab import bulk
 from lab.cluster import Cluster, up
 from lab.errors import LabError
-from tests.bench import flavours
-from tests.bench.flavours import CLAIM, Flavour
+from tests.bench import pod_variants
+from tests.bench.pod_variants import CLAIM, PodVariant
 
 NAME = "bench"
 NODES = 5_000
@@ -83,15 +83,15 @@ def _objects(deployments: int) -> Iterator[dict[str, Any]]:
 
 
 def _deployment(index: int) -> Iterator[dict[str, Any]]:
-    flavour = flavours.of_deployment(index)
+    variant = pod_variants.of_deployment(index)
     namespace, name, pod_hash = f"team-{index % NAMESPACES}", f"app-{index}", f"{index:08x}f"
-    if flavour is CLAIM:
-        yield from flavours.claim_objects(namespace, name)
+    if variant is CLAIM:
+        yield from pod_variants.claim_objects(namespace, name)
     neighbour = f"app-{index - NAMESPACES if index >= NAMESPACES else index + NAMESPACES}"
     pod_spec = pod_spec_of(name)
-    rules = flavour.rules(name, neighbour)
+    rules = variant.rules(name, neighbour)
     pod_spec |= {**rules, "volumes": [*pod_spec["volumes"], *rules.get("volumes", ())]}
-    yield from deployment_objects(namespace, name, pod_hash, pod_spec, _homes(index, flavour))
+    yield from deployment_objects(namespace, name, pod_hash, pod_spec, _homes(index, variant))
 
 
 def deployment_objects(namespace: str, name: str, pod_hash: str, pod_spec: dict[str, Any], homes: list[str]) -> Iterator[dict[str, Any]]:
@@ -136,11 +136,11 @@ def deployment_objects(namespace: str, name: str, pod_hash: str, pod_spec: dict[
     yield from bulk.pods_running(template, zip(names, homes, strict=True))
 
 
-def _homes(index: int, flavour: Flavour) -> list[str]:
+def _homes(index: int, variant: PodVariant) -> list[str]:
     """The nodes of the replicas, which keep to the flavour's rules unless they are piled up."""
     if index % COLLAPSED_EVERY == 0:
         return [_worker(index * 7)] * REPLICAS
-    return [_worker(index * REPLICAS + replica * flavour.step) for replica in range(REPLICAS)]
+    return [_worker(index * REPLICAS + replica * variant.step) for replica in range(REPLICAS)]
 
 
 def _worker(position: int) -> str:

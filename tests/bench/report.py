@@ -27,7 +27,7 @@ class Measured:
     """What was measured at one size.
 
     ``collapsed``, ``restartable``: what the check found. ``evictions``: what the descheduler would evict, by Deployment. ``original``:
-    ``deployments`` looked at in ``seconds``. ``predicates``: by flavour, see predicates.py. ``most_memory_mb``,
+    ``deployments`` looked at in ``seconds``. ``predicates``: by flavour, see filters.py. ``most_memory_mb``,
     ``most_floors``: the goals for the check, in megabytes and in multiples of the floor's wall time.
     """
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from lab.cluster import Cluster
 from tests.bench import big_cluster, spread_check, uneven_cluster
-from tests.bench.flavours import HOST, ZONE
 from tests.bench.measure import Figures, run_in_turn
 from tests.bench.page import goal, machine, table
+from tests.bench.pod_variants import HOST, ZONE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MOST_CPU_S = 3.0

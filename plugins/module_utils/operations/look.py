@@ -14,7 +14,7 @@ from ..kube.snapshot_reader import read_snapshot
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..rescue.budgets import Budgets
-from ..scheduler.placement import Placement
+from ..scheduler.cluster_state import ClusterState
 from ..spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ..spread.distribution import Distribution, Topology
 from ..spread.restart_plan import EVICT_SURPLUS, ROLLOUT, RestartOptions
@@ -61,7 +61,7 @@ class Look:
         return Budgets(self.snapshot)
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> ClusterState:
         """What runs where, with what was assumed."""
         return self._checker.placement
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ..model.reason import Reason, Reasons
-from ..scheduler.placement import Placement
+from ..scheduler.cluster_state import ClusterState
 from .budgets import BUDGET, SEVERAL_BUDGETS
 from .occupants import Occupants
 from .plan import Blocker
@@ -30,7 +30,7 @@ _OF_SEVERAL = {
 class Blockade:
     """Collects what closes nodes to one pod."""
 
-    def __init__(self, placement: Placement, rules: EvictionRules, means: Means) -> None:
+    def __init__(self, placement: ClusterState, rules: EvictionRules, means: Means) -> None:
         self._placement = placement
         self._rules = rules
         self._means = means

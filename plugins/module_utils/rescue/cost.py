@@ -8,9 +8,9 @@ import typing as t
 from collections.abc import Iterable
 
 from ..model.api.pod import Pod
-from ..scheduler.node_info import PodLoad
-from ..scheduler.placement import Placement, pod_key
-from ..scheduler.profile import STOCK_PROFILES, Profiles
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.node_info import PodLoad, pod_key
+from ..scheduler.profile import DEFAULT_PROFILES, Profiles
 from .critical import effective_priority
 from .elsewhere import Elsewhere
 from .options import RescueOptions
@@ -47,7 +47,7 @@ class Cost(t.NamedTuple):
 class VictimCosts:
     """Costs of sets of pods that run in a placement."""
 
-    def __init__(self, placement: Placement, options: RescueOptions, profiles: Profiles = STOCK_PROFILES) -> None:
+    def __init__(self, placement: ClusterState, options: RescueOptions, profiles: Profiles = DEFAULT_PROFILES) -> None:
         self._placement = placement
         self._options = options
         self._elsewhere = Elsewhere(placement, profiles)
@@ -170,7 +170,7 @@ class VictimCosts:
         return known
 
 
-def _gone(placement: Placement) -> set[str]:
+def _gone(placement: ClusterState) -> set[str]:
     """Keys of the pods that have left their node, and are on no other one, since the snapshot was read."""
     gone: set[str] = set()
     for change in placement.changes:

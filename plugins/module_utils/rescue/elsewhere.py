@@ -9,12 +9,12 @@ from bisect import bisect_left
 
 from ..model.api.pod import Pod, PodStatus
 from ..model.codec import replace
-from ..scheduler.feasibility import Judge
-from ..scheduler.filters.node_resources import asked_for
-from ..scheduler.placement import Placement
-from ..scheduler.pod_groups import required_anti_affinity, required_pod_affinity
-from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
-from ..scheduler.resources import CPU, PODS
+from ..scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.feasibility import FilterRunner
+from ..scheduler.filters.node_resources_fit import asked_for
+from ..scheduler.pod_requests import CPU, PODS
+from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 
 Requests = tuple[tuple[str, int], ...]
 
@@ -22,7 +22,7 @@ Requests = tuple[tuple[str, int], ...]
 class Elsewhere:
     """The room for replacements in a placement as it is: before the pod that needs room has got any."""
 
-    def __init__(self, placement: Placement, profiles: Profiles = STOCK_PROFILES) -> None:
+    def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
         self._placement = placement
         self._profiles = profiles
         self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
@@ -65,10 +65,10 @@ class Elsewhere:
         return any(name != spec.node_name for name in known[1])
 
     def _first_takers(self, pod: Pod, candidates: list[str]) -> list[str]:
-        judge = Judge(_replacement(pod), self._placement, self._profiles)
+        judge = FilterRunner(_replacement(pod), self._placement, self._profiles)
         takers: list[str] = []
         for name in candidates if not judge.unknown else ():
-            if not any(judge.verdict(name)):
+            if not any(judge.run_filters(name)):
                 takers.append(name)
                 if len(takers) == 2:
                     break
@@ -77,8 +77,8 @@ class Elsewhere:
     def _fits_once_gone(self, pod: Pod, candidates: list[str]) -> bool:
         without = self._placement.fork()
         without.remove(pod)
-        judge = Judge(_replacement(pod), without, self._profiles)
-        return not judge.unknown and any(name != pod.spec.node_name and not any(judge.verdict(name)) for name in candidates)
+        judge = FilterRunner(_replacement(pod), without, self._profiles)
+        return not judge.unknown and any(name != pod.spec.node_name and not any(judge.run_filters(name)) for name in candidates)
 
     def _is_bound_to_others(self, pod: Pod) -> bool:
         """What other pods, and so the pod itself, do on one node may count on others."""
@@ -86,7 +86,7 @@ class Elsewhere:
             pod.spec.topology_spread_constraints
             or required_pod_affinity(pod)
             or required_anti_affinity(pod)
-            or self._placement.groups.repelling(pod, self._placement.snapshot.namespaces)
+            or self._placement.affinity_terms.anti_affinity_terms_matching(pod, self._placement.snapshot.namespaces)
         )
 
     def _nodes_with_room(self, pod: Pod) -> list[str]:
@@ -119,7 +119,7 @@ class Elsewhere:
         known = self._requests.get(key)
         if known is None:
             # What a device class may offer is left to the judge.
-            asked = asked_for(pod, self._profiles.get(spec.scheduler_name, STOCK))
+            asked = asked_for(pod, self._profiles.get(spec.scheduler_name, DEFAULT_PROFILE))
             known = self._requests[key] = (pod, tuple((name, amount) for name, amount in asked if "/" not in name))
         return known[1]
 

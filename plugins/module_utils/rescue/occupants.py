@@ -8,12 +8,12 @@ import typing as t
 from collections.abc import Iterable
 
 from ..model.api.pod import Pod
-from ..scheduler import device_doubts
-from ..scheduler.filters.node_resources import asked_for
-from ..scheduler.host_ports import clashes, host_ports
-from ..scheduler.node_info import NodeInfo, PodLoad
-from ..scheduler.placement import Placement, pod_key
-from ..scheduler.profile import STOCK, Profiles
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.filters import node_resources_fit
+from ..scheduler.filters.node_ports import clashes, host_ports
+from ..scheduler.filters.node_resources_fit import asked_for
+from ..scheduler.node_info import NodeInfo, PodLoad, pod_key
+from ..scheduler.profile import DEFAULT_PROFILE, Profiles
 from .budgets import BudgetKey
 from .options import RescueOptions
 from .residents import Resident, residents_of
@@ -45,9 +45,9 @@ class Demand:
     affinity, spread, volumes.
     """
 
-    def __init__(self, pod: Pod, placement: Placement, profiles: Profiles) -> None:
-        devices = device_doubts.resources(pod, placement)
-        asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, STOCK))
+    def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles) -> None:
+        devices = node_resources_fit.device_class_resources(pod, placement.snapshot.device_classes)
+        asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE))
         # Where no device plugin offers such a resource, this is not what decides.
         self._asked = [(name, amount) for name, amount in asked if name not in devices]
         self._ports = host_ports(pod)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..scheduler.eligibility import static_checks
-from ..scheduler.profile import STOCK
+from ..scheduler.eligibility import static_filters
+from ..scheduler.profile import DEFAULT_PROFILE
 
 Change = tuple[t.Optional[Node], Node]
 """A node as it was, None where it has joined, and as it is."""
@@ -29,7 +29,7 @@ def has_opened(pod: Pod, changes: Iterable[Change]) -> bool:
     A node is open if it is Ready and the rules that depend on the pod and the node alone let the pod run there. Pods that end are no such
     change: where they make the pod fit it is not rescued, and where it no longer fits the plan is a new one.
     """
-    checks = static_checks(pod, STOCK)
+    checks = static_filters(pod, DEFAULT_PROFILE)
 
     def is_open(node: Node) -> bool:
         return node.ready and not any(check(node) for check in checks)

@@ -16,10 +16,10 @@ from ..model.api.pod import Pod
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE, undecodable_of
-from ..scheduler.doubts import undecodable_pod
-from ..scheduler.feasibility import Judge
-from ..scheduler.placement import Placement
-from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.feasibility import FilterRunner
+from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
+from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
 from .budgets import Budgets
 from .hold_rule import HoldRule, hold_rule, keeps_others_off, leaves_room, no_toleration, tolerates_hold
@@ -77,7 +77,7 @@ class RescuePlanner:
         evicted: t.Optional[Mapping[str, float]] = None,
         earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
-        self.placement: Placement = Placement.of(snapshot, earlier.placement if earlier is not None else None)
+        self.placement: ClusterState = ClusterState.of(snapshot, earlier.placement if earlier is not None else None)
         self._reaches: Reaches = earlier._reaches if earlier is not None else Reaches()
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
@@ -269,7 +269,7 @@ class RescuePlanner:
         """This program has made it end, or the scheduler on the node that it has promised: a kubelet can forge the scheduler's mark."""
         return pod.metadata.uid in self._evicted or (pod.spec.node_name == facts.promised and is_preempted(pod))
 
-    def _placement_for(self, facts: Facts) -> Placement:
+    def _placement_for(self, facts: Facts) -> ClusterState:
         """The placement without the pods whose capacity counts as free."""
         if facts.patient:
             return self.placement
@@ -300,18 +300,18 @@ class RescuePlanner:
         counts = ((HELD, taken), (tried, len(facts.excluded)))
         yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
         undecodable = (one for name, one in self._snapshot.undecodable_pods.items() if name in self._snapshot.nodes)
-        yield from (Blocker(undecodable_pod(one), 1) for one in undecodable)
+        yield from (Blocker(undecodable_pod_reason(one), 1) for one in undecodable)
         nodes = len(self._snapshot.undecodable_of("Node"))
         if nodes:
             yield Blocker(Reason(UNDECODABLE, f"{'it' if nodes == 1 else 'they'} cannot be decoded"), nodes)
 
-    def _judge(self, pod: Pod, facts: Facts) -> Judge:
-        return Judge(pod, self._placement_for(facts), profiles_for(pod))
+    def _judge(self, pod: Pod, facts: Facts) -> FilterRunner:
+        return FilterRunner(pod, self._placement_for(facts), profiles_for(pod))
 
 
 def profiles_for(pod: Pod) -> Profiles:
     """What is known of the pod's scheduler: another profile than the stock one counts as having its filters."""
-    return {**STOCK_PROFILES, pod.spec.scheduler_name: STOCK}
+    return {**DEFAULT_PROFILES, pod.spec.scheduler_name: DEFAULT_PROFILE}
 
 
 def _cleared_first(names: t.Sequence[str]) -> str:

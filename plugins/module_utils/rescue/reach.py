@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 
 from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
+from ..scheduler.cluster_state import ClusterState
 from ..scheduler.node_info import NodeInfo
-from ..scheduler.placement import Placement
 from .budgets import BudgetKey, Budgets
 from .options import RescueOptions
 from .residents import Resident, Residents, residents_of
@@ -53,11 +53,11 @@ class Reach:
         self._importance, self._options = importance, options
         self._rooms: dict[str, Room] = {}
         self._sorted: dict[str, tuple[list[int], list[str]]] = {}
-        self._placement: t.Optional[Placement] = None
+        self._placement: t.Optional[ClusterState] = None
         self._budgets: t.Optional[Budgets] = None
         self._at: tuple[int, int] = (0, 0)
 
-    def follow(self, placement: Placement, budgets: Budgets) -> None:
+    def follow(self, placement: ClusterState, budgets: Budgets) -> None:
         """Work out anew what another placement, other budgets, or changes in these have changed."""
         at = len(placement.changes), budgets.taken
         if placement is self._placement and budgets is self._budgets and at == self._at:
@@ -142,7 +142,7 @@ class Reaches:
     def __init__(self) -> None:
         self._known: BoundedCache[tuple[Importance, RescueOptions], Reach] = BoundedCache(MOST_REACHES)
 
-    def of(self, importance: Importance, options: RescueOptions, placement: Placement, budgets: Budgets) -> Reach:
+    def of(self, importance: Importance, options: RescueOptions, placement: ClusterState, budgets: Budgets) -> Reach:
         """The rooms in the placement as it is now."""
         reach = self._known.get((importance, options), lambda: Reach(importance, options))
         reach.follow(placement, budgets)

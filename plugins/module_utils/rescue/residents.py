@@ -14,7 +14,7 @@ from ..model.reason import Reason
 from ..model.undecodable import UNDECODABLE, UndecodablePod
 from ..model.values.timestamps import read_time
 from ..scheduler.node_info import NodeInfo, PodLoad
-from ..scheduler.resources import CPU
+from ..scheduler.pod_requests import CPU
 from .budgets import alike
 from .critical import effective_priority, is_protected
 from .options import RescueOptions
@@ -100,14 +100,14 @@ class Residents(t.NamedTuple):
 
 def residents_of(info: NodeInfo, options: RescueOptions) -> Residents:
     """The pods of the node by these options but for ``max_victims``; kept with the node for as long as nothing changes on it."""
-    noted = info.noted
+    noted = info.planner_cache
     if isinstance(noted, Residents) and _keep_the_same(noted.options, options):
         return noted
     name = info.node.metadata.name
     everybody = tuple(Resident.of(pod, load, options) for pod, load in info.pods.values() if pod.spec.node_name == name)
     movable = [resident for resident in everybody if resident.never is None and resident.by_options is None]
     movable.sort(key=lambda resident: (resident.priority, resident.load.requests.get(CPU, 0)))
-    found = info.noted = Residents(options, everybody, tuple(movable))
+    found = info.planner_cache = Residents(options, everybody, tuple(movable))
     return found
 
 

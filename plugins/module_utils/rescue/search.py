@@ -15,11 +15,12 @@ from heapq import heapify, heappop, heapreplace
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.reason import PASSED, Reason, Reasons
-from ..scheduler.eligibility import static_checks, static_rules_of
-from ..scheduler.filters.node_affinity import named_nodes, required_affinity
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.eligibility import static_filters
+from ..scheduler.filter_cache import static_signature
+from ..scheduler.filters.node_affinity import named_nodes, required_node_affinity
 from ..scheduler.node_info import PodLoad
-from ..scheduler.placement import Placement
-from ..scheduler.profile import STOCK, STOCK_PROFILES, Profiles
+from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..state.hold import Hold
 from .blockers import Blockade
 from .budgets import Budgets
@@ -49,11 +50,11 @@ class VictimSearch:
     def __init__(
         self,
         pod: Pod,
-        placement: Placement,
+        placement: ClusterState,
         options: RescueOptions,
         *,
         budgets: Budgets,
-        profiles: Profiles = STOCK_PROFILES,
+        profiles: Profiles = DEFAULT_PROFILES,
         banned: Collection[str] = frozenset(),
         held: t.Optional[Mapping[str, Hold]] = None,
         reaches: t.Optional[Reaches] = None,
@@ -61,11 +62,11 @@ class VictimSearch:
         self._pod = pod
         self._placement = placement
         self._options = options
-        profile = profiles.get(pod.spec.scheduler_name, STOCK)
-        self._static = static_checks(pod, profile)
+        profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+        self._static = static_filters(pod, profile)
         # By the name of the node: the answers of ``closed``. A pod that is tied to nodes by name shares them with no other.
-        named = named_nodes(required_affinity(pod)) is not None
-        self._known_closed = {} if named else placement.closed_alike((static_rules_of(pod), profile))
+        named = named_nodes(required_node_affinity(pod)) is not None
+        self._known_closed = {} if named else placement.static_rejections((static_signature(pod), profile))
         self._demand = Demand(pod, placement, profiles)
         self._reach = (reaches or Reaches()).of(Importance.of(pod, options), options, placement, budgets)
         # By the name of each node that has room: the answer of ``within_reach``.

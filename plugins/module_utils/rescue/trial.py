@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from ..model.api.pod import Pod
 from ..model.selectors.label_selector import matches
-from ..scheduler.feasibility import Judge, Verdict
-from ..scheduler.placement import Placement
-from ..scheduler.pod_groups import required_pod_affinity
-from ..scheduler.profile import STOCK_PROFILES, Profiles
+from ..scheduler.affinity_term_index import required_pod_affinity
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.feasibility import FilterResult, FilterRunner
+from ..scheduler.profile import DEFAULT_PROFILES, Profiles
 
 
 class Trial:
@@ -21,9 +21,9 @@ class Trial:
     ``unknown``: what of the pod cannot be judged on any node.
     """
 
-    def __init__(self, pod: Pod, placement: Placement, profiles: Profiles = STOCK_PROFILES) -> None:
+    def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
         self._placement = placement.fork()
-        self._judge = Judge(pod, self._placement, profiles)
+        self._judge = FilterRunner(pod, self._placement, profiles)
         self.unknown = self._judge.unknown
         self._near = [term.label_selector for term in required_pod_affinity(pod)]
 
@@ -31,26 +31,26 @@ class Trial:
         """Those of the nodes that are surely feasible as things are."""
         return self._judge.feasibility(node_names).feasible
 
-    def verdict(self, node_name: str, without: Iterable[Pod]) -> Verdict:
+    def verdict(self, node_name: str, without: Iterable[Pod]) -> FilterResult:
         """The verdict on the node without these pods of it, each where the snapshot has it."""
         gone = list(without)
-        known = self._judge.verdict_without(node_name, gone)
+        known = self._judge.result_without_pods(node_name, gone)
         if known is not None:
             return known
         for pod in gone:
             self._placement.remove(pod)
-        verdict = self._judge.verdict(node_name)
+        verdict = self._judge.run_filters(node_name)
         for pod in gone:
             self._placement.restore(pod)
         return verdict
 
-    def verdict_on_empty(self, node_name: str) -> t.Optional[Verdict]:
+    def verdict_on_empty(self, node_name: str) -> t.Optional[FilterResult]:
         """The verdict on the node, which the static rules open, without any pod; None where it depends on more than the node."""
-        return self._judge.verdict_on_empty(node_name)
+        return self._judge.result_on_empty_node(node_name)
 
     def shuts(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
         """A rule about other nodes too closes the node, whichever of these pods of it leave."""
-        return self._judge.shuts(node_name, leaving)
+        return self._judge.always_rejects(node_name, leaving)
 
     def is_monotone(self, leaving: Iterable[Pod]) -> bool:
         """None of these pods is one that the pod seeks to be near, so that with each more of them that leaves the node can only open."""

@@ -9,17 +9,16 @@ from collections.abc import Iterable
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..model.codec import encode_json
 from ..model.reason import Reasons
 from .filters import node_affinity, node_name, node_unschedulable, taint_toleration
-from .profile import STOCK, Profile
+from .profile import DEFAULT_PROFILE, Profile
 
 # In the order in which the scheduler asks its plugins, NodeAffinity's filter after them: the first that rejects gives the reasons.
-STATIC_RULES: tuple[t.Callable[[Pod], t.Callable[[Node], Reasons] | None], ...] = (
-    node_affinity.prepare_names,
-    node_unschedulable.prepare,
-    node_name.prepare,
-    taint_toleration.prepare,
+STATIC_FILTERS: tuple[t.Callable[[Pod], t.Callable[[Node], Reasons] | None], ...] = (
+    node_affinity.pre_filter_names,
+    node_unschedulable.pre_filter,
+    node_name.pre_filter,
+    taint_toleration.pre_filter,
 )
 
 
@@ -28,18 +27,12 @@ def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[str]:
 
     The scheduler itself does not ask whether a node is Ready: it sees only the taint that follows.
     """
-    checks = static_checks(pod)
+    checks = static_filters(pod)
     return [node.name for node in nodes if node.ready and not any(check(node) for check in checks)]
 
 
-def static_rules_of(pod: Pod) -> bytes:
-    """All of the pod that the static rules depend on: they say the same of pods for which this is equal."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    return encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))
-
-
-def static_checks(pod: Pod, profile: Profile = STOCK) -> list[t.Callable[[Node], Reasons]]:
+def static_filters(pod: Pod, profile: Profile = DEFAULT_PROFILE) -> list[t.Callable[[Node], Reasons]]:
     """The static rules that have something to say about the pod, in the scheduler's order."""
-    checks = [prepare(pod) for prepare in STATIC_RULES]
-    checks += [node_affinity.prepare_added(profile.added_affinity), node_affinity.prepare(pod)]
+    checks = [prepare(pod) for prepare in STATIC_FILTERS]
+    checks += [node_affinity.pre_filter_added(profile.added_affinity), node_affinity.pre_filter(pod)]
     return [check for check in checks if check is not None]

@@ -8,35 +8,38 @@ Source: kubernetes ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) with 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.codec import replace
 from ..model.reason import PASSED, Reason, Reasons
-from . import device_doubts, volume_doubts
-from .across_nodes import AcrossNodes
-from .alone import AlikePods, Alone, AsRead, alike
-from .doubts import NOMINATED, pod_doubts, undecodable_pods
-from .eligibility import static_checks
+from .cluster_state import ClusterState
+from .eligibility import static_filters
+from .filter_cache import FilterCache, NodeLocalResult, SignatureResults, SnapshotResults, pod_signature
 from .filters import (
     inter_pod_affinity,
     node_affinity,
     node_declared_features,
     node_ports,
-    node_resources,
+    node_resources_fit,
     node_volume_limits,
     pod_topology_spread,
     volume_binding,
     volume_restrictions,
     volume_zone,
 )
-from .many_rules import bounded
-from .node_info import NodeInfo, PodLoad
-from .nominations import Ahead, ahead_of
-from .placement import Placement, pod_key
-from .profile import STOCK, STOCK_PROFILES, Profiles
+from .filters.interface import TopologyFilter
+from .filters.spread_domains import SpreadDomains
+from .node_info import NodeInfo, PodLoad, pod_key
+from .nominated_pods import NominatedPods, nominated_before
+from .pod_volumes import PodVolumes
+from .profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
+from .storage_index import StorageIndex
+from .unknowns.pod import NOMINATED, pod_unknowns, undecodable_pod_unknowns
+from .unknowns.too_many_rules import without_excess_rules
+from .unknowns.volumes import volume_unknowns
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,10 @@ class Feasibility:
 
 def find_feasible(
     pod: Pod,
-    placement: Placement,
+    cluster_state: ClusterState,
     *,
     node_names: Iterable[str] | None = None,
-    profiles: Profiles = STOCK_PROFILES,
+    profiles: Profiles = DEFAULT_PROFILES,
 ) -> Feasibility:
     """Judge the pod against every node, or those of ``node_names`` that the snapshot has.
 
@@ -72,302 +75,324 @@ def find_feasible(
     the scheduler: a pod of another one is judged by the stock profile, which is then a doubt. Raises QuantityError, which names
     the object.
     """
-    return Judge(pod, placement, profiles).feasibility(node_names)
+    return FilterRunner(pod, cluster_state, profiles).feasibility(node_names)
 
 
-Verdict = tuple[Reasons, Reasons]
+FilterResult = tuple[Reasons, Reasons]
 """Why a node is out, and, where it is not, what cannot be judged on it."""
 
-UNCONTESTED: Verdict = (PASSED, PASSED)
+FEASIBLE: FilterResult = (PASSED, PASSED)
 
 
-class Judge:
+class FilterRunner:
     """The rules about one pod in the scheduler's order; those that have nothing to say about it are left out.
 
     The verdicts follow what changes in the placement. ``unknown`` is that of ``Feasibility``.
     """
 
-    def __init__(self, pod: Pod, placement: Placement, profiles: Profiles = STOCK_PROFILES) -> None:
-        profile = profiles.get(pod.spec.scheduler_name, STOCK)
-        spec, too_many = bounded(pod.spec)
+    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+        spec, too_many = without_excess_rules(pod.spec)
         pod = pod if spec is pod.spec else replace(pod, spec=spec)
-        self.unknown = (*pod_doubts(pod, placement, profiles), *too_many)
-        self._pod, self._placement, self._profiles = pod, placement, profiles
-        self._nodes, self._changed = placement.snapshot.nodes, placement.changed
-        self._closed = _closed_to_all(pod, placement)
-        self._on_node = static_checks(pod, profile)
-        self._restrictions = volume_restrictions.prepare(pod, placement)
-        devices = device_doubts.resources(pod, placement)
-        on_volumes = (
-            self._restrictions,
-            node_volume_limits.prepare(pod, placement),
-            volume_binding.prepare(pod, placement),
-            volume_zone.prepare(pod, placement),
+        snapshot, volumes = cluster_state.snapshot, cluster_state.volumes_of(pod)
+        self.unknown = (*pod_unknowns(pod, snapshot, volumes, profiles), *too_many)
+        self._pod, self._cluster_state, self._profiles = pod, cluster_state, profiles
+        self._nodes, self._changed_infos = snapshot.nodes, cluster_state.changed_infos
+        self._rejected_everywhere = _rejection_everywhere(pod, volumes)
+        self._node_filters = static_filters(pod, profile)
+        self._volume_restrictions = (
+            None if volumes is None else volume_restrictions.pre_filter(volumes, cluster_state.claim_in_use, cluster_state.info)
         )
-        on_info = (node_ports.prepare(pod), node_resources.prepare(pod, profile, devices), *on_volumes)
-        self._on_info = [rule for rule in on_info if rule is not None]
-        across = (pod_topology_spread.prepare(pod, placement), inter_pod_affinity.prepare(pod, placement))
-        self._across: list[AcrossNodes] = [rule for rule in across if rule is not None]
-        self._features = node_declared_features.prepare(pod)
-        doubts = (
-            device_doubts.prepare(pod, placement, profile, devices),
-            volume_doubts.prepare(pod, placement),
-            undecodable_pods(placement),
+        devices = node_resources_fit.device_class_resources(pod, snapshot.device_classes)
+        volume_filters = () if volumes is None else (self._volume_restrictions, *_volume_filters(volumes, cluster_state.storage))
+        node_info_filters = (node_ports.pre_filter(pod), node_resources_fit.pre_filter(pod, profile, devices), *volume_filters)
+        self._node_info_filters = [rule for rule in node_info_filters if rule is not None]
+        topology_filters = (
+            pod_topology_spread.pre_filter(pod, cluster_state.affinity_terms, cluster_state.shared(SpreadDomains)),
+            inter_pod_affinity.pre_filter(pod, snapshot, cluster_state.affinity_terms),
         )
-        self._doubts = [doubt for doubt in doubts if doubt is not None]
+        self._topology_filters: list[TopologyFilter] = [rule for rule in topology_filters if rule is not None]
+        self._feature_filter = node_declared_features.pre_filter(pod)
+        unknowns = (
+            node_resources_fit.device_unknowns(pod, snapshot.device_classes, profile, devices),
+            None if volumes is None else volume_unknowns(volumes, cluster_state.storage, cluster_state.arrived_pods),
+            undecodable_pod_unknowns(snapshot),
+        )
+        self._unknown_checks = [unknown for unknown in unknowns if unknown is not None]
         # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
         # for one pod at a time that is taken or given back.
-        self._on_claims = any(rule is not None for rule in on_volumes)
-        self._alike = AlikePods() if self._on_claims else placement.alike_pods(alike(pod, profile, devices))
+        self._has_volume_filters = any(rule is not None for rule in volume_filters)
+        self._local_results = (
+            SignatureResults() if self._has_volume_filters else cluster_state.shared(FilterCache).of(pod_signature(pod, profile, devices))
+        )
         # The verdicts; what a rule across nodes has counted anew can make any of them another.
-        self._verdicts: dict[str, Verdict] = {}
+        self._results: dict[str, FilterResult] = {}
         # By the identity of what nodes offer: the verdict on a node without pods, by the rules about one node.
-        self._on_empty: dict[int, Verdict] = {}
-        self._turn = 0
-        self._seen = 0
-        self._count_changes()
+        self._results_on_empty: dict[int, FilterResult] = {}
+        self._generation = 0
+        self._applied = 0
+        self._apply_changes()
 
     def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
         """The verdicts on every node, or those of ``node_names`` that the snapshot has.
 
         A tuple of names that the snapshot has, in its order, is answered once for all pods that are alike.
         """
-        self._catch_up()
-        if self._closed:
-            return Feasibility((), dict.fromkeys(self._placement.in_order(node_names), self._closed), self.unknown, {})
-        if isinstance(node_names, tuple) and not self._on_claims:
-            return self._feasibility_as_read(self._as_read(node_names))
-        return self._feasibility_of(self._placement.in_order(node_names))
+        self._update()
+        if self._rejected_everywhere:
+            return Feasibility((), dict.fromkeys(self._cluster_state.in_order(node_names), self._rejected_everywhere), self.unknown, {})
+        if isinstance(node_names, tuple) and not self._has_volume_filters:
+            return self._feasibility_from_snapshot(self._snapshot_results(node_names))
+        return self._feasibility_of(self._cluster_state.in_order(node_names))
 
     def _feasibility_of(self, names: Iterable[str]) -> Feasibility:
         feasible: list[str] = []
         rejected: dict[str, Reasons] = {}
         unknown_nodes: dict[str, Reasons] = {}
         # Nothing changes in here, so no verdict goes out of date.
-        known, alone, changed = self._verdicts, self._alike.nodes, self._changed
-        nothing_else = self._nothing_across and not self._promised
+        known, local_results, changed = self._results, self._local_results.by_node, self._changed_infos
+        only_node_local = self._only_node_local and not self._nominated
         for name in names:
-            if nothing_else:
-                on_node = alone.get(name)
-                if on_node is not None and on_node.changed is changed.get(name):
+            if only_node_local:
+                on_node = local_results.get(name)
+                if on_node is not None and on_node.changed_info is changed.get(name):
                     if on_node.reasons:
                         rejected[name] = on_node.reasons
                     else:
                         feasible.append(name)
                     continue
-            verdict = known.get(name)
-            if verdict is None:
-                verdict = known[name] = self._judge(name)
-            reasons, doubts = verdict
+            result = known.get(name)
+            if result is None:
+                result = known[name] = self._filter_node(name)
+            reasons, unknowns = result
             if reasons:
                 rejected[name] = reasons
-            elif doubts:
-                unknown_nodes[name] = doubts
+            elif unknowns:
+                unknown_nodes[name] = unknowns
             else:
                 feasible.append(name)
         return Feasibility(tuple(feasible), rejected, self.unknown, unknown_nodes)
 
-    def _feasibility_as_read(self, read: AsRead) -> Feasibility:
+    def _feasibility_from_snapshot(self, on_snapshot: SnapshotResults) -> Feasibility:
         """From the answers about nodes as they were read, and what is different now."""
-        others = read.open if not self._nothing_across else ()
-        special = read.members.intersection({*self._changed, *self._promised})
-        asked = self._feasibility_of(self._placement.in_order([*special, *others]))
-        closed = {name: reasons for name, reasons in asked.rejected.items() if read.rejected.get(name) != reasons}
-        opened = [name for name in (*asked.feasible, *asked.unknown_nodes) if name in read.rejected]
+        others = on_snapshot.passing if not self._only_node_local else ()
+        special = on_snapshot.members.intersection({*self._changed_infos, *self._nominated})
+        asked = self._feasibility_of(self._cluster_state.in_order([*special, *others]))
+        closed = {name: reasons for name, reasons in asked.rejected.items() if on_snapshot.rejected.get(name) != reasons}
+        opened = [name for name in (*asked.feasible, *asked.unknown_nodes) if name in on_snapshot.rejected]
         if not closed and not opened and not asked.unknown_nodes:
-            return Feasibility(read.open, read.rejected, self.unknown, {})
-        rejected = {**read.rejected, **closed}
+            return Feasibility(on_snapshot.passing, on_snapshot.rejected, self.unknown, {})
+        rejected = {**on_snapshot.rejected, **closed}
         for name in opened:
             del rejected[name]
         out = rejected.keys() | asked.unknown_nodes.keys()
-        return Feasibility(tuple(name for name in read.names if name not in out), rejected, self.unknown, asked.unknown_nodes)
+        return Feasibility(tuple(name for name in on_snapshot.names if name not in out), rejected, self.unknown, asked.unknown_nodes)
 
-    def _as_read(self, names: tuple[str, ...]) -> AsRead:
-        return self._alike.as_read(names, lambda name: self._look_into(self._nodes[name], self._placement.info_as_read(name)))
+    def _snapshot_results(self, names: tuple[str, ...]) -> SnapshotResults:
+        return self._local_results.on_snapshot(
+            names, lambda name: self._run_node_local_filters(self._nodes[name], self._cluster_state.snapshot_info(name))
+        )
 
-    def open_alone(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def passing_node_local_filters(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the nodes, which the snapshot has and which are in its order, that can be open where nothing has changed on them.
 
         The rules about one node alone close the others as the snapshot has them. Pods that are alike get the same tuple.
         """
-        if self._closed:
+        if self._rejected_everywhere:
             return ()
-        return names if self._on_claims else self._as_read(names).open
+        return names if self._has_volume_filters else self._snapshot_results(names).passing
 
     @property
     def topology_keys(self) -> frozenset[str]:
         """The topology keys by which rules about other nodes may close domains."""
-        return frozenset(key for rule in self._across for key in rule.topology_keys)
+        return frozenset(key for rule in self._topology_filters for key in rule.topology_keys)
 
-    def has_room_for(self, pods: int, names: tuple[str, ...]) -> bool:
-        """Whether so many pods like this one surely find room on these nodes, as of ``open_alone``, one after the other.
+    def has_capacity_for(self, pods: int, names: tuple[str, ...]) -> bool:
+        """Whether so many pods like this one surely find room on these nodes, as of ``passing_node_local_filters``, one after the other.
 
         False also where only the attempt can tell. A pod takes room on one node only. Rules about other nodes that are silent stay silent
         as long as no pods come but those like this one.
         """
-        self._catch_up()
-        if self._closed or self._on_claims or self._promised or self.unknown or not self._nothing_across:
+        self._update()
+        if self._rejected_everywhere or self._has_volume_filters or self._nominated or self.unknown or not self._only_node_local:
             return False
-        return len(self._as_read(names).open) - len(self._changed) >= pods
+        return len(self._snapshot_results(names).passing) - len(self._changed_infos) >= pods
 
-    def closes(self, topology_key: str, domain: str | None) -> bool:
+    def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
         """Whether such a rule rejects all nodes of the domain now; None for the nodes without the key."""
-        self._catch_up()
-        return any(rule.closes(topology_key, domain) for rule in self._speaking)
+        self._update()
+        return any(rule.rejects_domain(topology_key, domain) for rule in self._active_filters)
 
     @property
-    def turn(self) -> int:
+    def generation(self) -> int:
         """Another number as soon as a verdict may be another one on a node on which nothing has changed."""
-        self._catch_up()
-        return self._turn
+        self._update()
+        return self._generation
 
-    def verdict(self, name: str) -> Verdict:
+    def run_filters(self, name: str) -> FilterResult:
         """The verdict on a node that the snapshot has."""
-        if self._closed:
-            return self._closed, PASSED
-        self._catch_up()
-        verdict = self._verdicts.get(name)
-        if verdict is None:
-            verdict = self._verdicts[name] = self._judge(name)
-        return verdict
+        if self._rejected_everywhere:
+            return self._rejected_everywhere, PASSED
+        self._update()
+        result = self._results.get(name)
+        if result is None:
+            result = self._results[name] = self._filter_node(name)
+        return result
 
-    def verdict_without(self, name: str, gone: Iterable[Pod]) -> Verdict | None:
+    def result_without_pods(self, name: str, gone: Iterable[Pod]) -> FilterResult | None:
         """The verdict on a node that the snapshot has, once these pods of it have left.
 
         None where it depends on more than what stays on the node: then ask about a placement without them.
         """
-        if self._closed:
-            return self._closed, PASSED
-        self._catch_up()
-        if self._on_claims or self._features or self._doubts or name in self._promised:
+        if self._rejected_everywhere:
+            return self._rejected_everywhere, PASSED
+        self._update()
+        if self._has_volume_filters or self._feature_filter or self._unknown_checks or name in self._nominated:
             return None
-        speaking, node, info = self._speaking, self._nodes[name], self._placement.info(name)
-        if any(rule.in_doubt for rule in speaking):
+        active, node, info = self._active_filters, self._nodes[name], self._cluster_state.info(name)
+        if any(rule.may_be_unknown for rule in active):
             return None
         keys = set(map(pod_key, gone))
-        reasons = self._look_into(node, info.without_pods(keys))
-        there = [info.pods[key][0] for key in keys if key in info.pods] if speaking and not reasons else []
-        for rule in speaking if not reasons else ():
-            reasons = reasons or rule.rejection_without(node, there)
+        reasons = self._run_node_local_filters(node, info.without_pods(keys))
+        there = [info.pods[key][0] for key in keys if key in info.pods] if active and not reasons else []
+        for rule in active if not reasons else ():
+            reasons = reasons or rule.rejection_without_pods(node, there)
         return reasons, PASSED
 
-    def shuts(self, name: str, leaving: Sequence[Pod]) -> bool:
+    def always_rejects(self, name: str, leaving: Sequence[Pod]) -> bool:
         """A rule about other nodes too surely closes the node, which the snapshot has, whichever of these pods, which are on it, leave."""
-        self._catch_up()
-        return any(rule.shuts(self._nodes[name], leaving) for rule in self._speaking)
+        self._update()
+        return any(rule.always_rejects(self._nodes[name], leaving) for rule in self._active_filters)
 
-    def verdict_on_empty(self, name: str) -> Verdict | None:
-        """The verdict on a node that the static rules open, once all pods have left it; None as in ``verdict_without``."""
-        if self._closed:
-            return self._closed, PASSED
-        self._catch_up()
-        if self._on_claims or not self._nothing_across or name in self._promised:
+    def result_on_empty_node(self, name: str) -> FilterResult | None:
+        """The verdict on a node that the static rules open, once all pods have left it; None as in ``result_without_pods``."""
+        if self._rejected_everywhere:
+            return self._rejected_everywhere, PASSED
+        self._update()
+        if self._has_volume_filters or not self._only_node_local or name in self._nominated:
             return None
         # Of a node without pods the other rules see only what it offers, which equal nodes share and the placement keeps.
-        offered = self._placement.info_as_read(name).allocatable
-        known = self._on_empty.get(id(offered))
+        allocatable = self._cluster_state.snapshot_info(name).allocatable
+        known = self._results_on_empty.get(id(allocatable))
         if known is None:
-            empty = NodeInfo.build(self._nodes[name], offered, {})
-            known = self._on_empty[id(offered)] = next(filter(None, (rule(empty) for rule in self._on_info)), PASSED), PASSED
+            empty = NodeInfo.build(self._nodes[name], allocatable, {})
+            known = self._results_on_empty[id(allocatable)] = (
+                next(filter(None, (rule(empty) for rule in self._node_info_filters)), PASSED),
+                PASSED,
+            )
         return known
 
-    def _catch_up(self) -> None:
-        if self._seen != len(self._placement.changes):
-            self._count_changes()
+    def _update(self) -> None:
+        if self._applied != len(self._cluster_state.changes):
+            self._apply_changes()
 
-    def _count_changes(self) -> None:
-        changes = self._placement.changes[self._seen :]
-        self._seen += len(changes)
+    def _apply_changes(self) -> None:
+        changes = self._cluster_state.changes[self._applied :]
+        self._applied += len(changes)
         for change in changes:
-            self._verdicts.pop(change.node_name, None)
-        if self._restrictions is not None and self._restrictions.turns():
-            self._alike.nodes.clear()
-            self._forget_verdicts()
+            self._results.pop(change.node_name, None)
+        if self._volume_restrictions is not None and self._volume_restrictions.refresh():
+            self._local_results.by_node.clear()
+            self._clear_results()
         # A doubt may be about all nodes, and come with whatever pod has moved.
-        counted = [rule.follow(changes) for rule in self._across]
-        if True in counted or (changes and self._doubts):
-            self._forget_verdicts()
-        self._speaking = [rule for rule in self._across if rule.speaks]
-        self._nothing_across = not (self._speaking or self._features or self._doubts)
-        self._promised = ahead_of(self._pod, self._placement, self._profiles)
+        counted = [rule.apply_changes(changes) for rule in self._topology_filters]
+        if True in counted or (changes and self._unknown_checks):
+            self._clear_results()
+        self._active_filters = [rule for rule in self._topology_filters if rule.is_active]
+        self._only_node_local = not (self._active_filters or self._feature_filter or self._unknown_checks)
+        cluster_state = self._cluster_state
+        self._nominated = nominated_before(self._pod, cluster_state.nominated_pods(), self._profiles, cluster_state.priority_of_class)
 
-    def _forget_verdicts(self) -> None:
-        self._verdicts.clear()
-        self._turn += 1
+    def _clear_results(self) -> None:
+        self._results.clear()
+        self._generation += 1
 
-    def _judge(self, name: str) -> Verdict:
+    def _filter_node(self, name: str) -> FilterResult:
         node = self._nodes[name]
-        if name in self._promised:
-            return self._verdict_beside(self._promised[name], node)
-        changed = self._changed.get(name)
-        known = self._alike.nodes.get(name)
-        if known is None or known.changed is not changed:
-            known = self._alike.nodes[name] = Alone(changed, self._look_at(node, ()))
+        if name in self._nominated:
+            return self._result_with_nominated_pods(self._nominated[name], node)
+        changed = self._changed_infos.get(name)
+        known = self._local_results.by_node.get(name)
+        if known is None or known.changed_info is not changed:
+            known = self._local_results.by_node[name] = NodeLocalResult(changed, self._run_node_local_filters_with(node, ()))
         reasons = known.reasons
         if reasons:
             return reasons, PASSED
-        return UNCONTESTED if self._nothing_across else self._look_across(node, self._speaking, ())
+        return FEASIBLE if self._only_node_local else self._run_topology_filters(node, self._active_filters, ())
 
-    def _verdict_beside(self, ahead: Ahead, node: Node) -> Verdict:
+    def _result_with_nominated_pods(self, before: NominatedPods, node: Node) -> FilterResult:
         """About the node that is promised to other pods: it must do with them and without, because they may never come."""
-        reasons, doubts = self._verdict_with(ahead.sure, node) if ahead.sure else UNCONTESTED
+        reasons, unknowns = self._result_beside(before.sure, node) if before.sure else FEASIBLE
         if reasons:
             return reasons, PASSED
-        reasons, more_doubts = self._verdict_with((), node)
+        reasons, more_unknowns = self._result_beside((), node)
         if reasons:
             return reasons, PASSED
-        if ahead.possible and any(self._verdict_with((*ahead.sure, *ahead.possible), node)):
+        if before.possible and any(self._result_beside((*before.sure, *before.possible), node)):
             return PASSED, NOMINATED
-        return PASSED, doubts or more_doubts
+        return PASSED, unknowns or more_unknowns
 
-    def _verdict_with(self, nominated: Sequence[Pod], node: Node) -> Verdict:
-        reasons = self._look_at(node, nominated)
+    def _result_beside(self, nominated: Sequence[Pod], node: Node) -> FilterResult:
+        reasons = self._run_node_local_filters_with(node, nominated)
         if reasons:
             return reasons, PASSED
-        rules = [rule.beside(nominated, node.name) for rule in self._speaking] if nominated else self._speaking
-        return self._look_across(node, rules, nominated)
+        rules = [rule.with_nominated_pods(nominated, node.name) for rule in self._active_filters] if nominated else self._active_filters
+        return self._run_topology_filters(node, rules, nominated)
 
-    def _look_at(self, node: Node, nominated: Sequence[Pod]) -> Reasons:
-        return self._look_into(node, self._info(node, nominated) if nominated else self._placement.info(node.metadata.name))
+    def _run_node_local_filters_with(self, node: Node, nominated: Sequence[Pod]) -> Reasons:
+        return self._run_node_local_filters(
+            node, self._info_with(node, nominated) if nominated else self._cluster_state.info(node.metadata.name)
+        )
 
-    def _look_into(self, node: Node, info: NodeInfo) -> Reasons:
-        for on_node in self._on_node:
+    def _run_node_local_filters(self, node: Node, info: NodeInfo) -> Reasons:
+        for on_node in self._node_filters:
             reasons = on_node(node)
             if reasons:
                 return reasons
-        for on_info in self._on_info:
+        for on_info in self._node_info_filters:
             reasons = on_info(info)
             if reasons:
                 return reasons
         return PASSED
 
-    def _info(self, node: Node, nominated: Sequence[Pod]) -> NodeInfo:
-        info = self._placement.info(node.name)
+    def _info_with(self, node: Node, nominated: Sequence[Pod]) -> NodeInfo:
+        info = self._cluster_state.info(node.name)
         for pod in nominated:
             info = info.with_pod(pod_key(pod), pod, PodLoad.of(pod))
         return info
 
-    def _look_across(self, node: Node, rules: Sequence[AcrossNodes], nominated: Sequence[Pod]) -> Verdict:
+    def _run_topology_filters(self, node: Node, rules: Sequence[TopologyFilter], nominated: Sequence[Pod]) -> FilterResult:
         for rule in rules:
             reasons = rule.rejection(node)
             if reasons:
                 return reasons, PASSED
-        reasons = self._features(node) if self._features is not None else PASSED
+        reasons = self._feature_filter(node) if self._feature_filter is not None else PASSED
         if reasons:
             return reasons, PASSED
         for rule in rules:
-            doubts = rule.doubt(node)
-            if doubts:
-                return PASSED, doubts
-        if not self._doubts:
-            return UNCONTESTED
-        info = self._info(node, nominated)
-        return PASSED, tuple(reason for doubt in self._doubts for reason in doubt(info))
+            unknowns = rule.unknown(node)
+            if unknowns:
+                return PASSED, unknowns
+        if not self._unknown_checks:
+            return FEASIBLE
+        info = self._info_with(node, nominated)
+        return PASSED, tuple(reason for unknown in self._unknown_checks for reason in unknown(info))
 
 
-def _closed_to_all(pod: Pod, placement: Placement) -> Reasons:
+def _volume_filters(volumes: PodVolumes, storage: StorageIndex) -> Iterator[Callable[[NodeInfo], Reasons] | None]:
+    """The rules about volumes that look at nothing but the node, in the scheduler's order."""
+    yield node_volume_limits.pre_filter(volumes.attachable, storage)
+    yield _on_node_info(volume_binding.pre_filter(volumes.bound, volumes.delayed, storage))
+    yield _on_node_info(volume_zone.pre_filter(volumes.zoned))
+
+
+def _on_node_info(rule: Callable[[Node], Reasons] | None) -> Callable[[NodeInfo], Reasons] | None:
+    """A rule that asks nothing of the pods of the node."""
+    return None if rule is None else lambda info: rule(info.node)
+
+
+def _rejection_everywhere(pod: Pod, volumes: PodVolumes | None) -> Reasons:
     """Why a claim of the pod closes every node before any is looked at (the scheduler's PreFilter)."""
-    volumes = placement.volumes_of(pod)
     if volumes is None or not volumes.rejected or node_affinity.is_conflict(pod):
         return PASSED
     return volumes.rejected

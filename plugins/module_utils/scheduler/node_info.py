@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterable
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from .host_ports import HostPort, UsedPorts, host_ports
-from .resources import PODS, pod_requests
+from .filters.node_ports import HostPort, UsedPorts, host_ports
+from .pod_requests import PODS, pod_requests
+from .storage_index import AttachedVolumes
 
 
 class PodLoad(t.NamedTuple):
@@ -25,22 +26,15 @@ class PodLoad(t.NamedTuple):
         return cls(pod_requests(pod), host_ports(pod))
 
 
-class Attached(t.NamedTuple):
-    """The CSI volumes of a node's pods, as driver and handle; ``unsure`` are drivers of which there may be more, empty for any driver."""
-
-    volumes: frozenset[tuple[str, str]]
-    unsure: frozenset[str]
-
-
 class NodeInfo:
     """A node and the pods on it. Read only: ``with_pod`` and ``without_pod`` give a new one.
 
-    ``allocatable`` and ``requested`` are in scheduler units (``resources.pod_requests``), ``pods`` are by key (``placement.pod_key``).
-    ``attached`` is kept here by ``volume_index`` once it has been asked for, and so is ``noted`` by whoever plans: what
+    ``allocatable`` and ``requested`` are in scheduler units (``pod_requests``), ``pods`` are by key (``pod_key``).
+    ``attached`` is kept here by ``StorageIndex`` once it has been asked for, and so is ``planner_cache`` by whoever plans: what
     follows from the node and its pods alone.
     """
 
-    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "noted", "pods", "requested", "used_ports")
+    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "planner_cache", "pods", "requested", "used_ports")
 
     def __init__(
         self,
@@ -56,8 +50,8 @@ class NodeInfo:
         self.requested = requested
         self.used_ports = used_ports
         self.pods = pods
-        self.attached: Attached | None = None
-        self.noted: object = None
+        self.attached: AttachedVolumes | None = None
+        self.planner_cache: object = None
 
     @classmethod
     def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:
@@ -92,10 +86,10 @@ class NodeInfo:
         pods = {key: there for key, there in self.pods.items() if key not in keys}
         return NodeInfo.build(self.node, self.allocatable, pods)
 
-    def without_attached(self) -> NodeInfo:
+    def without_attached_volumes(self) -> NodeInfo:
         """The same without what was worked out about volumes."""
         other = NodeInfo(self.node, self.allocatable, self.requested, self.used_ports, self.pods)
-        other.noted = self.noted
+        other.planner_cache = self.planner_cache
         return other
 
     def _ports_for(self, pods: dict[str, tuple[Pod, PodLoad]], changed: PodLoad) -> UsedPorts:
@@ -108,3 +102,11 @@ def _used_ports(loads: Iterable[PodLoad]) -> UsedPorts:
         for port, address in load.ports:
             used[port] = (*used.get(port, ()), address)
     return used
+
+
+def pod_key(pod: Pod) -> str:
+    """What tells pods apart: the uid, or namespace and name where a pod has none yet. Raises ValueError where it has neither."""
+    metadata = pod.metadata
+    if not metadata.uid and not metadata.name:
+        raise ValueError("a pod without uid and name cannot be placed: give simulated pods a uid of their own")
+    return metadata.uid or f"{metadata.namespace}/{metadata.name}"

@@ -15,7 +15,7 @@ from ..model.api.storage import BIND_COMPLETED, WAIT_FOR_FIRST_CONSUMER, Persist
 from ..model.api.volume import Volume
 from ..model.interning import binds_to_nodes
 from ..model.reason import PASSED, Reason, Reasons
-from .volume_index import MIGRATED_DRIVERS, UNKNOWN_HANDLE, VolumeIndex, in_tree_plugin
+from .storage_index import MIGRATED_DRIVERS, UNKNOWN_HANDLE, StorageIndex, in_tree_plugin
 
 UNBOUND = Reason("claim_unbound", "pod has unbound immediate PersistentVolumeClaims")
 TO_BE_BOUND = Reason("claim_to_be_bound", "a claim that will be made for the pod is bound before its node is chosen")
@@ -24,24 +24,24 @@ DEFAULT_CLASS = Reason("default_storage_class", "a claim that will be made for t
 
 @dataclass
 class PodVolumes:
-    """``rejected``: why no node takes the pod. ``bound``: its bound claims with their volume, None where that does not exist.
+    """``rejected``: why no node takes the pod. ``bound``: the volumes of its bound claims, None where one does not exist.
 
     ``delayed``: claims that are bound once a node is chosen. ``zoned``: volumes whose zone counts. ``attachable``: driver and handle of
-    what counts for the limits of nodes. ``single``: namespace and name of its claims that one pod at a time may use. ``disks``: volumes
-    that pods of one node may not share. ``doubts``: what cannot be judged on any node.
+    what counts for the limits of nodes. ``single_pod_claims``: namespace and name of its claims that one pod at a time may use.
+    ``disks``: volumes that pods of one node may not share. ``unknowns``: what cannot be judged on any node.
     """
 
     rejected: Reasons = PASSED
-    bound: list[tuple[PersistentVolumeClaim, t.Optional[PersistentVolume]]] = field(default_factory=list)
+    bound: list[t.Optional[PersistentVolume]] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
     zoned: list[PersistentVolume] = field(default_factory=list)
     attachable: set[tuple[str, str]] = field(default_factory=set)
-    single: list[tuple[str, str]] = field(default_factory=list)
+    single_pod_claims: list[tuple[str, str]] = field(default_factory=list)
     disks: list[Volume] = field(default_factory=list)
-    doubts: Reasons = PASSED
+    unknowns: Reasons = PASSED
 
 
-def resolve(pod: Pod, index: VolumeIndex) -> PodVolumes | None:
+def resolve_volumes(pod: Pod, index: StorageIndex) -> PodVolumes | None:
     """Look the pod's volumes up; None where none of them binds it to nodes."""
     volumes = [volume for volume in pod.spec.volumes or () if binds_to_nodes(volume)]
     return _Resolver(pod, index).resolve(volumes) if volumes else None
@@ -52,12 +52,12 @@ def disks_of(volume: Volume) -> tuple[t.Any, ...]:
     return volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
 
 
-def unreadable(resource: str) -> Reason:
+def unreadable_reason(resource: str) -> Reason:
     """The resource may not be read."""
     return Reason("unreadable", f"{resource} could not be read")
 
 
-class _Rejected(Exception):
+class _RejectedEverywhere(Exception):
     """The pod fits nowhere, for that reason."""
 
     def __init__(self, code: str, text: str) -> None:
@@ -65,7 +65,7 @@ class _Rejected(Exception):
         self.reason = Reason(code, text)
 
 
-class _Found(t.NamedTuple):
+class _PodClaim(t.NamedTuple):
     """A claim of the pod as it is, or as it will be made; ``ephemeral``: it comes and goes with the pod."""
 
     claim: PersistentVolumeClaim
@@ -74,41 +74,41 @@ class _Found(t.NamedTuple):
 
 
 class _Resolver:
-    def __init__(self, pod: Pod, index: VolumeIndex) -> None:
+    def __init__(self, pod: Pod, index: StorageIndex) -> None:
         self._pod = pod
         self._index = index
         self._namespace = pod.metadata.namespace
         # What has no uid is what a template would make: its claims of its own are yet to come.
         self._is_new = not pod.metadata.uid
         self._result = PodVolumes()
-        self._doubts: dict[Reason, None] = {}
+        self._unknowns: dict[Reason, None] = {}
 
     def resolve(self, volumes: list[Volume]) -> PodVolumes:
         result = self._result
         try:
             self._resolve(volumes)
-        except _Rejected as rejected:
+        except _RejectedEverywhere as rejected:
             result.rejected = (rejected.reason,)
-        result.doubts = tuple(self._doubts)
+        result.unknowns = tuple(self._unknowns)
         return result
 
     def _resolve(self, volumes: list[Volume]) -> None:
-        self._inline(volumes)
+        self._add_inline_volumes(volumes)
         mounted = [volume for volume in volumes if volume.persistent_volume_claim is not None or volume.ephemeral is not None]
         if mounted and not self._index.was_read:
-            self._doubt(unreadable("volumes"))
+            self._add_unknown(unreadable_reason("volumes"))
             return
-        claims = self._checked([(volume, self._find(volume)) for volume in mounted])
-        self._doubt_unreadable(claims)
+        claims = self._existing_claims([(volume, self._find(volume)) for volume in mounted])
+        self._add_unreadable(claims)
         if any(self._is_immediate(found) for found in claims):
-            raise _Rejected(UNBOUND.code, UNBOUND.text)
+            raise _RejectedEverywhere(UNBOUND.code, UNBOUND.text)
         for found in claims:
-            self._take(found)
+            self._add_claim(found)
 
-    def _doubt(self, reason: Reason) -> None:
-        self._doubts[reason] = None
+    def _add_unknown(self, reason: Reason) -> None:
+        self._unknowns[reason] = None
 
-    def _doubt_unreadable(self, claims: list[_Found]) -> None:
+    def _add_unreadable(self, claims: list[_PodClaim]) -> None:
         needed = [("csinodes", ""), ("volumeattachments", "")] if claims else []
         for found in claims:
             spec = found.claim.spec
@@ -117,9 +117,9 @@ class _Resolver:
                 needed += [("storageclasses", class_of_claim(found.claim) or ""), ("csidrivers", ""), ("csistoragecapacities", "")]
         for resource, name in needed:
             if self._index.unreadable(resource, name):
-                self._doubt(unreadable(resource))
+                self._add_unknown(unreadable_reason(resource))
 
-    def _inline(self, volumes: list[Volume]) -> None:
+    def _add_inline_volumes(self, volumes: list[Volume]) -> None:
         for volume in volumes:
             if any(disk is not None for disk in disks_of(volume)):
                 self._result.disks.append(volume)
@@ -129,7 +129,7 @@ class _Resolver:
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
-    def _find(self, volume: Volume) -> _Found | None:
+    def _find(self, volume: Volume) -> _PodClaim | None:
         """The volume's claim; None where there is none, and none will be made."""
         source, ephemeral = volume.persistent_volume_claim, volume.ephemeral
         if source is not None:
@@ -139,60 +139,60 @@ class _Resolver:
             template = ephemeral.volume_claim_template if ephemeral is not None and self._is_new else None
         claim = self._index.claims.get((self._namespace, name)) if source is not None or not self._is_new else None
         if claim is not None:
-            return _Found(claim, exists=True, ephemeral=source is None)
+            return _PodClaim(claim, exists=True, ephemeral=source is None)
         if template is None:
             return None
         if source is not None and not self._index.claims_known(self._namespace, name):
             return None
-        made = self._index.made_claim(self._namespace, name, template)
+        made = self._index.claim_from_template(self._namespace, name, template)
         if made.spec != template.spec and len(self._index.default_classes()) > 1:
-            self._doubt(DEFAULT_CLASS)
-        return _Found(made, exists=False, ephemeral=source is None)
+            self._add_unknown(DEFAULT_CLASS)
+        return _PodClaim(made, exists=False, ephemeral=source is None)
 
     def _claim_name(self, volume: Volume) -> str:
         source = volume.persistent_volume_claim
         return source.claim_name if source is not None else f"{self._pod.metadata.name}-{volume.name}"
 
-    def _checked(self, found: list[tuple[Volume, _Found | None]]) -> list[_Found]:
+    def _existing_claims(self, found: list[tuple[Volume, _PodClaim | None]]) -> list[_PodClaim]:
         """The claims that there are. All that the pod names must exist before any claim is looked at."""
         known = {volume.name: self._index.claims_known(self._namespace, self._claim_name(volume)) for volume, _claim in found}
         if any(claim is None and not known[volume.name] for volume, claim in found):
-            self._doubt(unreadable("persistentvolumeclaims"))
+            self._add_unknown(unreadable_reason("persistentvolumeclaims"))
         for volume, claim in found:
             if volume.persistent_volume_claim is None:
                 continue
             if claim is None and known[volume.name]:
                 name = volume.persistent_volume_claim.claim_name
-                raise _Rejected("claim_not_found", f'persistentvolumeclaim "{name}" not found')
+                raise _RejectedEverywhere("claim_not_found", f'persistentvolumeclaim "{name}" not found')
             if claim is not None and "ReadWriteOncePod" in (claim.claim.spec.access_modes or ()):
-                self._result.single.append((self._namespace, claim.claim.metadata.name))
-        claims: list[_Found] = []
+                self._result.single_pod_claims.append((self._namespace, claim.claim.metadata.name))
+        claims: list[_PodClaim] = []
         for volume, claim in found:
             if claim is not None:
-                self._check(claim)
+                self._check_claim(claim)
                 claims.append(claim)
             elif known[volume.name]:
                 name = self._claim_name(volume)
                 text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-                raise _Rejected("ephemeral_claim_not_found", text)
+                raise _RejectedEverywhere("ephemeral_claim_not_found", text)
         return claims
 
-    def _check(self, found: _Found) -> None:
+    def _check_claim(self, found: _PodClaim) -> None:
         """A claim must have its volume, stay, and be the pod's own where it should be."""
         claim = found.claim
         name = claim.metadata.name
         if claim.status.phase == "Lost":
             lost = claim.spec.volume_name
-            raise _Rejected("claim_lost", f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"')
+            raise _RejectedEverywhere("claim_lost", f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{lost}"')
         if claim.metadata.deletion_timestamp is not None:
-            raise _Rejected("claim_terminating", f'persistentvolumeclaim "{name}" is being deleted')
+            raise _RejectedEverywhere("claim_terminating", f'persistentvolumeclaim "{name}" is being deleted')
         if found.ephemeral and found.exists:
             owner = claim.metadata.controller
             if owner is None or owner.uid != self._pod.metadata.uid:
                 whole = f"PVC {self._namespace}/{name} was not created for pod {self._namespace}/{self._pod.metadata.name}"
-                raise _Rejected("claim_of_other_pod", f"{whole} (pod is not owner)")
+                raise _RejectedEverywhere("claim_of_other_pod", f"{whole} (pod is not owner)")
 
-    def _is_immediate(self, found: _Found) -> bool:
+    def _is_immediate(self, found: _PodClaim) -> bool:
         """The claim exists, and should have been bound by now."""
         claim = found.claim
         if not found.exists or _fully_bound(claim):
@@ -208,26 +208,26 @@ class _Resolver:
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         return waits and not claim.spec.volume_name
 
-    def _take(self, found: _Found) -> None:
+    def _add_claim(self, found: _PodClaim) -> None:
         claim, result = found.claim, self._result
         attachment = self._index.attachment(claim)
         if attachment is not None:
             result.attachable.add(attachment)
         if _fully_bound(claim):
-            self._take_bound(found)
+            self._add_bound_claim(found)
         elif self._is_delayed(claim):
             if not self._index.unreadable("persistentvolumes"):
                 result.delayed.append(claim)
         elif not found.exists and not self._class_unreadable(claim):
-            self._doubt(TO_BE_BOUND)
+            self._add_unknown(TO_BE_BOUND)
 
-    def _take_bound(self, found: _Found) -> None:
+    def _add_bound_claim(self, found: _PodClaim) -> None:
         volume = self._index.volumes.get(found.claim.spec.volume_name)
         if volume is None and self._index.unreadable("persistentvolumes", found.claim.spec.volume_name):
             return
         if volume is None and not found.ephemeral:
-            raise _Rejected("volume_not_found", f'persistentvolume "{found.claim.spec.volume_name}" not found')
-        self._result.bound.append((found.claim, volume))
+            raise _RejectedEverywhere("volume_not_found", f'persistentvolume "{found.claim.spec.volume_name}" not found')
+        self._result.bound.append(volume)
         if volume is not None and not found.ephemeral:
             self._result.zoned.append(volume)
 

@@ -23,9 +23,9 @@ class Profile:
     ignored_resource_groups: frozenset[str] = frozenset()
 
 
-STOCK = Profile()
+DEFAULT_PROFILE = Profile()
 
 Profiles = Mapping[str, Profile]
 """The profiles of one kube-scheduler by scheduler name."""
 
-STOCK_PROFILES: Profiles = {"default-scheduler": STOCK}
+DEFAULT_PROFILES: Profiles = {"default-scheduler": DEFAULT_PROFILE}

@@ -17,7 +17,7 @@ from ..model.api.workload import Workload
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.quantity import NANO, parse_quantity
-from ..scheduler.resources import quota_amount
+from ..scheduler.pod_requests import quota_amount
 from .next_pod import next_pod
 from .quota import bounds_of, quota_kind, resource_names
 

@@ -35,7 +35,7 @@ from .remembered import (
 from .rolling import rolling
 
 if t.TYPE_CHECKING:
-    from ..scheduler.placement import Placement
+    from ..scheduler.cluster_state import ClusterState
     from .prediction import RestartPredictor
 
 SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
@@ -220,7 +220,7 @@ class WorkloadChecker:
         return self._made_predictor
 
     @property
-    def placement(self) -> Placement:
+    def placement(self) -> ClusterState:
         """What runs where, with the restarts that are assumed to have been made."""
         return self._predictor.placement
 

@@ -14,7 +14,8 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
-from ..scheduler.eligibility import eligible_nodes, static_rules_of
+from ..scheduler.eligibility import eligible_nodes
+from ..scheduler.filter_cache import static_signature
 from ..state.restart_outcome import eligible_hash
 from .next_pod import next_pod
 
@@ -78,7 +79,7 @@ class EligibleNodes:
         return able
 
     def _by_static_rules(self, pod: Pod) -> Eligible:
-        key = static_rules_of(pod)
+        key = static_signature(pod)
         found = self._by_rules.get(key)
         if found is None:
             names = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))

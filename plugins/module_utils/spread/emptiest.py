@@ -9,8 +9,8 @@ import typing as t
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ..scheduler.feasibility import Judge
-from ..scheduler.placement import Placement
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.feasibility import FilterRunner
 from .node_groups import OWN, Group, NodeGroups
 
 NOWHERE = 2**31
@@ -93,17 +93,24 @@ class EmptiestNode:
     """
 
     def __init__(
-        self, judge: Judge, placement: Placement, candidates: tuple[str, ...], nodes: NodeGroups, counts: Counts, *, accept_unknown: bool
+        self,
+        judge: FilterRunner,
+        placement: ClusterState,
+        candidates: tuple[str, ...],
+        nodes: NodeGroups,
+        counts: Counts,
+        *,
+        accept_unknown: bool,
     ) -> None:
         self._judge = judge
         self._placement = placement
         self._counts = counts
         self._accept_unknown = accept_unknown
-        self._known = nodes.of(candidates, judge.open_alone(candidates), counts.keys, judge.topology_keys)
+        self._known = nodes.of(candidates, judge.passing_node_local_filters(candidates), counts.keys, judge.topology_keys)
         self._parts = [_Part(group, counts.own(group.domains)) for group in self._known.groups]
         self._part_of: dict[str, _Part] = {}
         self._nothing = (0,) * len(counts.keys)
-        self._turn = judge.turn
+        self._turn = judge.generation
         self._seen = 0
         for node in counts.per_node:
             self._touch(node)
@@ -120,7 +127,7 @@ class EmptiestNode:
             if best is not None and bound > best.fullness:
                 break
             part = self._parts[number]
-            if part.group.ruled and any(self._judge.closes(key, domain) for key, domain in part.group.ruled):
+            if part.group.ruled and any(self._judge.rejects_domain(key, domain) for key, domain in part.group.ruled):
                 continue
             for found in (self._best_touched(part), self._best_untouched(part, bound)):
                 if found is not None and (best is None or found < best):
@@ -133,9 +140,9 @@ class EmptiestNode:
         for number in range(self._seen, len(changes)):
             self._touch(changes[number].node_name)
         self._seen = len(changes)
-        if self._judge.turn != self._turn:
+        if self._judge.generation != self._turn:
             # A rule that looks beyond one node may have opened again what it had closed.
-            self._turn = self._judge.turn
+            self._turn = self._judge.generation
             for part in self._parts:
                 part.next, part.heap = 0, []
             for node, part in self._part_of.items():
@@ -185,5 +192,5 @@ class EmptiestNode:
         return _Found(fullness, self._known.positions[nodes[position]], nodes[position]) if position < len(nodes) else None
 
     def _is_feasible(self, node: str) -> bool:
-        reasons, doubts = self._judge.verdict(node)
+        reasons, doubts = self._judge.run_filters(node)
         return not reasons and (self._accept_unknown or not doubts)

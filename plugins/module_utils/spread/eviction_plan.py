@@ -17,7 +17,7 @@ from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
 from ..model.values.timestamps import parse_time
-from ..scheduler.placement import Placement
+from ..scheduler.cluster_state import ClusterState
 from ..state.restart_outcome import IMPROVED, PENDING, UNCHANGED, WORSE, Outcome, make_outcome
 from .admission import not_admitted
 from .autoscaling import autoscaling
@@ -86,7 +86,7 @@ def strategy_for(line: WorkloadReport, snapshot: ClusterSnapshot, options: Resta
 def decide_eviction(
     line: WorkloadReport,
     snapshot: ClusterSnapshot,
-    placement: Placement,
+    placement: ClusterState,
     options: RestartOptions,
     *,
     now_s: float,
@@ -142,7 +142,7 @@ def decide_eviction(
 
 
 def planned_moves(
-    line: WorkloadReport, snapshot: ClusterSnapshot, placement: Placement, options: RestartOptions, first: Move
+    line: WorkloadReport, snapshot: ClusterSnapshot, placement: ClusterState, options: RestartOptions, first: Move
 ) -> list[Move]:
     """``first`` and all that would follow if every replacement came to its best node."""
     planner = SurplusPlanner(line, snapshot, placement, options.topology_keys)
@@ -272,7 +272,7 @@ def _under_way(
 
 
 def _harmless_move(
-    line: WorkloadReport, snapshot: ClusterSnapshot, placement: Placement, options: RestartOptions
+    line: WorkloadReport, snapshot: ClusterSnapshot, placement: ClusterState, options: RestartOptions
 ) -> t.Union[Move, EvictionDecision]:
     """The next move, with which at most one pod is away and another is available; or why there is none."""
     workload = line.workload

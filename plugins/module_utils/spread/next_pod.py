@@ -20,7 +20,7 @@ from ..model.selectors.match_label_keys import with_label_value
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
 from ..model.well_known import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
-from ..scheduler.many_rules import bounded
+from ..scheduler.unknowns.too_many_rules import without_excess_rules
 from .limit_defaults import Defaults, without_given
 from .pod_labels import labels_of_new_pod
 from .pods_alike import Sample, differing_field
@@ -109,7 +109,7 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
     )
     defaults, known = _defaults(workload, snapshot)
     spec, doubts = defaults.fill(without_given(spec, sample.pod.metadata.annotations, template) if known else spec)
-    spec, too_many = bounded(spec)
+    spec, too_many = without_excess_rules(spec)
     metadata = replace(template.metadata, labels=labels)
     return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), (*doubts, *too_many), {})
 
@@ -143,7 +143,7 @@ def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons)
     if not doubts and template.spec.runtime_class_name and template.spec.overhead is None:
         doubts = (_RUNTIME_CLASS,)
     spec, more = _defaults(workload, snapshot)[0].fill(template.spec)
-    spec, too_many = bounded(spec)
+    spec, too_many = without_excess_rules(spec)
     return _Admitted(template if spec is template.spec else replace(template, spec=spec), "", (*doubts, *more, *too_many), {})
 
 

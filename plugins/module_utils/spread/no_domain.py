@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ..model.messages import pluralize
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..scheduler.domains import domain_of
+from ..scheduler.filters.spread_domains import domain_of
 
 NO_DOMAIN = "no_domain"
 MOST_NAMED = 5

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..model.api.node import Node
 from ..model.bounded_cache import BoundedCache
-from ..scheduler.domains import domain_of
+from ..scheduler.filters.spread_domains import domain_of
 
 SMALL = 16
 """A key whose domains have fewer nodes on average than this makes no groups: they would be almost as many as there are nodes."""

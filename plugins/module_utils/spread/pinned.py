@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from ..model.api.pod import Pod
 from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
-from ..scheduler.domains import domain_of
+from ..scheduler.cluster_state import ClusterState
 from ..scheduler.filters import volume_binding
-from ..scheduler.placement import Placement
+from ..scheduler.filters.spread_domains import domain_of
 from .guard import shared_single_writer_claim
 from .local_data import local_data
 
 
 def pinned_by_volumes(
-    workload: Workload, snapshot: ClusterSnapshot, placement: Placement, eligible: Sequence[str], topology_key: str
+    workload: Workload, snapshot: ClusterSnapshot, placement: ClusterState, eligible: Sequence[str], topology_key: str
 ) -> bool:
     """Return whether no placed pod of the workload could use its volumes in another eligible domain of ``topology_key``."""
     if shared_single_writer_claim(workload, snapshot) or local_data(workload, snapshot) is not None:
@@ -26,11 +26,12 @@ def pinned_by_volumes(
     return bool(pods) and all(_is_pinned(pod, snapshot, placement, eligible, topology_key) for pod in pods)
 
 
-def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, placement: Placement, eligible: Sequence[str], topology_key: str) -> bool:
-    reached = volume_binding.prepare(pod, placement)
+def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, placement: ClusterState, eligible: Sequence[str], topology_key: str) -> bool:
+    volumes = placement.volumes_of(pod)
+    reached = None if volumes is None else volume_binding.pre_filter(volumes.bound, volumes.delayed, placement.storage)
     home = snapshot.nodes.get(pod.spec.node_name)
     if reached is None or home is None:
         return False
     domain = domain_of(home, topology_key)
     others = (name for name in eligible if domain_of(snapshot.nodes[name], topology_key) != domain)
-    return all(reached(placement.info(name)) for name in others)
+    return all(reached(snapshot.nodes[name]) for name in others)

@@ -55,7 +55,7 @@ class _AskedByOthers:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         # Only where live pods differ in a label.
         from ..model.selectors.selector_index import SelectorIndex
-        from ..scheduler.pod_groups import required_anti_affinity
+        from ..scheduler.affinity_term_index import required_anti_affinity
 
         self._labels = {name: namespace.metadata.labels for name, namespace in snapshot.namespaces.items()}
         self._named: dict[str, set[str]] = {}

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from ..model.api.workload import Workload
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
+from ..scheduler.cluster_state import ClusterState
 from ..scheduler.feasibility import Feasibility, find_feasible
-from ..scheduler.placement import Placement
 from .admission import not_admitted
 from .autoscaling import autoscaling
 from .bounds import partition, rollout_bounds, update_strategy_type
@@ -33,7 +33,7 @@ class RestartPredictor:
     def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
         self._snapshot = snapshot
         self._topology = topology
-        self.placement = Placement.of(snapshot)
+        self.placement = ClusterState.of(snapshot)
         self._keys = list(topology_keys)
         self._max_skew = max_skew
 

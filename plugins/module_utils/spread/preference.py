@@ -11,7 +11,7 @@ from ..model.api.node import Node
 from ..model.api.pod import NodeAffinity, Pod
 from ..model.reason import Reason
 from ..model.selectors.label_selector import matches
-from ..scheduler.filters.node_affinity import term_matches
+from ..model.selectors.node_selector import term_matches
 
 OUTWEIGHED_BY_NODES = Reason(
     "preference_outweighs",

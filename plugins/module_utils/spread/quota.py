@@ -15,7 +15,7 @@ from ..model.codec import encode_json
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.quantity import NANO, parse_quantity
-from ..scheduler.resources import quota_amount
+from ..scheduler.pod_requests import quota_amount
 from .bounds import rollout_bounds
 from .next_pod import next_pod
 

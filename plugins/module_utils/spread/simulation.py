@@ -19,8 +19,8 @@ from ..model.api.workload import Workload
 from ..model.codec import replace
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot, ordinal
-from ..scheduler.feasibility import Feasibility, Judge
-from ..scheduler.placement import Placement
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.feasibility import Feasibility, FilterRunner
 from .bounds import partition, rollout_bounds, update_strategy_type
 from .distribution import Topology
 from .emptiest import Counts, EmptiestNode
@@ -38,7 +38,7 @@ class SimulatedRestart:
     nodes: tuple[str, ...]
     stuck: t.Optional[Feasibility]
     first: Feasibility
-    placement: Placement
+    placement: ClusterState
     decided: bool = False
 
 
@@ -105,7 +105,7 @@ class RestartSimulation:
         self,
         workload: Workload,
         snapshot: ClusterSnapshot,
-        placement: Placement,
+        placement: ClusterState,
         candidates: tuple[str, ...],
         topology: Topology,
         topology_keys: Sequence[str],
@@ -196,7 +196,7 @@ class RestartSimulation:
     def _become(self, pod: Pod) -> None:
         """The pods that come next are like this one."""
         self._pod = pod
-        self._judge = Judge(pod, self._placement)
+        self._judge = FilterRunner(pod, self._placement)
         self._emptiest: t.Optional[EmptiestNode] = None
 
     def _place_some(self, count: int, wanted: int) -> None:
@@ -208,7 +208,7 @@ class RestartSimulation:
 
     def _is_decided(self, wanted: int) -> bool:
         """What the caller needs to know does not depend on the replicas that follow, up to the ``wanted`` ones."""
-        if not self._decided and self._decides is not None and self._judge.has_room_for(wanted - len(self._new), self._candidates):
+        if not self._decided and self._decides is not None and self._judge.has_capacity_for(wanted - len(self._new), self._candidates):
             self._decided = self._decides(self._new)
         return self._decided
 
@@ -222,7 +222,7 @@ class RestartSimulation:
         node = self._emptiest_node()
         if node is None:
             return False
-        self._first = _with_doubts(self._first, self._judge.unknown, node, self._judge.verdict(node)[1])
+        self._first = _with_doubts(self._first, self._judge.unknown, node, self._judge.run_filters(node)[1])
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._placement.assign(replace(self._pod, metadata=metadata), node)

@@ -20,8 +20,8 @@ from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot, ordinal
 from ..model.values.integers import parse_int64
 from ..model.values.timestamps import read_time
-from ..scheduler.feasibility import Feasibility, Judge
-from ..scheduler.placement import Placement
+from ..scheduler.cluster_state import ClusterState
+from ..scheduler.feasibility import Feasibility, FilterRunner
 from .check import WorkloadReport
 from .distribution import SPREAD, Distribution, Topology
 from .next_pod import next_pod
@@ -46,7 +46,7 @@ class Move(t.NamedTuple):
     node: str
     reason: Reason
 
-    def play(self, placement: Placement) -> Pod:
+    def play(self, placement: ClusterState) -> Pod:
         """Put the replacement on its node in the placement; returns it."""
         pod = self.pod
         moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=self.node))
@@ -120,7 +120,7 @@ class SurplusPlanner:
     ``next_move`` says which comes next, ``assume`` plays it through, so that a whole plan can be shown.
     """
 
-    def __init__(self, line: WorkloadReport, snapshot: ClusterSnapshot, placement: Placement, topology_keys: Sequence[str]) -> None:
+    def __init__(self, line: WorkloadReport, snapshot: ClusterSnapshot, placement: ClusterState, topology_keys: Sequence[str]) -> None:
         self._workload = line.workload
         self._revision = snapshot.revision(line.workload)
         self._snapshot = snapshot
@@ -210,7 +210,7 @@ class SurplusPlanner:
         """Where the replacement could go once the pod has left."""
         without = self._placement.fork()
         without.remove(aim.pod)
-        return Judge(self._replacement(aim.pod), without).feasibility(self._places.names)
+        return FilterRunner(self._replacement(aim.pod), without).feasibility(self._places.names)
 
     def _replacement(self, pod: Pod) -> Pod:
         number = ordinal(pod) if self._workload.kind == "StatefulSet" else None

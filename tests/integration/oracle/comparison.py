@@ -15,12 +15,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reasons
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import device_doubts, volume_doubts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, Judge, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import node_declared_features
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo, PodLoad
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement, pod_key
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import STOCK, Profile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, FilterRunner, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import node_declared_features, node_resources_fit
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo, PodLoad, pod_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILE, Profile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.unknowns.volumes import volume_unknowns
 
 from tests.integration.oracle.recorder import REFUSAL
 from tests.integration.oracle.second_scheduler import (
@@ -36,8 +36,8 @@ from tests.integration.oracle.world import Answer
 MOVED = 3
 """Pods that go away and come back, to see whether verdicts follow."""
 PROFILES = {
-    SCHEDULER_NAME: STOCK,
-    WAITING_SCHEDULER_NAME: STOCK,
+    SCHEDULER_NAME: DEFAULT_PROFILE,
+    WAITING_SCHEDULER_NAME: DEFAULT_PROFILE,
     FENCED_SCHEDULER_NAME: Profile(
         added_affinity=decode_json(NodeSelector, encode_json(ADDED_AFFINITY)),
         ignored_resources=frozenset(IGNORED_RESOURCES),
@@ -52,27 +52,27 @@ class Disagreement:
 
     pod: str
     node: str
-    predicates: str
+    ours: str
     scheduler: str
 
     def __str__(self) -> str:
-        return f"predicates: {self.predicates}\nscheduler:  {self.scheduler}\nnode: {self.node}\npod: {self.pod}"
+        return f"predicates: {self.ours}\nscheduler:  {self.scheduler}\nnode: {self.node}\npod: {self.pod}"
 
 
-def ask_predicates(pod: Pod, placement: Placement) -> Feasibility:
+def run_filters(pod: Pod, cluster_state: ClusterState) -> Feasibility:
     """What the predicates say about a pod of the scheduler under observation."""
-    return find_feasible(pod, placement, profiles=PROFILES)
+    return find_feasible(pod, cluster_state, profiles=PROFILES)
 
 
-def disagreements(pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> list[Disagreement]:
+def disagreements(pod: Pod, cluster_state: ClusterState, found: Feasibility, answer: Answer) -> list[Disagreement]:
     """Every node on which the two differ; if none, the reasons; for the pod as it is and as its template would have it."""
-    differing = [_about(name, pod, placement, found, answer) for name in sorted(_wrong_nodes(found, answer.passed))]
-    if not differing and not found.unknown and not found.unknown_nodes and not _hides_doubts(pod, placement, found):
-        differing += _reasons(pod, found, answer, len(placement.snapshot.nodes))
+    differing = [_about(name, pod, cluster_state, found, answer) for name in sorted(_wrong_nodes(found, answer.passed))]
+    if not differing and not found.unknown and not found.unknown_nodes and not _hides_doubts(pod, cluster_state, found):
+        differing += _reasons(pod, found, answer, len(cluster_state.snapshot.nodes))
     made_later = any(volume.ephemeral is not None for volume in pod.spec.volumes or ())
     if not differing and not pod.spec.runtime_class_name and not made_later:
-        differing += _template(pod, placement, found, answer)
-    return differing or _without_namespaces(pod, placement, found) or _after_changes(pod, placement)
+        differing += _template(pod, cluster_state, found, answer)
+    return differing or _without_namespaces(pod, cluster_state, found) or _after_changes(pod, cluster_state)
 
 
 def sure_of(found: Feasibility) -> int:
@@ -86,24 +86,26 @@ def _wrong_nodes(found: Feasibility, passed: frozenset[str]) -> set[str]:
     return silent_yes | (passed - possible)
 
 
-def _hides_doubts(pod: Pod, placement: Placement, found: Feasibility) -> bool:
+def _hides_doubts(pod: Pod, cluster_state: ClusterState, found: Feasibility) -> bool:
     """A node is rejected by one rule, and by an earlier one perhaps as well: its first reason is not known."""
-    profile = PROFILES.get(pod.spec.scheduler_name, STOCK)
-    by_volumes = volume_doubts.prepare(pod, placement)
+    profile = PROFILES.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+    volumes, classes = cluster_state.volumes_of(pod), cluster_state.snapshot.device_classes
+    by_volumes = None if volumes is None else volume_unknowns(volumes, cluster_state.storage, cluster_state.arrived_pods)
     # Dynamic resource allocation is asked before the features that nodes declare, and after all else.
-    by_devices = device_doubts.prepare(pod, placement, profile, device_doubts.resources(pod, placement))
+    devices = node_resources_fit.device_class_resources(pod, classes)
+    by_devices = node_resources_fit.device_unknowns(pod, classes, profile, devices)
     late = [name for name, reasons in found.rejected.items() if reasons == node_declared_features.UNDECLARED]
-    return _says_something(by_volumes, found.rejected, placement) or _says_something(by_devices, late, placement)
+    return _says_something(by_volumes, found.rejected, cluster_state) or _says_something(by_devices, late, cluster_state)
 
 
-def _says_something(doubts: Callable[[NodeInfo], Reasons] | None, names: Iterable[str], placement: Placement) -> bool:
-    return doubts is not None and any(doubts(info) for name in names for info in _with_and_without_nominated(name, placement))
+def _says_something(doubts: Callable[[NodeInfo], Reasons] | None, names: Iterable[str], cluster_state: ClusterState) -> bool:
+    return doubts is not None and any(doubts(info) for name in names for info in _with_and_without_nominated(name, cluster_state))
 
 
-def _with_and_without_nominated(name: str, placement: Placement) -> Iterator[NodeInfo]:
-    info = placement.info(name)
+def _with_and_without_nominated(name: str, cluster_state: ClusterState) -> Iterator[NodeInfo]:
+    info = cluster_state.info(name)
     yield info
-    for nominated in placement.nominations().get(name, ()):
+    for nominated in cluster_state.nominated_pods().get(name, ()):
         info = info.with_pod(pod_key(nominated), nominated, PodLoad.of(nominated))
         yield info
 
@@ -126,39 +128,39 @@ def message_counts(message: str, node_count: int) -> Counter[str]:
     return Counter({part[2]: int(part[1]) for part in parts if part is not None})
 
 
-def _template(pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> list[Disagreement]:
+def _template(pod: Pod, cluster_state: ClusterState, found: Feasibility, answer: Answer) -> list[Disagreement]:
     """The manifest as a workload's template, which the API server leaves as it is, must get the same answer as the pod."""
     template = decode_json(PodTemplate, encode_json(answer.sent))
-    by_template = ask_predicates(pod_of_template(pod.metadata.namespace, template), placement)
+    by_template = run_filters(pod_of_template(pod.metadata.namespace, template), cluster_state)
     # Without a class the template's priority is not known, nor which nominated pods go before its pod.
-    unranked = "priorityClassName" not in answer.sent["spec"] and bool(placement.nominations())
+    unranked = "priorityClassName" not in answer.sent["spec"] and bool(cluster_state.nominated_pods())
     if by_template == found or (unranked and _knows_less(by_template, found)):
         return []
     return [Disagreement(encode_json(answer.sent).decode(), "", f"template: {by_template}", f"pod: {found}")]
 
 
-def _without_namespaces(pod: Pod, placement: Placement, found: Feasibility) -> list[Disagreement]:
+def _without_namespaces(pod: Pod, cluster_state: ClusterState, found: Feasibility) -> list[Disagreement]:
     """Where the labels of namespaces could not be read, less is known but nothing else."""
-    snapshot = copy.copy(placement.snapshot)
+    snapshot = copy.copy(cluster_state.snapshot)
     snapshot.namespaces = {}
-    blind = ask_predicates(pod, Placement.of(snapshot))
+    blind = run_filters(pod, ClusterState.of(snapshot))
     return [] if _knows_less(blind, found) else [Disagreement(_text(pod), "", f"without namespaces: {blind}", f"with: {found}")]
 
 
-def _after_changes(pod: Pod, placement: Placement) -> list[Disagreement]:
+def _after_changes(pod: Pod, cluster_state: ClusterState) -> list[Disagreement]:
     """A judge that has followed pods away and back says what one says that comes new."""
-    now = placement.fork()
-    there = [other for other in placement.snapshot.pods if other.spec.node_name in placement.snapshot.nodes and other is not pod]
+    now = cluster_state.fork()
+    there = [other for other in cluster_state.snapshot.pods if other.spec.node_name in cluster_state.snapshot.nodes and other is not pod]
     moving = [other for other in there if not other.terminal][:MOVED]
-    judge = Judge(pod, now, PROFILES)
-    judge.feasibility()
+    runner = FilterRunner(pod, now, PROFILES)
+    runner.feasibility()
     for move in (*((other, "") for other in moving), *((other, other.spec.node_name) for other in reversed(moving))):
         other, home = move
         if home:
             now.assign(other, home)
         else:
             now.remove(other)
-        followed, fresh = judge.feasibility(), ask_predicates(pod, now)
+        followed, fresh = runner.feasibility(), run_filters(pod, now)
         if followed != fresh:
             step = f"after {'the return' if home else 'the end'} of {_text(other)}"
             return [Disagreement(_text(pod), "", f"{step}: {followed}", f"fresh: {fresh}")]
@@ -171,9 +173,9 @@ def _knows_less(less: Feasibility, found: Feasibility) -> bool:
     return sure and less.unknown == found.unknown
 
 
-def _about(name: str, pod: Pod, placement: Placement, found: Feasibility, answer: Answer) -> Disagreement:
-    info = placement.info(name)
-    there = [_text(other) for other in placement.pods_on(name)]
+def _about(name: str, pod: Pod, cluster_state: ClusterState, found: Feasibility, answer: Answer) -> Disagreement:
+    info = cluster_state.info(name)
+    there = [_text(other) for other in cluster_state.pods_on(name)]
     node = f"{_text(info.node)}\n  requested {info.requested}, used ports {info.used_ports}\n  pods " + "\n  pods ".join(there)
     ours = f"rejected {found.rejected[name]}" if name in found.rejected else "feasible"
     theirs = f"{'feasible' if name in answer.passed else 'rejected'} ({answer.message})"

@@ -18,8 +18,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 Json = dict[str, Any]
 
@@ -40,7 +40,7 @@ class World:
     def __init__(self, snapshot: ClusterSnapshot, options: Json) -> None:
         self.snapshot = snapshot
         self._options = options
-        self.placement = Placement.of(snapshot)
+        self.placement = ClusterState.of(snapshot)
         for pod in snapshot.pods:
             if pod.terminating:
                 self.placement.remove(pod)

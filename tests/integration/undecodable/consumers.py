@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions, decide
@@ -59,7 +59,7 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
     for workload in snapshot.workloads():
         line = checker.check(workload)
         decide(line, snapshot, RestartOptions(), now_s=NOW)
-        decide_eviction(line, snapshot, Placement.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW)
+        decide_eviction(line, snapshot, ClusterState.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW)
     planner = RescuePlanner(snapshot, RescueOptions(), now_s=NOW)
     for pod in snapshot.pods:
         if not pod.spec.node_name:

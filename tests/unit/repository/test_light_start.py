@@ -36,7 +36,7 @@ def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
     loaded = loaded_by("k8s_spread_check")
     rooms = {
         "spread": ("simulation", "prediction", "guard", "admission", "quota", "places", "unhealthy"),
-        "scheduler": ("placement", "pod_groups"),
+        "scheduler": ("cluster_state", "affinity_term_index"),
     }
     unwanted = {f"{MODULE_UTILS}.{room}.{name}" for room, names in rooms.items() for name in names}
     assert unwanted & loaded == set()

@@ -12,8 +12,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 from tests.unit.rescue.builders import immunity
 from tests.unit.rescue.random_clusters import Cluster
@@ -26,7 +26,7 @@ class BruteForce:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._placement = Placement.of(cluster.snapshot)
+        self._placement = ClusterState.of(cluster.snapshot)
         self._budgets = Budgets(cluster.snapshot)
         self._rules = EvictionRules(cluster.pod, cluster.options, self._budgets)
         self._homeless: dict[str, bool] = {}

@@ -21,8 +21,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.residents import Resident
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 Json = dict[str, t.Any]
 
@@ -111,7 +111,7 @@ def search(
 ) -> VictimSearch:
     """The search for the pod in a cluster of these nodes and pods."""
     read = ClusterSnapshot(nodes=nodes, pods=[*pods, pod], **snapshot)
-    return VictimSearch(pod, Placement.of(read), options or RescueOptions(), budgets=Budgets(read), banned=frozenset(banned))
+    return VictimSearch(pod, ClusterState.of(read), options or RescueOptions(), budgets=Budgets(read), banned=frozenset(banned))
 
 
 def names(choice: Choice | None) -> list[str] | None:

@@ -14,7 +14,7 @@ from random import Random
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +39,7 @@ RANDOM = settings(
 
 def best(cluster: Cluster) -> Choice | None:
     """What the search chooses."""
-    placement = Placement.of(cluster.snapshot)
+    placement = ClusterState.of(cluster.snapshot)
     return VictimSearch(cluster.pod, placement, cluster.options, budgets=Budgets(cluster.snapshot)).best()
 
 

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.cost import VictimCosts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.elsewhere import Elsewhere
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 
 from tests.unit.rescue.builders import job, running
 from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
@@ -29,7 +29,7 @@ OTHER = {"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue"}]}
 
 def costs(pods: t.Iterable[Pod], *, cpu: str = "4", nodes: t.Sequence[str] = ("a-1", "a-2", "b-1"), **snapshot: t.Any) -> VictimCosts:
     made = [node(name, labels={HOST: name, "zone": name[0]}, allocatable={"cpu": cpu}) for name in nodes]
-    return VictimCosts(Placement.of(ClusterSnapshot(nodes=made, pods=pods, **snapshot)), RescueOptions())
+    return VictimCosts(ClusterState.of(ClusterSnapshot(nodes=made, pods=pods, **snapshot)), RescueOptions())
 
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -114,7 +114,7 @@ def test_siblings_that_are_ready_and_stay_are_counted() -> None:
 
 def test_pods_that_have_left_the_placement_are_no_siblings() -> None:
     pods = [running("a-1") for _number in range(3)]
-    placement = Placement.of(ClusterSnapshot(nodes=[node("a-1")], pods=pods)).fork()
+    placement = ClusterState.of(ClusterSnapshot(nodes=[node("a-1")], pods=pods)).fork()
     placement.remove(pods[0])
     assert VictimCosts(placement, RescueOptions()).of([pods[1]]).alone == -1
 
@@ -124,7 +124,7 @@ def test_pods_that_have_left_the_placement_are_no_siblings() -> None:
 
 def fits(pod: Pod, *others: Pod, cpu: str = "4") -> bool:
     made = [node(name, labels={HOST: name, "zone": name[0]}, allocatable={"cpu": cpu}) for name in ("a-1", "a-2", "b-1")]
-    elsewhere = Elsewhere(Placement.of(ClusterSnapshot(nodes=made, pods=[pod, *others])))
+    elsewhere = Elsewhere(ClusterState.of(ClusterSnapshot(nodes=made, pods=[pod, *others])))
     assert elsewhere.has_room(pod) or not elsewhere.fits(pod)
     return elsewhere.fits(pod)
 
@@ -169,6 +169,6 @@ def test_pods_of_one_template_do_not_share_their_node() -> None:
     first = running("a-1", "3")
     second = running("a-2", "3")
     made = [node(name, labels={HOST: name}) for name in ("a-1", "a-2")]
-    elsewhere = Elsewhere(Placement.of(ClusterSnapshot(nodes=made, pods=[first, second, running("a-2", "1")])))
+    elsewhere = Elsewhere(ClusterState.of(ClusterSnapshot(nodes=made, pods=[first, second, running("a-2", "1")])))
     assert not elsewhere.fits(first)
     assert not elsewhere.fits(second)

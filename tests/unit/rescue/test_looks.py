@@ -22,8 +22,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.reach import Reaches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner
 
 from tests.unit.rescue.builders import budget
 from tests.unit.rescue.random_clusters import APPS, Cluster, chance, random_cluster
@@ -129,7 +129,7 @@ def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
         before: list[list[str]] = []
         for _look in range(LOOKS):
             snapshot = looks.snapshot()
-            placement = Placement.of(snapshot, placement)
+            placement = ClusterState.of(snapshot, placement)
             reached, fresh = (_reached(looks, placement, snapshot, kept) for kept in (reaches, Reaches()))
             assert reached == fresh, seed
             changed += before not in ([], reached)
@@ -138,7 +138,7 @@ def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
     assert changed > CLUSTERS // 3
 
 
-def _reached(looks: Looks, placement: Placement, snapshot: ClusterSnapshot, reaches: Reaches) -> list[list[str]]:
+def _reached(looks: Looks, placement: ClusterState, snapshot: ClusterSnapshot, reaches: Reaches) -> list[list[str]]:
     budgets = Budgets(snapshot)
     searches = (VictimSearch(pod, placement, looks.options, budgets=budgets, reaches=reaches) for pod in looks.critical)
     return [search.within_reach() for search in searches]
@@ -170,17 +170,17 @@ def test_what_rules_say_of_a_node_without_some_pods_is_what_they_say_once_these_
     for seed in range(4 * CLUSTERS):
         random = Random(f"without/{seed}")
         cluster = random_cluster(random, most_pods=5)
-        judge = Judge(cluster.pod, Placement.of(cluster.snapshot))
+        judge = FilterRunner(cluster.pod, ClusterState.of(cluster.snapshot))
         for name in cluster.snapshot.nodes:
-            there = Placement.of(cluster.snapshot).pods_on(name)
+            there = ClusterState.of(cluster.snapshot).pods_on(name)
             gone = random.sample(there, random.randint(0, len(there)))
-            known = judge.verdict_without(name, gone)
-            without = Placement.of(cluster.snapshot)
+            known = judge.result_without_pods(name, gone)
+            without = ClusterState.of(cluster.snapshot)
             for pod in gone:
                 without.remove(pod)
-            verdict = Judge(cluster.pod, without).verdict(name)
+            verdict = FilterRunner(cluster.pod, without).run_filters(name)
             assert known is None or known == verdict, seed
-            is_shut = judge.shuts(name, there)
+            is_shut = judge.always_rejects(name, there)
             assert not is_shut or verdict[0], seed
             shut[is_shut] += 1
     assert min(shut.values()) > CLUSTERS // 10, shut

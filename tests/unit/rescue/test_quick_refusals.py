@@ -18,9 +18,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.reach import Reach, Reaches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules, Importance
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import taint_toleration
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 from tests.unit.rescue.builders import CRITICAL, budget, pending, running
 from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
@@ -86,7 +86,7 @@ def test_where_the_pods_that_may_go_free_too_little_no_set_of_them_is_sought(cal
 
 def test_pods_that_differ_in_their_requests_share_what_the_static_rules_say(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Counter[str] = Counter()
-    prepare = taint_toleration.prepare
+    prepare = taint_toleration.pre_filter
 
     def counting(pod: Pod) -> t.Any:
         check = prepare(pod)
@@ -97,7 +97,7 @@ def test_pods_that_differ_in_their_requests_share_what_the_static_rules_say(monk
 
         return checked
 
-    rules = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.eligibility.STATIC_RULES"
+    rules = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.eligibility.STATIC_FILTERS"
     monkeypatch.setattr(rules, (counting,))
     hopeless = [pending(f"{2000 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
     planned = planner(*hopeless)
@@ -204,7 +204,7 @@ def reach_of(pods: list[Pod], *, priority: int = CRITICAL, **how: t.Any) -> Reac
     snapshot = ClusterSnapshot(nodes=[node("n", allocatable=ROOM)], pods=pods, budgets=how.get("budgets", ()))
     importance = Importance.of(pending(priority=priority), options)
     reaches: Reaches = how.get("reaches") or Reaches()
-    return reaches.of(importance, options, Placement.of(snapshot), Budgets(snapshot))
+    return reaches.of(importance, options, ClusterState.of(snapshot), Budgets(snapshot))
 
 
 def most_cpu(pods: list[Pod], **how: t.Any) -> int:

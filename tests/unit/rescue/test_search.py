@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 
 from tests.unit.rescue.builders import CRITICAL, budget, exceeded, names, pending, running, search
 from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
@@ -118,7 +118,7 @@ def test_the_pod_that_has_the_claim_for_one_pod_leaves_it_to_the_other() -> None
 def test_what_another_plan_takes_from_a_budget_is_gone() -> None:
     here = [running(name, "900m", labels=WEB) for name in ("a-1", "b-1")]
     snapshot = ClusterSnapshot(nodes=[A, B], pods=here, budgets=[budget("web", WEB, allowed=1)])
-    budgets, placement = Budgets(snapshot), Placement.of(snapshot)
+    budgets, placement = Budgets(snapshot), ClusterState.of(snapshot)
     first = VictimSearch(pending(), placement, RescueOptions(), budgets=budgets).best()
     assert first is not None
     budgets.take(victim.pod for victim in first.victims)
@@ -216,7 +216,7 @@ def test_a_node_promised_to_another_critical_pod_is_full() -> None:
 def test_the_placement_is_as_it_was() -> None:
     pods = [running("a-1", "450m", name="one", labels=WEB), running("a-1", "450m", name="two")]
     snapshot = ClusterSnapshot(nodes=[A], pods=pods)
-    placement = Placement.of(snapshot)
+    placement = ClusterState.of(snapshot)
     options = RescueOptions()
     asked = pending("600m", affinity=anti_affinity(WEB, namespaces=["app"]))
     first = VictimSearch(asked, placement, options, budgets=Budgets(snapshot))
@@ -228,19 +228,19 @@ def test_the_placement_is_as_it_was() -> None:
 def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -> None:
     here = [running("a-1", "900m", name="bare", owner="")]
     snapshot = ClusterSnapshot(nodes=[A], pods=here)
-    placement = Placement.of(snapshot)
+    placement = ClusterState.of(snapshot)
 
-    def found(placement: Placement, **options: t.Any) -> list[str] | None:
+    def found(placement: ClusterState, **options: t.Any) -> list[str] | None:
         read = placement.snapshot
         return names(VictimSearch(pending(), placement, RescueOptions(**options), budgets=Budgets(read)).best())
 
     assert found(placement) is None
     assert found(placement, allow_bare_pods=True) == ["bare"]
     assert found(placement) is None
-    same = Placement.of(ClusterSnapshot(nodes=[A], pods=here), placement)
+    same = ClusterState.of(ClusterSnapshot(nodes=[A], pods=here), placement)
     assert found(same, allow_bare_pods=True) == ["bare"]
     ending = replace(here[0], metadata=replace(here[0].metadata, deletion_timestamp="2026-02-01T00:00:00Z"))
-    changed = Placement.of(ClusterSnapshot(nodes=[A], pods=[ending]), same)
+    changed = ClusterState.of(ClusterSnapshot(nodes=[A], pods=[ending]), same)
     assert found(changed, allow_bare_pods=True) is None
     now = same.fork()
     now.remove(here[0])
@@ -250,7 +250,7 @@ def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -
 def test_a_pod_that_is_to_come_by_another_plan_takes_its_room() -> None:
     here = [running("a-1", "900m", name="one"), running("b-1", "900m", name="two", priority=3)]
     snapshot = ClusterSnapshot(nodes=[A, B], pods=here)
-    placement = Placement.of(snapshot).fork()
+    placement = ClusterState.of(snapshot).fork()
     placement.remove(here[0])
     placement.assign(pending("900m", name="before", owner="other"), "a-1")
     found = VictimSearch(pending(), placement, RescueOptions(allow_equal_priority=True), budgets=Budgets(snapshot)).best()

@@ -12,8 +12,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
 Json = dict[str, t.Any]
 
@@ -66,22 +66,22 @@ def pod(
     )
 
 
-def placement(nodes: list[Node], pods: t.Iterable[Pod] = (), *, namespaces: Json | None = None, **snapshot: t.Any) -> Placement:
+def cluster_state(nodes: list[Node], pods: t.Iterable[Pod] = (), *, namespaces: Json | None = None, **snapshot: t.Any) -> ClusterState:
     """The placement of a snapshot with these objects; ``namespaces`` are names with labels."""
     known = [
         decode_json(Namespace, encode_json({"metadata": {"name": name, "labels": labels}})) for name, labels in (namespaces or {}).items()
     ]
-    return Placement.of(ClusterSnapshot(nodes=nodes, pods=pods, namespaces=known, **snapshot))
+    return ClusterState.of(ClusterSnapshot(nodes=nodes, pods=pods, namespaces=known, **snapshot))
 
 
-def judge(pod: Pod, nodes: list[Node], pods: t.Iterable[Pod] = (), **snapshot: t.Any) -> Feasibility:
+def feasibility_of(pod: Pod, nodes: list[Node], pods: t.Iterable[Pod] = (), **snapshot: t.Any) -> Feasibility:
     """Where the pod can run."""
-    return find_feasible(pod, placement(nodes, pods, **snapshot))
+    return find_feasible(pod, cluster_state(nodes, pods, **snapshot))
 
 
 def codes(pod: Pod, node: Node, pods: t.Iterable[Pod] = ()) -> list[str]:
     """The codes of the reasons for which the node does not take the pod; none where it is feasible."""
-    feasibility = judge(pod, [node], pods)
+    feasibility = feasibility_of(pod, [node], pods)
     assert not feasibility.unknown_nodes
     return [reason.code for reason in feasibility.rejected.get(node.name, ())]
 

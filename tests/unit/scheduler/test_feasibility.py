@@ -10,19 +10,19 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import Profile
 
-from tests.unit.scheduler.builders import container, judge, node, placement, pod
+from tests.unit.scheduler.builders import cluster_state, container, feasibility_of, node, pod
 
 HOST = "kubernetes.io/hostname"
 
 
 def test_only_the_first_plugin_that_rejects_is_named() -> None:
     taint = {"key": "a", "effect": "NoSchedule"}
-    found = judge(pod({"cpu": "9"}, nodeSelector={"no": "such"}), [node(cordoned=True, taints=[taint])])
+    found = feasibility_of(pod({"cpu": "9"}, nodeSelector={"no": "such"}), [node(cordoned=True, taints=[taint])])
     assert [reason.code for reason in found.rejected["node-1"]] == ["node_unschedulable"]
 
 
 def test_nodes_are_in_the_order_of_the_snapshot() -> None:
-    now = placement([node(name) for name in ("c", "a", "b")])
+    now = cluster_state([node(name) for name in ("c", "a", "b")])
     assert find_feasible(pod(), now).feasible == ("c", "a", "b")
     assert find_feasible(pod(), now, node_names=["b", "gone", "c"]).feasible == ("c", "b")
 
@@ -30,7 +30,7 @@ def test_nodes_are_in_the_order_of_the_snapshot() -> None:
 def test_counts_are_by_reason_most_first() -> None:
     nodes = [node(f"small-{i}", allocatable={"cpu": "1", "memory": "1Gi"}) for i in range(2)]
     nodes += [node("cordoned", cordoned=True), node("slow", allocatable={"cpu": "1"}), node("fine")]
-    found = judge(pod({"cpu": "2", "memory": "2Gi"}), nodes)
+    found = feasibility_of(pod({"cpu": "2", "memory": "2Gi"}), nodes)
     assert found.feasible == ("fine",)
     assert [(reason.text, count) for reason, count in found.counts()] == [
         ("Insufficient cpu", 3),
@@ -40,7 +40,7 @@ def test_counts_are_by_reason_most_first() -> None:
 
 
 def test_readiness_is_not_the_scheduler_s_business() -> None:
-    assert judge(pod(), [node(ready=False)]).feasible == ("node-1",)
+    assert feasibility_of(pod(), [node(ready=False)]).feasible == ("node-1",)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_readiness_is_not_the_scheduler_s_business() -> None:
     ],
 )
 def test_what_cannot_be_judged_is_said(spec: dict[str, t.Any], code: str) -> None:
-    found = judge(pod(**spec), [node()])
+    found = feasibility_of(pod(**spec), [node()])
     assert [reason.code for reason in found.unknown] == [code]
     assert found.feasible == ("node-1",)
 
@@ -71,16 +71,16 @@ def test_what_cannot_be_judged_is_said(spec: dict[str, t.Any], code: str) -> Non
     ],
 )
 def test_what_does_not_close_nodes_is_no_doubt(spec: dict[str, t.Any]) -> None:
-    assert judge(pod(**spec), [node()]).unknown == ()
+    assert feasibility_of(pod(**spec), [node()]).unknown == ()
 
 
 def test_the_caller_says_which_schedulers_are_known() -> None:
-    found = find_feasible(pod(schedulerName="mine"), placement([node()]), profiles={"mine": Profile()})
+    found = find_feasible(pod(schedulerName="mine"), cluster_state([node()]), profiles={"mine": Profile()})
     assert found.unknown == ()
 
 
 def test_unreadable_pods_leave_the_room_unknown() -> None:
-    assert [reason.code for reason in judge(pod(), [node()], complete_pods=False).unknown] == ["pods_not_readable"]
+    assert [reason.code for reason in feasibility_of(pod(), [node()], complete_pods=False).unknown] == ["pods_not_readable"]
 
 
 @pytest.mark.parametrize(
@@ -105,6 +105,6 @@ def test_unreadable_pods_leave_the_room_unknown() -> None:
     ],
 )
 def test_kubelet_features_must_be_declared(needs: dict[str, t.Any], features: list[str], feasible: bool) -> None:
-    found = judge(pod(**needs), [node(features=features)])
+    found = feasibility_of(pod(**needs), [node(features=features)])
     assert bool(found.feasible) is feasible
     assert [reason.code for reason, _count in found.counts()] == ([] if feasible else ["node_declared_features"])

@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.quantity import QuantityError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.resources import allocatable, pod_requests
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_requests import node_allocatable, pod_requests
 
 from tests.unit.scheduler.builders import container, node, pod, sidecar
 
@@ -152,7 +152,7 @@ def test_a_template_counts_as_the_pod_that_it_makes() -> None:
 
 
 def test_a_node_offers_pods_and_what_is_compared() -> None:
-    found = allocatable(node(allocatable={"cpu": "3920m", "example.com/gpu": "2", "storage": "1Gi"}))
+    found = node_allocatable(node(allocatable={"cpu": "3920m", "example.com/gpu": "2", "storage": "1Gi"}))
     assert found == {"cpu": 3920, "memory": 8 * GI, "ephemeral-storage": 100 * GI, "pods": 110, "example.com/gpu": 2}
 
 
@@ -161,4 +161,4 @@ def test_a_malformed_quantity_names_its_object() -> None:
     with pytest.raises(QuantityError, match=f"Pod default/{broken.metadata.name}: 'one'"):
         pod_requests(broken)
     with pytest.raises(QuantityError, match="Node node-1: 'lots'"):
-        allocatable(node(allocatable={"memory": "lots"}))
+        node_allocatable(node(allocatable={"memory": "lots"}))

@@ -10,7 +10,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import Profile
 
-from tests.unit.scheduler.builders import Json, node, node_affinity, placement, pod
+from tests.unit.scheduler.builders import Json, cluster_state, node, node_affinity, pod
 
 
 def fence(*terms: Json) -> Profile:
@@ -41,7 +41,7 @@ NODES = [node("node-1", labels={"zone": "a"}), node("node-2", labels={"zone": "b
     ],
 )  # fmt: skip
 def test_added_affinity_holds_beside_the_pod_s_own(profile: Profile, spec: Json, feasible: list[str], texts: set[str]) -> None:
-    found = find_feasible(pod(**spec), placement(NODES), profiles={"default-scheduler": profile})
+    found = find_feasible(pod(**spec), cluster_state(NODES), profiles={"default-scheduler": profile})
     assert list(found.feasible) == feasible
     assert {reason.text for reason, _count in found.counts()} == texts
 
@@ -61,13 +61,13 @@ def test_added_affinity_holds_beside_the_pod_s_own(profile: Profile, spec: Json,
     ],
 )
 def test_ignored_resources_need_not_be_there(profile: Profile, resource: str, ignored: bool) -> None:
-    found = find_feasible(pod({resource: "9"}), placement([node()]), profiles={"default-scheduler": profile})
+    found = find_feasible(pod({resource: "9"}), cluster_state([node()]), profiles={"default-scheduler": profile})
     assert bool(found.feasible) is ignored
 
 
 def test_each_pod_is_judged_by_the_profile_of_its_scheduler() -> None:
     profiles = {"default-scheduler": Profile(), "fenced": fence(IN_ZONE_A)}
-    assert len(find_feasible(pod(), placement(NODES), profiles=profiles).feasible) == 3
-    assert find_feasible(pod(schedulerName="fenced"), placement(NODES), profiles=profiles).feasible == ("node-1",)
-    other = find_feasible(pod(schedulerName="other"), placement(NODES), profiles=profiles)
+    assert len(find_feasible(pod(), cluster_state(NODES), profiles=profiles).feasible) == 3
+    assert find_feasible(pod(schedulerName="fenced"), cluster_state(NODES), profiles=profiles).feasible == ("node-1",)
+    other = find_feasible(pod(schedulerName="other"), cluster_state(NODES), profiles=profiles)
     assert [reason.code for reason in other.unknown] == ["foreign_scheduler"]

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.quantity import NANO, parse_quantity
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.resources import pod_requests
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_requests import pod_requests
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import admission, quota
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.bounds import rollout_bounds
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread

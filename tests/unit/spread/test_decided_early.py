@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import MOST_LISTED, Distribution
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction import RestartPredictor
@@ -93,13 +93,13 @@ def crowded(replicas: int, *, cpu: str = "1") -> ClusterBuilder:
 
 def test_the_number_of_simulated_pods_does_not_grow_with_the_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     placed: list[str] = []
-    assign = Placement.assign
+    assign = ClusterState.assign
 
-    def counted(placement: Placement, pod: t.Any, node_name: str) -> None:
+    def counted(placement: ClusterState, pod: t.Any, node_name: str) -> None:
         placed.append(node_name)
         assign(placement, pod, node_name)
 
-    monkeypatch.setattr(Placement, "assign", counted)
+    monkeypatch.setattr(ClusterState, "assign", counted)
     for replicas in (3, 12):
         placed.clear()
         (line,) = judged(crowded(replicas).snapshot(), [ZONE, HOST], None)["workloads"]

@@ -12,8 +12,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import node_groups
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
@@ -45,9 +45,9 @@ class FullScan(RestartSimulation):
         nodes = self._snapshot.nodes
         return lambda name: nodes[name].labels.get(key) if name in nodes else None
 
-    def _as_new(self) -> Placement:
+    def _as_new(self) -> ClusterState:
         """The placement without anything that was computed before."""
-        placement = Placement.of(self._snapshot)
+        placement = ClusterState.of(self._snapshot)
         for change in self._placement.changes:
             if change.amount > 0:
                 placement.assign(change.pod, change.node_name)
@@ -128,7 +128,7 @@ def placed_by(kind: type[RestartSimulation], workload: Workload, snapshot: Clust
     restart = kind(
         workload,
         snapshot,
-        Placement.of(snapshot),
+        ClusterState.of(snapshot),
         candidates,
         Topology(snapshot.nodes),
         keys,
@@ -208,14 +208,14 @@ APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
 )
 def test_a_full_zone_is_not_checked_again_for_every_pod(spec: Json, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, asked = 120, 0
-    verdict = Judge.verdict
+    verdict = FilterRunner.run_filters
 
-    def counted(judge: Judge, name: str) -> t.Any:
+    def counted(judge: FilterRunner, name: str) -> t.Any:
         nonlocal asked
         asked += 1
         return verdict(judge, name)
 
-    monkeypatch.setattr(Judge, "verdict", counted)
+    monkeypatch.setattr(FilterRunner, "run_filters", counted)
     report = check_spread(with_a_full_zone(nodes, spec=spec), CheckOptions(topology_keys=keys))
     (line,) = report.workloads
     assert line.prediction is not None and line.prediction.restart_helps is True
@@ -225,9 +225,9 @@ def test_a_full_zone_is_not_checked_again_for_every_pod(spec: Json, keys: list[s
 
 def test_workloads_that_are_alike_share_the_answers_about_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, workloads, asked = 60, 10, 0
-    look_into = Judge._look_into
+    look_into = FilterRunner._run_node_local_filters
 
-    def counted(judge: Judge, *arguments: t.Any) -> t.Any:
+    def counted(judge: FilterRunner, *arguments: t.Any) -> t.Any:
         nonlocal asked
         asked += 1
         return look_into(judge, *arguments)
@@ -237,7 +237,7 @@ def test_workloads_that_are_alike_share_the_answers_about_nodes(monkeypatch: pyt
         cluster.node(f"worker-{number}", labels={ZONE: "abc"[number % 3]})
     for number in range(workloads):
         cluster.deployment(f"web-{number}", [f"worker-{number}"] * 4)
-    monkeypatch.setattr(Judge, "_look_into", counted)
+    monkeypatch.setattr(FilterRunner, "_run_node_local_filters", counted)
     report = check_spread(cluster.snapshot(), CheckOptions(topology_keys=[ZONE]))
     assert report.count("collapsed") == workloads and all(line.restartable for line in report.workloads)
     # For each workload only the nodes on which its simulation has changed something.

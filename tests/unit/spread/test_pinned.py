@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.s
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pinned import pinned_by_volumes
@@ -61,7 +61,7 @@ def test_a_stateful_set_with_data_on_its_node_is_neither_restarted_nor_evicted_f
     options = RestartOptions(only_if_helps=False, allow_downtime=True)
     found: list[t.Any] = [
         decide(line, snapshot, options, now_s=NOW),
-        decide_eviction(line, snapshot, Placement.of(snapshot), options, now_s=NOW),
+        decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW),
     ]
     assert [(made.action, made.reason.code) == ("refused", "host_path") for made in found] == [refused] * 2
     assert advised(line) is not refused
@@ -131,7 +131,7 @@ def test_a_stateful_set_with_a_persistent_volume_on_its_node_is_neither_restarte
     options = RestartOptions(only_if_helps=False, allow_downtime=True)
     found: list[t.Any] = [
         decide(line, snapshot, options, now_s=NOW),
-        decide_eviction(line, snapshot, Placement.of(snapshot), options, now_s=NOW),
+        decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW),
     ]
     assert [(made.action, made.reason.code) == ("refused", "host_path") for made in found] == [refused] * 2
     assert not refused or all("pv-" in made.reason.text and "/srv/pv" in made.reason.text for made in found)
@@ -162,4 +162,4 @@ def test_pods_without_volumes_are_found_movable_without_a_look_at_the_eligible_n
     cluster.deployment("web", ["worker-1"] * 3)
     snapshot = cluster.snapshot()
     (workload,) = snapshot.deployments
-    assert not pinned_by_volumes(workload, snapshot, Placement.of(snapshot), _Unread(snapshot.nodes), HOST)
+    assert not pinned_by_volumes(workload, snapshot, ClusterState.of(snapshot), _Unread(snapshot.nodes), HOST)

@@ -8,7 +8,7 @@ import typing as t
 from collections import Counter
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.simulation import RestartSimulation
@@ -256,7 +256,7 @@ def test_the_partition_counts_replicas_from_the_first_ordinal(start, partition, 
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
     restart = RestartSimulation(
-        workload, snapshot, Placement.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=0, accept_unknown=False
+        workload, snapshot, ClusterState.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=0, accept_unknown=False
     ).run()
     assert (restart.stuck, len(restart.nodes), restart.nodes.count("worker-2")) == (None, 3, on_other_node)
 
@@ -383,7 +383,7 @@ def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
     return RestartSimulation(
-        workload, snapshot, Placement.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=1, accept_unknown=False
+        workload, snapshot, ClusterState.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=1, accept_unknown=False
     ).run()
 
 
@@ -396,7 +396,7 @@ def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
     restart = RestartSimulation(
-        workload, snapshot, Placement.of(snapshot), tuple(snapshot.nodes), topology, ["room"], max_surge=1, accept_unknown=False
+        workload, snapshot, ClusterState.of(snapshot), tuple(snapshot.nodes), topology, ["room"], max_surge=1, accept_unknown=False
     ).run()
     assert sorted(restart.nodes) == ["worker-1", "worker-2"]
     (line,) = check_spread(snapshot, CheckOptions(topology_keys=["room"])).workloads

@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.well_known import HOSTNAME, ZONE
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker, WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import (
@@ -60,7 +60,7 @@ def line_of(cluster: ClusterBuilder, keys: Keys = HOST, max_skew: int | None = N
 
 def next_move(cluster: ClusterBuilder, keys: Keys = HOST, **read: t.Any) -> Move | Reason:
     line, snapshot = line_of(cluster, keys, **read)
-    return SurplusPlanner(line, snapshot, Placement.of(snapshot), keys).next_move()
+    return SurplusPlanner(line, snapshot, ClusterState.of(snapshot), keys).next_move()
 
 
 def mounting(pod: Pod, claim_name: str) -> Pod:
@@ -73,7 +73,7 @@ def mounting(pod: Pod, claim_name: str) -> Pod:
 def decide(cluster: ClusterBuilder, *, keys: Keys = HOST, **options: t.Any) -> EvictionDecision:
     chosen = RestartOptions(**{"strategy": EVICT_SURPLUS, "topology_keys": keys, **options})
     line, snapshot = line_of(cluster, keys, chosen.max_skew)
-    return decide_eviction(line, snapshot, Placement.of(snapshot), chosen, now_s=NOW)
+    return decide_eviction(line, snapshot, ClusterState.of(snapshot), chosen, now_s=NOW)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_plan_takes_from_the_fullest_domain_until_no_move_is_useful(
     cluster = workers(4)
     cluster.deployment("web", homes(*counts))
     line, snapshot = line_of(cluster, keys)
-    placement = Placement.of(snapshot)
+    placement = ClusterState.of(snapshot)
     first = SurplusPlanner(line, snapshot, placement, keys).next_move()
     moves = [] if isinstance(first, Reason) else planned_moves(line, snapshot, placement, RestartOptions(topology_keys=keys), first)
     assert [(move.pod.spec.node_name, move.node) for move in moves] == list(planned)
@@ -138,7 +138,7 @@ def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json,
         cluster.node(name, labels={ZONE: "a"})
     cluster.deployment("web", homes(3))
     line, snapshot = line_of(cluster, keys)
-    placement = Placement.of(snapshot)
+    placement = ClusterState.of(snapshot)
     first = SurplusPlanner(line, snapshot, placement, keys).next_move()
     assert isinstance(first, Move)
     moves = planned_moves(line, snapshot, placement, RestartOptions(topology_keys=keys), first)
@@ -380,7 +380,7 @@ def test_a_node_without_the_key_is_no_better_place(counts: tuple[int, ...], bare
     cluster.node("bare")
     cluster.deployment("web", [*homes(*counts), *["bare"] * bare])
     line, snapshot = line_of(cluster, ("room",))
-    placement = Placement.of(snapshot)
+    placement = ClusterState.of(snapshot)
     first = SurplusPlanner(line, snapshot, placement, ("room",)).next_move()
     if bare:
         assert isinstance(first, Move) and first.node in ("worker-1", "worker-2"), "in a room they are better off"
@@ -451,7 +451,7 @@ def test_a_sick_pod_whose_eviction_was_turned_down_is_tried_again(turned_down: b
     line, snapshot = line_of(cluster)
     options = RestartOptions(strategy=EVICT_SURPLUS)
     ours = read_outcome(workload.metadata.annotations)
-    decision = decide_eviction(line, snapshot, Placement.of(snapshot), options, now_s=NOW, ours=ours, turned_down=turned_down)
+    decision = decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW, ours=ours, turned_down=turned_down)
     assert decision.action == action
 
 
@@ -460,7 +460,7 @@ def test_another_run_that_writes_meanwhile_takes_over() -> None:
     cluster.deployment("web", homes(3), metadata=pending())
     line, snapshot = line_of(cluster)
     ours = make_outcome(now_s=NOW - 70, attempts=1, verdict=PENDING, revision="hash1", eligible="x")
-    decision = decide_eviction(line, snapshot, Placement.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW, ours=ours)
+    decision = decide_eviction(line, snapshot, ClusterState.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW, ours=ours)
     assert (decision.action, decision.reason.code, decision.begun) == (REFUSED, "changed_meanwhile", False)
 
 

@@ -9,8 +9,8 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread import node_groups, surplus
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.surplus import SurplusPlanner
@@ -88,7 +88,7 @@ def moves(kind: type[SurplusPlanner], cluster: ClusterBuilder, keys: list[str]) 
     line = next((line for line in check_spread(snapshot, options).workloads), None)
     if line is None:
         return []
-    planner = kind(line, snapshot, Placement.of(snapshot), keys)
+    planner = kind(line, snapshot, ClusterState.of(snapshot), keys)
     found: list[t.Any] = []
     while len(found) < 10:
         move = planner.next_move()

@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import (
     CheckOptions,
     SpreadReport,
@@ -207,7 +207,7 @@ def evict(cluster: ClusterBuilder, *undecodable: Undecodable) -> tuple[str, str]
     of = snapshot(cluster, *undecodable)
     (line,) = check_spread(of, CheckOptions(max_skew=1)).workloads
     options = RestartOptions(strategy=EVICT_SURPLUS, max_skew=1)
-    decision = decide_eviction(line, of, Placement.of(of), options, now_s=NOW)
+    decision = decide_eviction(line, of, ClusterState.of(of), options, now_s=NOW)
     return decision.action, decision.reason.code
 
 

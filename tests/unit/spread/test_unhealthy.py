@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import force_setattr
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.guard import refusal
@@ -158,7 +158,7 @@ def test_neither_a_rollout_nor_an_eviction_is_begun_and_the_check_does_not_offer
     options = RestartOptions(strategy=strategy, only_if_helps=False)
     made: t.Any
     if strategy == EVICT_SURPLUS:
-        made = decide_eviction(line, snapshot, Placement.of(snapshot), options, now_s=NOW)
+        made = decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW)
     else:
         made = decide(line, snapshot, options, now_s=NOW)
     assert (made.action, made.reason.code) == ("refused", "unhealthy_pods")

@@ -246,3 +246,8 @@ def extended_resources(pod: Pod) -> set[str]:
 def mounts_claims(pod: Pod) -> bool:
     """Some volume of the pod is a claim, of its own or not."""
     return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.spec.volumes or ())
+
+
+def is_sidecar(container: Container) -> bool:
+    """An init container that runs for as long as the pod does."""
+    return container.restart_policy == "Always"

@@ -14,7 +14,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...rescue.critical import effective_priority
 from ...rescue.options import RescueOptions
 from ...rescue.planner import Facts
-from ...scheduler.pod_groups import required_anti_affinity, required_pod_affinity
+from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 
 
 def alike(pod: Pod, facts: Facts, snapshot: ClusterSnapshot, options: RescueOptions) -> t.Optional[Hashable]:

@@ -15,9 +15,9 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod, PodAffinityTerm
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
-from ..across_nodes import AcrossNodes
-from ..placement import Change, Placement
-from ..pod_groups import PodGroup, required_anti_affinity, required_pod_affinity
+from ...model.snapshot import ClusterSnapshot
+from ..affinity_term_index import AffinityTermIndex, EquivalentPods, required_anti_affinity, required_pod_affinity
+from .interface import PodChange, TopologyFilter
 
 AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
 ANTI_AFFINITY: Reasons = (Reason("pod_anti_affinity", "node(s) didn't match pod anti-affinity rules"),)
@@ -25,12 +25,12 @@ EXISTING_ANTI_AFFINITY: Reasons = (Reason("existing_pod_anti_affinity", "node(s)
 NAMESPACE_NOT_READ: Reasons = (Reason("namespace_labels", "a pod affinity term asks for labels of a namespace that could not be read"),)
 
 
-def prepare(pod: Pod, placement: Placement) -> AcrossNodes:
+def pre_filter(pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex) -> TopologyFilter:
     """Rejects nodes in domains that the pod's terms, or those of the pods that run, keep it out of."""
-    return _Matching(pod, placement)
+    return _InterPodAffinityFilter(pod, snapshot, groups)
 
 
-class _Tally:
+class _TopologyCounts:
     """How many pods match in each domain: surely, or perhaps."""
 
     Domains = dict[str, dict[str, int]]
@@ -40,15 +40,15 @@ class _Tally:
         self.sure = sure or {}
         self.possible = possible or {}
 
-    def copy(self) -> _Tally:
+    def copy(self) -> _TopologyCounts:
         sure, possible = ({key: dict(domains) for key, domains in kind.items()} for kind in (self.sure, self.possible))
-        return _Tally(sure, possible)
+        return _TopologyCounts(sure, possible)
 
-    def less(self, other: _Tally) -> _Tally:
+    def minus(self, other: _TopologyCounts) -> _TopologyCounts:
         """Without what the other one has counted, which is part of what this one has."""
-        return _Tally(_less(self.sure, other.sure), _less(self.possible, other.possible))
+        return _TopologyCounts(_minus(self.sure, other.sure), _minus(self.possible, other.possible))
 
-    def exceeds(self, other: _Tally, node: Node) -> bool:
+    def exceeds(self, other: _TopologyCounts, node: Node) -> bool:
         """Whether it has surely counted more than the other one in a domain of the node."""
         for key, domains in self.sure.items():
             domain = node.labels.get(key)
@@ -81,8 +81,8 @@ class _Tally:
         return changed
 
 
-def _less(all_of_it: _Tally.Domains, part: _Tally.Domains) -> _Tally.Domains:
-    left: _Tally.Domains = {}
+def _minus(all_of_it: _TopologyCounts.Domains, part: _TopologyCounts.Domains) -> _TopologyCounts.Domains:
+    left: _TopologyCounts.Domains = {}
     for key, domains in all_of_it.items():
         gone = part.get(key)
         counts = {domain: count - gone.get(domain, 0) for domain, count in domains.items()} if gone else domains
@@ -92,197 +92,204 @@ def _less(all_of_it: _Tally.Domains, part: _Tally.Domains) -> _Tally.Domains:
     return left
 
 
-class _Matching:
+class _InterPodAffinityFilter:
     """Which domains hold pods that a term of the pod selects, or pods with a term that selects the pod."""
 
-    def __init__(self, pod: Pod, placement: Placement) -> None:
+    def __init__(self, pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex) -> None:
         self._pod = pod
-        self._nodes = placement.snapshot.nodes
-        self._namespaces = placement.snapshot.namespaces
-        self._affinity = required_pod_affinity(pod)
-        self._anti_affinity = required_anti_affinity(pod)
+        self._nodes = snapshot.nodes
+        self._namespaces = snapshot.namespaces
+        self._affinity_terms = required_pod_affinity(pod)
+        self._anti_affinity_terms = required_anti_affinity(pod)
         # Whether the pod is one that its own affinity asks for.
-        self._self_affine = bool(self._affinity) and self._all_select(pod)
-        self._near = _Tally()
-        self._apart = _Tally()
-        self._repelling = _Tally()
+        self._selects_itself = bool(self._affinity_terms) and self._all_select(pod)
+        self._affinity = _TopologyCounts()
+        self._anti_affinity = _TopologyCounts()
+        self._existing_anti_affinity = _TopologyCounts()
         self._skipped = False
-        self._count_snapshot(placement)
+        self._count_snapshot(groups)
 
     @property
-    def speaks(self) -> bool:
+    def is_active(self) -> bool:
         """Somebody has a term, or may have one that depends on the labels of a namespace that could not be read."""
-        return not self._says_nothing or bool(self._repelling.possible)
+        return not self._has_no_terms or bool(self._existing_anti_affinity.possible)
 
     @property
-    def _says_nothing(self) -> bool:
+    def _has_no_terms(self) -> bool:
         """Nobody surely has a term."""
-        return not (self._affinity or self._anti_affinity or self._repelling.sure)
+        return not (self._affinity_terms or self._anti_affinity_terms or self._existing_anti_affinity.sure)
 
     @property
     def topology_keys(self) -> Collection[str]:
-        own = (*self._affinity, *self._anti_affinity)
-        return {*(term.topology_key for term in own), *self._repelling.sure}
+        own = (*self._affinity_terms, *self._anti_affinity_terms)
+        return {*(term.topology_key for term in own), *self._existing_anti_affinity.sure}
 
-    def closes(self, topology_key: str, domain: str | None) -> bool:
+    def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
         if self._skipped:
             return False
-        if any(domain in tally.sure.get(topology_key, ()) for tally in (self._apart, self._repelling)):
+        if any(
+            domain in topology_counts.sure.get(topology_key, ()) for topology_counts in (self._anti_affinity, self._existing_anti_affinity)
+        ):
             return True
-        if all(term.topology_key != topology_key for term in self._affinity) or self._may_be_first:
+        if all(term.topology_key != topology_key for term in self._affinity_terms) or self._may_start_group:
             return False
-        near = self._near
-        return domain not in near.sure.get(topology_key, ()) and domain not in near.possible.get(topology_key, ())
+        affinity = self._affinity
+        return domain not in affinity.sure.get(topology_key, ()) and domain not in affinity.possible.get(topology_key, ())
 
-    def follow(self, changes: Iterable[Change]) -> bool:
-        return True in [self._shift(other, {node_name: amount}) for other, node_name, amount in changes if amount]
+    def apply_changes(self, changes: Iterable[PodChange]) -> bool:
+        return True in [self._count_pod(other, {node_name: amount}) for other, node_name, amount in changes if amount]
 
-    def beside(self, nominated: Iterable[Pod], node_name: str) -> _Matching:
+    def with_nominated_pods(self, nominated: Iterable[Pod], node_name: str) -> _InterPodAffinityFilter:
         matching = copy(self)
-        matching._near, matching._apart, matching._repelling = self._near.copy(), self._apart.copy(), self._repelling.copy()
+        matching._affinity, matching._anti_affinity, matching._existing_anti_affinity = (
+            self._affinity.copy(),
+            self._anti_affinity.copy(),
+            self._existing_anti_affinity.copy(),
+        )
         # Without a term before nominated pods are looked at, the scheduler skips its plugin, also if they have some.
-        matching._skipped = self._says_nothing
+        matching._skipped = self._has_no_terms
         for other in nominated:
-            matching._shift(other, {node_name: 1})
+            matching._count_pod(other, {node_name: 1})
         return matching
 
     def rejection(self, node: Node) -> Reasons:
         if self._skipped:
             return PASSED
-        if not self._affinity_holds(node, surely=False):
+        if not self._affinity_is_met(node, surely=False):
             return AFFINITY
         labels = node.labels
-        for key, domains in self._apart.sure.items():
+        for key, domains in self._anti_affinity.sure.items():
             if labels.get(key) in domains:
                 return ANTI_AFFINITY
-        for key, domains in self._repelling.sure.items():
+        for key, domains in self._existing_anti_affinity.sure.items():
             if labels.get(key) in domains:
                 return EXISTING_ANTI_AFFINITY
         return PASSED
 
-    def rejection_without(self, node: Node, gone: Sequence[Pod]) -> Reasons:
-        counted = self._counted(node, gone)
-        if not self._without_near(counted)._affinity_holds(node, surely=False):
+    def rejection_without_pods(self, node: Node, gone: Sequence[Pod]) -> Reasons:
+        counted = self._counting_only(node, gone)
+        if not self._without_affinity_of(counted)._affinity_is_met(node, surely=False):
             return AFFINITY
-        return self._apart_without(counted, node)
+        return self._anti_affinity_without(counted, node)
 
-    def shuts(self, node: Node, leaving: Sequence[Pod]) -> bool:
+    def always_rejects(self, node: Node, leaving: Sequence[Pod]) -> bool:
         # Where the pods that it seeks are not near, none of them is on this node: no pod that leaves brings them there.
-        if not self._affinity_holds(node, surely=False):
+        if not self._affinity_is_met(node, surely=False):
             return True
         if not self.rejection(node):
             return False
         # With each more pod that leaves, fewer keep it apart.
-        counting = [pod for pod in leaving if self._keeps_apart(pod)]
-        return not counting or bool(self._apart_without(self._counted(node, counting), node))
+        counting = [pod for pod in leaving if self._may_repel(pod)]
+        return not counting or bool(self._anti_affinity_without(self._counting_only(node, counting), node))
 
-    def _keeps_apart(self, other: Pod) -> bool:
+    def _may_repel(self, other: Pod) -> bool:
         """Perhaps: it has terms of its own, or a term of the pod selects it."""
         if required_anti_affinity(other):
             return True
-        for term in self._anti_affinity:
+        for term in self._anti_affinity_terms:
             if self._selects_namespace(term, other) is not False and matches(term.label_selector, other.metadata.labels):
                 return True
         return False
 
-    def _counted(self, node: Node, pods: Sequence[Pod]) -> _Matching:
+    def _counting_only(self, node: Node, pods: Sequence[Pod]) -> _InterPodAffinityFilter:
         """The rule as it is about, with the counts of nothing but these pods on the node."""
         counted = copy(self)
-        counted._near, counted._apart, counted._repelling = _Tally(), _Tally(), _Tally()
+        counted._affinity, counted._anti_affinity, counted._existing_anti_affinity = _TopologyCounts(), _TopologyCounts(), _TopologyCounts()
         for pod in pods:
-            counted._shift(pod, {node.name: 1})
+            counted._count_pod(pod, {node.name: 1})
         return counted
 
-    def _without_near(self, counted: _Matching) -> _Matching:
-        if not (counted._near.sure or counted._near.possible):
+    def _without_affinity_of(self, counted: _InterPodAffinityFilter) -> _InterPodAffinityFilter:
+        if not (counted._affinity.sure or counted._affinity.possible):
             return self
         without = copy(self)
-        without._near = self._near.less(counted._near)
+        without._affinity = self._affinity.minus(counted._affinity)
         return without
 
-    def _apart_without(self, counted: _Matching, node: Node) -> Reasons:
+    def _anti_affinity_without(self, counted: _InterPodAffinityFilter, node: Node) -> Reasons:
         """Who keeps the pod off the node without the pods that are counted there."""
-        if self._apart.exceeds(counted._apart, node):
+        if self._anti_affinity.exceeds(counted._anti_affinity, node):
             return ANTI_AFFINITY
-        return EXISTING_ANTI_AFFINITY if self._repelling.exceeds(counted._repelling, node) else PASSED
+        return EXISTING_ANTI_AFFINITY if self._existing_anti_affinity.exceeds(counted._existing_anti_affinity, node) else PASSED
 
     @property
-    def in_doubt(self) -> bool:
-        unknown = self._near.possible or self._apart.possible or self._repelling.possible
-        return bool(unknown) or self._self_affine is None
+    def may_be_unknown(self) -> bool:
+        unknown = self._affinity.possible or self._anti_affinity.possible or self._existing_anti_affinity.possible
+        return bool(unknown) or self._selects_itself is None
 
-    def doubt(self, node: Node, /) -> Reasons:
-        if not self.in_doubt:
+    def unknown(self, node: Node, /) -> Reasons:
+        if not self.may_be_unknown:
             return PASSED
         # A sure one has rejected the node, unless it is nominated and the scheduler may skip its plugin.
-        tallies = (self._apart.possible, self._repelling.possible, self._repelling.sure)
-        closed = any(node.labels.get(key) in domains for tally in tallies for key, domains in tally.items())
-        return NAMESPACE_NOT_READ if closed or not self._affinity_holds(node, surely=True) else PASSED
+        all_counts = (self._anti_affinity.possible, self._existing_anti_affinity.possible, self._existing_anti_affinity.sure)
+        closed = any(node.labels.get(key) in domains for topology_counts in all_counts for key, domains in topology_counts.items())
+        return NAMESPACE_NOT_READ if closed or not self._affinity_is_met(node, surely=True) else PASSED
 
-    def _affinity_holds(self, node: Node, *, surely: bool) -> bool:
+    def _affinity_is_met(self, node: Node, *, surely: bool) -> bool:
         """Every term has a pod that matches all of them in the node's domain, or the pod is the first of a group that seeks itself."""
-        if not self._affinity:
+        if not self._affinity_terms:
             return True
-        near, labels = self._near, node.labels
+        affinity, labels = self._affinity, node.labels
         here = True
-        for term in self._affinity:
+        for term in self._affinity_terms:
             key = term.topology_key
             domain = labels.get(key)
             if domain is None:
                 return False
-            here = here and (domain in near.sure.get(key, ()) or (not surely and domain in near.possible.get(key, ())))
+            here = here and (domain in affinity.sure.get(key, ()) or (not surely and domain in affinity.possible.get(key, ())))
         if here:
             return True
         if surely:
-            return self._self_affine is True and not near.sure and not near.possible
-        return self._may_be_first
+            return self._selects_itself is True and not affinity.sure and not affinity.possible
+        return self._may_start_group
 
     @property
-    def _may_be_first(self) -> bool:
+    def _may_start_group(self) -> bool:
         """The pod may be the first of a group that seeks itself."""
-        return self._self_affine is not False and not self._near.sure
+        return self._selects_itself is not False and not self._affinity.sure
 
     # --- counting ---
 
-    def _count_snapshot(self, placement: Placement) -> None:
-        groups = placement.groups
-        for group, term in groups.repelling(self._pod, self._namespaces):
-            self._count(self._repelling, group.nodes, (term,), self._is_selected(term, group.pod))
-        for term in self._anti_affinity:
-            for group in self._selected(term, placement):
-                self._count(self._apart, group.nodes, (term,), self._selects_namespace(term, group.pod))
-        for group in self._selected(self._affinity[0], placement) if self._affinity else ():
-            self._count(self._near, group.nodes, self._affinity, self._all_select(group.pod))
+    def _count_snapshot(self, groups: AffinityTermIndex) -> None:
+        for group, term in groups.anti_affinity_terms_matching(self._pod, self._namespaces):
+            self._count(self._existing_anti_affinity, group.nodes, (term,), self._is_selected(term, group.pod))
+        for term in self._anti_affinity_terms:
+            for group in self._selected(term, groups):
+                self._count(self._anti_affinity, group.nodes, (term,), self._selects_namespace(term, group.pod))
+        for group in self._selected(self._affinity_terms[0], groups) if self._affinity_terms else ():
+            self._count(self._affinity, group.nodes, self._affinity_terms, self._all_select(group.pod))
 
-    def _selected(self, term: PodAffinityTerm, placement: Placement) -> list[PodGroup]:
+    def _selected(self, term: PodAffinityTerm, groups: AffinityTermIndex) -> list[EquivalentPods]:
         """The groups whose labels the term selects, in namespaces that it does or may select."""
         own = not term.namespaces and term.namespace_selector is None
-        return placement.groups.selected(self._pod.metadata.namespace if own else None, term.label_selector)
+        return groups.pods_matching(self._pod.metadata.namespace if own else None, term.label_selector)
 
-    def _shift(self, other: Pod, numbers: Mapping[str, int]) -> bool:
+    def _count_pod(self, other: Pod, numbers: Mapping[str, int]) -> bool:
         """So many more pods like the other one are on nodes; whether that changes where matching pods are."""
         changed = False
         for term in required_anti_affinity(other):
             if matches(term.label_selector, self._pod.metadata.labels):
-                changed |= self._count(self._repelling, numbers, (term,), self._is_selected(term, other))
-        for term in self._anti_affinity:
+                changed |= self._count(self._existing_anti_affinity, numbers, (term,), self._is_selected(term, other))
+        for term in self._anti_affinity_terms:
             if matches(term.label_selector, other.metadata.labels):
-                changed |= self._count(self._apart, numbers, (term,), self._selects_namespace(term, other))
-        if self._affinity:
-            changed |= self._count(self._near, numbers, self._affinity, self._all_select(other))
+                changed |= self._count(self._anti_affinity, numbers, (term,), self._selects_namespace(term, other))
+        if self._affinity_terms:
+            changed |= self._count(self._affinity, numbers, self._affinity_terms, self._all_select(other))
         return changed
 
-    def _count(self, tally: _Tally, numbers: Mapping[str, int], terms: Iterable[PodAffinityTerm], selected: bool | None) -> bool:
+    def _count(
+        self, topology_counts: _TopologyCounts, numbers: Mapping[str, int], terms: Iterable[PodAffinityTerm], selected: bool | None
+    ) -> bool:
         if selected is False:
             return False
-        return True in [tally.add(numbers, term.topology_key, self._nodes, surely=selected is True) for term in terms]
+        return True in [topology_counts.add(numbers, term.topology_key, self._nodes, surely=selected is True) for term in terms]
 
     # --- selecting ---
 
     def _all_select(self, other: Pod) -> bool | None:
         """Whether every affinity term of the pod selects the other one; None where that is not known."""
         answers = []
-        for term in self._affinity:
+        for term in self._affinity_terms:
             if not matches(term.label_selector, other.metadata.labels):
                 return False
             answers.append(self._selects_namespace(term, other))

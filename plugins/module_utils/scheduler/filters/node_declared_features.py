@@ -15,7 +15,7 @@ RESTART_ALL = "RestartAllContainersOnContainerExits"
 HOST_NETWORK_USER_NAMESPACES = "UserNamespacesHostNetworkSupport"
 
 
-def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     """Rejects nodes whose kubelet does not declare a feature that the pod's spec needs."""
     needed = required_features(pod)
     if not needed:

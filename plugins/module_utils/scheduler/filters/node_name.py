@@ -13,7 +13,7 @@ from ...model.reason import PASSED, Reason, Reasons
 OTHER_NODE: Reasons = (Reason("node_name", "node(s) didn't match the requested node name"),)
 
 
-def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     """Rejects every other node than the one that the pod names."""
     name = pod.spec.node_name
     if not name:

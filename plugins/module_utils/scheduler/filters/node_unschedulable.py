@@ -15,7 +15,7 @@ CORDONED: Reasons = (Reason("node_unschedulable", "node(s) were unschedulable"),
 CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
 
 
-def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
     if tolerates(pod.spec.tolerations or (), Taint(key=CORDON_TAINT_KEY, effect="NoSchedule")):
         return None

@@ -2,30 +2,25 @@
 # Copyright: onprem.kube_scheduling contributors
 """How many volumes of a CSI driver a node can attach (kubernetes ``plugins/nodevolumelimits/csi.go``).
 
-Volumes inline in a pod do not count, unless a CSI driver has taken their plugin over. Those are not worked out (``volume_doubts``).
+Volumes inline in a pod do not count, unless a CSI driver has taken their plugin over. Those are not worked out (``unknowns/volumes.py``).
 """
 
 from __future__ import annotations
 
 import typing as t
 from collections import Counter
+from collections.abc import Iterable
 
-from ...model.api.pod import Pod
 from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
-from ..placement import Placement
-from ..volume_index import UNKNOWN_HANDLE
+from ..storage_index import UNKNOWN_HANDLE, StorageIndex
 
 TOO_MANY: Reasons = (Reason("volume_limit", "node(s) exceed max volume count"),)
 
 
-def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
-    """Rejects nodes that cannot attach as many volumes more as the pod brings."""
-    volumes = placement.volumes_of(pod)
-    if volumes is None or not volumes.attachable:
-        return None
-    storage = placement.storage
-    wanted = {volume for volume in volumes.attachable if volume[0] in storage.limited_drivers and volume[1] != UNKNOWN_HANDLE}
+def pre_filter(attachable: Iterable[tuple[str, str]], storage: StorageIndex) -> t.Callable[[NodeInfo], Reasons] | None:
+    """Rejects nodes that cannot attach as many volumes more as the pod brings; ``attachable`` is that of ``PodVolumes``."""
+    wanted = {volume for volume in attachable if volume[0] in storage.limited_drivers and volume[1] != UNKNOWN_HANDLE}
     if not wanted:
         return None
 
@@ -33,11 +28,11 @@ def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] |
         limits = storage.limits.get(info.node.name)
         if limits is None:
             return PASSED
-        attached, lingering = storage.attached(info).volumes, storage.lingering(info.node.name)
-        if len(attached) + len(lingering) + len(wanted) <= min(limits.values()):
+        attached, without_pod = storage.attached(info).volumes, storage.attached_without_pod(info.node.name)
+        if len(attached) + len(without_pod) + len(wanted) <= min(limits.values()):
             return PASSED
         added = Counter(driver for driver, _handle in wanted - attached)
-        present = Counter(driver for driver, _handle in (*attached, *(lingering - attached)))
+        present = Counter(driver for driver, _handle in (*attached, *(without_pod - attached)))
         exceeded = any(driver in limits and present[driver] + count > limits[driver] for driver, count in added.items())
         return TOO_MANY if exceeded else PASSED
 

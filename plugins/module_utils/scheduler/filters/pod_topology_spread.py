@@ -13,14 +13,15 @@ from ...model.api.pod import Pod, TopologySpreadConstraint
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
 from ...model.selectors.match_label_keys import with_label_keys
-from ..across_nodes import AcrossNodes
-from ..placement import Change, Placement
+from ..affinity_term_index import AffinityTermIndex
+from .interface import PodChange, TopologyFilter
+from .spread_domains import SpreadDomains
 
 TOO_SKEWED: Reasons = (Reason("topology_spread", "node(s) didn't match pod topology spread constraints"),)
 NO_DOMAIN: Reasons = (Reason("topology_spread_label", "node(s) didn't match pod topology spread constraints (missing required label)"),)
 
 
-def prepare(pod: Pod, placement: Placement) -> AcrossNodes | None:
+def pre_filter(pod: Pod, groups: AffinityTermIndex, counted: SpreadDomains) -> TopologyFilter | None:
     """Rejects nodes without a constraint's topology key, or in a domain that one more pod would make too full.
 
     Constraints that the cluster gives to pods without any do not count here: the scheduler's own are soft.
@@ -29,66 +30,72 @@ def prepare(pod: Pod, placement: Placement) -> AcrossNodes | None:
     if not hard:
         return None
     keys = frozenset(constraint.topology_key for constraint in hard)
-    return _Spreads([(constraint.topology_key, _Spread(constraint, keys, pod, placement)) for constraint in hard])
+    return _PodTopologySpreadFilter(
+        [(constraint.topology_key, _ConstraintCounts(constraint, keys, pod, groups, counted)) for constraint in hard]
+    )
 
 
-class _Spreads:
+class _PodTopologySpreadFilter:
     """All constraints of a pod, by topology key in their order."""
 
-    speaks = True
+    is_active = True
 
-    def __init__(self, spreads: list[tuple[str, _Spread]]) -> None:
-        self._spreads = spreads
+    def __init__(self, constraints: list[tuple[str, _ConstraintCounts]]) -> None:
+        self._constraints = constraints
 
     @property
     def topology_keys(self) -> Collection[str]:
-        return {key for key, _spread in self._spreads}
+        return {key for key, _spread in self._constraints}
 
-    def closes(self, topology_key: str, domain: str | None) -> bool:
-        return any(key == topology_key and (domain is None or spread.is_full(domain)) for key, spread in self._spreads)
+    def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
+        return any(key == topology_key and (domain is None or constraint.is_full(domain)) for key, constraint in self._constraints)
 
-    def follow(self, changes: Sequence[Change]) -> bool:
-        return True in [spread.follow(changes) for _key, spread in self._spreads]
+    def apply_changes(self, changes: Sequence[PodChange]) -> bool:
+        return True in [constraint.apply_changes(changes) for _key, constraint in self._constraints]
 
-    def beside(self, nominated: Sequence[Pod], node_name: str) -> _Spreads:
-        return _Spreads([(key, spread.beside(nominated, node_name)) for key, spread in self._spreads])
+    def with_nominated_pods(self, nominated: Sequence[Pod], node_name: str) -> _PodTopologySpreadFilter:
+        return _PodTopologySpreadFilter(
+            [(key, constraint.with_nominated_pods(nominated, node_name)) for key, constraint in self._constraints]
+        )
 
     def rejection(self, node: Node) -> Reasons:
-        for key, spread in self._spreads:
+        for key, constraint in self._constraints:
             domain = node.labels.get(key)
             if domain is None:
                 return NO_DOMAIN
-            if spread.is_full(domain):
+            if constraint.is_full(domain):
                 return TOO_SKEWED
         return PASSED
 
-    def rejection_without(self, node: Node, gone: Sequence[Pod]) -> Reasons:
-        for key, spread in self._spreads:
+    def rejection_without_pods(self, node: Node, gone: Sequence[Pod]) -> Reasons:
+        for key, constraint in self._constraints:
             domain = node.labels.get(key)
             if domain is None:
                 return NO_DOMAIN
-            if spread.is_full_without(domain, node.name, gone):
+            if constraint.is_full_without(domain, node.name, gone):
                 return TOO_SKEWED
         return PASSED
 
-    def shuts(self, node: Node, leaving: Sequence[Pod]) -> bool:
+    def always_rejects(self, node: Node, leaving: Sequence[Pod]) -> bool:
         # With each more of them that leaves, its domain is less full.
-        return bool(self.rejection_without(node, leaving))
+        return bool(self.rejection_without_pods(node, leaving))
 
-    in_doubt = False
+    may_be_unknown = False
 
-    def doubt(self, _node: Node, /) -> Reasons:
+    def unknown(self, _node: Node, /) -> Reasons:
         return PASSED
 
 
-class _Spread:
+class _ConstraintCounts:
     """The pods that one constraint counts, by domain."""
 
-    def __init__(self, constraint: TopologySpreadConstraint, keys: frozenset[str], pod: Pod, placement: Placement) -> None:
+    def __init__(
+        self, constraint: TopologySpreadConstraint, keys: frozenset[str], pod: Pod, groups: AffinityTermIndex, counted: SpreadDomains
+    ) -> None:
         self._namespace = pod.metadata.namespace
         # The API server has merged the keys into the selector of every pod that it has made since 1.34, the scheduler does so always.
         self._selector = with_label_keys(constraint.label_selector, pod.metadata.labels, match=constraint.match_label_keys)
-        self._domains = placement.counted_nodes.domains(
+        self._domains = counted.domains(
             constraint.topology_key,
             keys,
             pod,
@@ -96,19 +103,19 @@ class _Spread:
             honor_taints=constraint.node_taints_policy == "Honor",
         )
         self._too_few_domains = self._domains.total < (constraint.min_domains or 1)
-        self._allowed = constraint.max_skew - matches(self._selector, pod.metadata.labels)
+        self._allowed_skew = constraint.max_skew - matches(self._selector, pod.metadata.labels)
         # Domains without pods are left out. A selector without requirements selects every pod, and yet none is counted.
         self._counts: Counter[str] = Counter()
         self._counts_any = self._selector is not None and bool(self._selector.match_labels or self._selector.match_expressions)
         if self._counts_any:
-            for group in placement.groups.selected(self._namespace, self._selector):
+            for group in groups.pods_matching(self._namespace, self._selector):
                 for node_name, amount in group.nodes.items():
                     self._add(group.pod, node_name, amount)
-        self._fewest = self._count_fewest()
+        self._global_minimum = self._find_global_minimum()
 
     def is_full(self, domain: str) -> bool:
         """One more pod in the domain would be too many."""
-        return self._counts.get(domain, 0) - self._fewest > self._allowed
+        return self._counts.get(domain, 0) - self._global_minimum > self._allowed_skew
 
     def is_full_without(self, domain: str, node_name: str, gone: Iterable[Pod]) -> bool:
         """As ``is_full``, once these pods, which are counted on a node of the domain, have left it."""
@@ -116,25 +123,25 @@ class _Spread:
         if self._counts_any and self._domains.of_node.get(node_name) == domain:
             number = sum(self._selects(pod) and not pod.terminating for pod in gone)
         left = self._counts.get(domain, 0) - number
-        fewest = min(self._fewest, left) if number else self._fewest
-        return left - fewest > self._allowed
+        global_minimum = min(self._global_minimum, left) if number else self._global_minimum
+        return left - global_minimum > self._allowed_skew
 
-    def follow(self, changes: Iterable[Change]) -> bool:
+    def apply_changes(self, changes: Iterable[PodChange]) -> bool:
         """Count what has changed in the placement; whether any of it counts."""
         counted = [change for change in changes if self._selects(change.pod)] if self._counts_any else []
         for other, node_name, amount in counted:
             self._add(other, node_name, amount)
-        self._fewest = self._count_fewest()
+        self._global_minimum = self._find_global_minimum()
         return bool(counted)
 
-    def beside(self, nominated: Iterable[Pod], node_name: str) -> _Spread:
+    def with_nominated_pods(self, nominated: Iterable[Pod], node_name: str) -> _ConstraintCounts:
         """With pods that are nominated for the node: those count by the selector alone, whatever keeps others from being counted."""
         other = copy(self)
         number = sum(map(self._selects, nominated))
         domain = self._domains.of_node.get(node_name)
         if number and domain is not None:
             other._counts = self._counts + Counter({domain: number})
-            other._fewest = other._count_fewest()
+            other._global_minimum = other._find_global_minimum()
         return other
 
     def _selects(self, other: Pod) -> bool:
@@ -148,7 +155,7 @@ class _Spread:
         if not self._counts[domain]:
             del self._counts[domain]
 
-    def _count_fewest(self) -> int:
+    def _find_global_minimum(self) -> int:
         """Pods in the emptiest domain; none where there are fewer domains than the constraint wants."""
         if self._too_few_domains or len(self._counts) < self._domains.total:
             return 0

@@ -19,7 +19,7 @@ CLOSING_EFFECTS = ("NoSchedule", "NoExecute")
 _DECIMAL = re.compile(r"-?[1-9][0-9]*|0")
 
 
-def prepare(pod: Pod) -> t.Callable[[Node], Reasons] | None:
+def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
     """Rejects nodes with a NoSchedule or NoExecute taint that no toleration of the pod is for."""
     tolerations = pod.spec.tolerations or ()
 

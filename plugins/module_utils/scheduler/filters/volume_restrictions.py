@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.api.pod import Pod
 from ...model.api.volume import ISCSI, RBD, GCEPersistentDisk, Volume
 from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
-from ..placement import Placement
 from ..pod_volumes import PodVolumes, disks_of
-from ..volume_index import claims_used
+from ..storage_index import claims_used
 
 DISK_TAKEN: Reasons = (Reason("disk_conflict", "node(s) had no available disk"),)
 CLAIM_TAKEN: Reasons = (
@@ -23,24 +21,28 @@ CLAIM_TAKEN: Reasons = (
 )
 
 
-def prepare(pod: Pod, placement: Placement) -> Restrictions | None:
-    """Rejects nodes with a pod on the same disk, and all nodes while a ReadWriteOncePod claim is in use anywhere."""
-    volumes = placement.volumes_of(pod)
-    if volumes is None or not (volumes.disks or volumes.single):
-        return None
-    return Restrictions(volumes, placement)
+def pre_filter(
+    volumes: PodVolumes, claim_in_use: t.Callable[[tuple[str, str]], bool], info_of: t.Callable[[str], NodeInfo]
+) -> VolumeRestrictionsFilter | None:
+    """Rejects nodes with a pod on the same disk, and all nodes while a ReadWriteOncePod claim is in use anywhere.
+
+    ``claim_in_use``: whether a pod on some node uses the claim of this namespace and name now. ``info_of``: a node with its pods now.
+    """
+    return VolumeRestrictionsFilter(volumes, claim_in_use, info_of) if volumes.disks or volumes.single_pod_claims else None
 
 
-class Restrictions:
-    """The rule for one pod. Its answer about a node depends on other nodes as well: ``turns`` says when it has become another."""
+class VolumeRestrictionsFilter:
+    """The rule for one pod. Its answer about a node depends on other nodes as well: ``refresh`` says when it has become another."""
 
-    def __init__(self, volumes: PodVolumes, placement: Placement) -> None:
+    def __init__(
+        self, volumes: PodVolumes, claim_in_use: t.Callable[[tuple[str, str]], bool], info_of: t.Callable[[str], NodeInfo]
+    ) -> None:
         self._disks = volumes.disks
-        self._single = volumes.single
-        self._placement = placement
+        self._single_pod_claims = volumes.single_pod_claims
+        self._claim_in_use, self._info_of = claim_in_use, info_of
         self._taken = self._is_taken()
 
-    def turns(self) -> bool:
+    def refresh(self) -> bool:
         """Look again; whether a claim in use closes all nodes now, or no longer does."""
         before, self._taken = self._taken, self._is_taken()
         return before != self._taken
@@ -49,20 +51,20 @@ class Restrictions:
         there = [other for pod, _load in info.pods.values() for other in pod.spec.volumes or ()] if self._disks else ()
         if any(_share(mine, other) for other in there for mine in self._disks):
             return DISK_TAKEN
-        return CLAIM_TAKEN if self._taken or self._is_promised(info) else PASSED
+        return CLAIM_TAKEN if self._taken or self._is_claimed_by_nominated(info) else PASSED
 
     def _is_taken(self) -> bool:
-        return any(map(self._placement.claim_in_use, self._single))
+        return any(map(self._claim_in_use, self._single_pod_claims))
 
-    def _is_promised(self, info: NodeInfo) -> bool:
+    def _is_claimed_by_nominated(self, info: NodeInfo) -> bool:
         """A pod nominated for the node mounts a claim of that name: 1.36 does not compare their namespaces.
 
         Without a disk, or a claim in use, the scheduler skips its plugin before it looks at nominated pods.
         """
-        if not self._disks or not self._single:
+        if not self._disks or not self._single_pod_claims:
             return False
-        names = {name for _namespace, name in self._single}
-        here = self._placement.info(info.node.name).pods
+        names = {name for _namespace, name in self._single_pod_claims}
+        here = self._info_of(info.node.name).pods
         return any(name in names for key, (pod, _load) in info.pods.items() if key not in here for _namespace, name in claims_used(pod))
 
 

@@ -5,32 +5,29 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Iterable
 
-from ...model.api.pod import Pod
+from ...model.api.node import Node
+from ...model.api.storage import PersistentVolume
 from ...model.reason import PASSED, Reason, Reasons
-from ..node_info import NodeInfo
-from ..placement import Placement
-from ..volume_index import BETA_LABELS, ZONE_LABELS
+from ..storage_index import BETA_LABELS, ZONE_LABELS
 
 OTHER_ZONE: Reasons = (Reason("volume_zone", "node(s) had no available volume zone"),)
 
 _SEPARATOR = "__"
 
 
-def prepare(pod: Pod, placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
-    """Rejects nodes in another zone or region than a volume of the pod; a node without any such label is in none."""
-    volumes = placement.volumes_of(pod)
-    if volumes is None:
-        return None
+def pre_filter(zoned: Iterable[PersistentVolume]) -> t.Callable[[Node], Reasons] | None:
+    """Rejects nodes in another zone or region than one of these volumes; a node without any such label is in none."""
     wanted: list[tuple[str, frozenset[str]]] = []
-    for volume in volumes.zoned:
+    for volume in zoned:
         labels = volume.metadata.labels or {}
         wanted += [(key, zones) for key in ZONE_LABELS if key in labels for zones in _zones(labels[key])]
     if not wanted:
         return None
 
-    def check(info: NodeInfo) -> Reasons:
-        labels = info.node.labels
+    def check(node: Node) -> Reasons:
+        labels = node.labels
         if not any(key in labels for key in ZONE_LABELS):
             return PASSED
         for key, zones in wanted:

@@ -12,10 +12,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 
-from tests.unit.scheduler.builders import affinity_term, anti_affinity, container, node, placement, pod, pod_affinity
+from tests.unit.scheduler.builders import affinity_term, anti_affinity, cluster_state, container, node, pod, pod_affinity
 from tests.unit.scheduler.storage_builders import claim, csi, mounts, stored, volume
 
 BIG = {"cpu": "3"}
@@ -34,7 +34,7 @@ TEMPLATES: list[dict[str, t.Any]] = [
 
 def test_a_removed_pod_leaves_its_room() -> None:
     old = pod(BIG, on="node-1")
-    now = placement(NODES, [old])
+    now = cluster_state(NODES, [old])
     assert find_feasible(pod(BIG), now).feasible == ("node-2",)
     now.remove(old)
     assert find_feasible(pod(BIG), now).feasible == ("node-1", "node-2")
@@ -42,7 +42,7 @@ def test_a_removed_pod_leaves_its_room() -> None:
 
 
 def test_an_assigned_pod_takes_room() -> None:
-    now = placement(NODES)
+    now = cluster_state(NODES)
     new = pod(BIG)
     now.assign(new, "node-2")
     assert find_feasible(pod(BIG), now).feasible == ("node-1",)
@@ -51,7 +51,7 @@ def test_an_assigned_pod_takes_room() -> None:
 
 def test_an_assigned_pod_leaves_where_it_was() -> None:
     moving = pod(BIG, on="node-1")
-    now = placement(NODES, [moving])
+    now = cluster_state(NODES, [moving])
     now.assign(moving, "node-2")
     now.assign(moving, "node-1")
     now.assign(moving, "node-2")
@@ -61,7 +61,7 @@ def test_an_assigned_pod_leaves_where_it_was() -> None:
 
 def test_a_fork_goes_its_own_way() -> None:
     old = pod(BIG, on="node-1")
-    base = placement(NODES, [old])
+    base = cluster_state(NODES, [old])
     fork = base.fork()
     fork.remove(old)
     fork.assign(pod(BIG), "node-2")
@@ -74,7 +74,7 @@ def test_a_fork_goes_its_own_way() -> None:
 
 def test_removing_twice_frees_once() -> None:
     old, other = pod(BIG, on="node-1"), pod(BIG, on="node-1")
-    now = placement(NODES, [old, other])
+    now = cluster_state(NODES, [old, other])
     now.remove(old)
     now.remove(old)
     assert now.pods_on("node-1") == [other]
@@ -84,7 +84,7 @@ def test_removing_twice_frees_once() -> None:
 def test_a_host_port_is_free_when_its_last_pod_has_left() -> None:
     ports: dict[str, t.Any] = {"containers": [container(ports=[{"hostPort": 80, "containerPort": 80}])]}
     first, second = pod(on="node-1", **ports), pod(on="node-1", **ports)
-    now = placement(NODES, [first, second])
+    now = cluster_state(NODES, [first, second])
     now.remove(first)
     assert "node-1" in find_feasible(pod(**ports), now).rejected
     now.remove(second)
@@ -93,7 +93,7 @@ def test_a_host_port_is_free_when_its_last_pod_has_left() -> None:
 
 def test_pods_of_one_template_are_told_apart_by_uid() -> None:
     template = pod(BIG)
-    now = placement([node("node-1", allocatable={"cpu": "9"})])
+    now = cluster_state([node("node-1", allocatable={"cpu": "9"})])
     for number in range(3):
         now.assign(replace(template, metadata=replace(template.metadata, uid=f"new-{number}")), "node-1")
     assert now.info("node-1").requested == {"cpu": 9000}
@@ -101,11 +101,11 @@ def test_pods_of_one_template_are_told_apart_by_uid() -> None:
 
 def test_a_pod_without_uid_and_name_cannot_be_assigned() -> None:
     with pytest.raises(ValueError, match="uid of their own"):
-        placement(NODES).assign(Pod(), "node-1")
+        cluster_state(NODES).assign(Pod(), "node-1")
 
 
 def test_pods_on_unknown_nodes_are_not_counted() -> None:
-    now = placement(NODES, [pod(BIG, on="gone")])
+    now = cluster_state(NODES, [pod(BIG, on="gone")])
     assert now.pods_on("gone") == []
     now.remove(pod(BIG, on="gone"))
     with pytest.raises(KeyError):
@@ -116,25 +116,25 @@ def test_equal_parts_of_different_pods_are_not_mixed_up() -> None:
     shared = pod(on="node-1", containers=[container(BIG, ports=[{"containerPort": 80}])])
     on_host = replace(shared, metadata=replace(shared.metadata, uid="other"), spec=replace(shared.spec, host_network=True))
     with_overhead = replace(shared, metadata=replace(shared.metadata, uid="third"), spec=replace(shared.spec, overhead={"cpu": "1"}))
-    info = placement(NODES, [shared, on_host, with_overhead]).info("node-1")
+    info = cluster_state(NODES, [shared, on_host, with_overhead]).info("node-1")
     assert info.requested == {"cpu": 10000}
     assert info.used_ports == {("TCP", 80): ("0.0.0.0",)}
 
 
 def test_a_restored_pod_is_where_it_was() -> None:
     old, other = pod(BIG, on="node-1", containers=[container(BIG, ports=[{"hostPort": 80}])]), pod(on="node-1")
-    now = placement(NODES, [old, other])
-    judge = Judge(pod(BIG), now)
-    assert judge.feasibility().feasible == ("node-2",)
+    now = cluster_state(NODES, [old, other])
+    runner = FilterRunner(pod(BIG), now)
+    assert runner.feasibility().feasible == ("node-2",)
     now.remove(old)
-    assert judge.feasibility().feasible == ("node-1", "node-2")
+    assert runner.feasibility().feasible == ("node-1", "node-2")
     now.restore(old)
     now.restore(old)
     now.restore(other)
-    assert judge.feasibility().feasible == ("node-2",)
+    assert runner.feasibility().feasible == ("node-2",)
     assert now.pods_on("node-1") == [other, old]
     assert now.info("node-1").used_ports == {("TCP", 80): ("0.0.0.0",)}
-    assert not list(now.arrived())
+    assert not list(now.arrived_pods())
     now.assign(old, "node-2")
     now.restore(old)
     assert (now.pods_on("node-1"), now.pods_on("node-2")) == ([other, old], [])
@@ -142,24 +142,24 @@ def test_a_restored_pod_is_where_it_was() -> None:
 
 def test_unchanged_nodes_are_taken_over_from_an_earlier_placement() -> None:
     first, second = pod(BIG, on="node-1"), pod(BIG, on="node-2")
-    earlier = placement(NODES, [first, second])
+    earlier = cluster_state(NODES, [first, second])
     infos = {found.name: earlier.info(found.name) for found in NODES}
-    same = Placement.of(ClusterSnapshot(nodes=NODES, pods=[first, second]), earlier)
+    same = ClusterState.of(ClusterSnapshot(nodes=NODES, pods=[first, second]), earlier)
     assert all(same.info(name) is info for name, info in infos.items())
-    less = Placement.of(ClusterSnapshot(nodes=NODES, pods=[first]), earlier)
+    less = ClusterState.of(ClusterSnapshot(nodes=NODES, pods=[first]), earlier)
     assert less.info("node-1") is infos["node-1"]
     assert less.info("node-2").requested == {}
     resized = replace(second, spec=replace(second.spec, containers=pod({"cpu": "1"}).spec.containers))
-    changed = Placement.of(ClusterSnapshot(nodes=[node("node-1", allocatable={"cpu": "9"}), NODES[1]], pods=[first, resized]), earlier)
+    changed = ClusterState.of(ClusterSnapshot(nodes=[node("node-1", allocatable={"cpu": "9"}), NODES[1]], pods=[first, resized]), earlier)
     assert changed.info("node-1").allocatable["cpu"] == 9000
     assert changed.info("node-2").requested == {"cpu": 1000}
 
 
 def test_what_happens_in_a_fork_is_not_taken_over() -> None:
     old = pod(BIG, on="node-1")
-    earlier = placement(NODES, [old])
+    earlier = cluster_state(NODES, [old])
     earlier.remove(old)
-    assert Placement.of(earlier.snapshot, earlier).pods_on("node-1") == [old]
+    assert ClusterState.of(earlier.snapshot, earlier).pods_on("node-1") == [old]
 
 
 def test_volumes_are_attached_by_the_newer_snapshot() -> None:
@@ -167,10 +167,10 @@ def test_volumes_are_attached_by_the_newer_snapshot() -> None:
     old = ClusterSnapshot(
         nodes=NODES, pods=[user], claims=[claim(to="one")], storage=stored(volume("one", **csi("1")), volume("two", **csi("2")))
     )
-    earlier = Placement.of(old)
+    earlier = ClusterState.of(old)
     assert earlier.storage.attached(earlier.info("node-1")).volumes == {("csi.example.com", "1")}
     new = ClusterSnapshot(nodes=NODES, pods=[user], claims=[claim(to="two")], storage=old.storage)
-    now = Placement.of(new, earlier)
+    now = ClusterState.of(new, earlier)
     assert now.storage.attached(now.info("node-1")).volumes == {("csi.example.com", "2")}
 
 
@@ -181,13 +181,13 @@ def test_what_an_earlier_placement_knew_changes_no_verdict(seed: int) -> None:
     nodes = [node(f"node-{number}", labels={HOSTNAME: f"node-{number}", ZONE: f"zone-{number % 2}"}) for number in range(4)]
     interner = Interner()
     pods = [interner.intern_pod(_of_some_template(chance)) for _number in range(8)]
-    earlier: Placement | None = None
+    earlier: ClusterState | None = None
     for _step in range(6):
         snapshot = ClusterSnapshot(nodes=chance.sample(nodes, chance.randint(2, 4)), pods=pods)
-        following = Placement.of(snapshot, earlier)
+        following = ClusterState.of(snapshot, earlier)
         for template in TEMPLATES:
             asked = pod(**template)
-            assert find_feasible(asked, following) == find_feasible(asked, Placement.of(snapshot))
+            assert find_feasible(asked, following) == find_feasible(asked, ClusterState.of(snapshot))
         earlier = following
         later = (_later(old, chance) for old in pods)
         pods = [interner.intern_pod(other) for other in (*later, _of_some_template(chance)) if other is not None]

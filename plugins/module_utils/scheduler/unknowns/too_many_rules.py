@@ -10,28 +10,28 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.api.pod import Affinity, Container, NodeAffinity, PodAffinity, PodSpec, ResourceRequirements, Toleration
-from ..model.codec import replace
-from ..model.reason import PASSED, Reason, Reasons
+from ...model.api.pod import Affinity, Container, NodeAffinity, PodAffinity, PodSpec, ResourceRequirements, Toleration
+from ...model.codec import replace
+from ...model.reason import PASSED, Reason, Reasons
 
-MOST_RULES = 200
+MAX_RULES = 200
 
 _BASIC = ("cpu", "memory", "ephemeral-storage")
 
 
-def bounded(spec: PodSpec) -> tuple[PodSpec, Reasons]:
+def without_excess_rules(spec: PodSpec) -> tuple[PodSpec, Reasons]:
     """The spec without each kind of rules of which it has too many, and a doubt for each; the same spec where it has not.
 
     What is left rejects no node that the whole pod would pass.
     """
-    left, doubts = spec, PASSED
+    left, unknowns = spec, PASSED
     for field, count, without in _KINDS:
         number = count(spec)
-        if number > MOST_RULES:
+        if number > MAX_RULES:
             left = without(left)
-            text = f"{field} has {number} entries, and no more than {MOST_RULES} are judged"
-            doubts = (*doubts, Reason("too_many_rules", text))
-    return left, doubts
+            text = f"{field} has {number} entries, and no more than {MAX_RULES} are judged"
+            unknowns = (*unknowns, Reason("too_many_rules", text))
+    return left, unknowns
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------

@@ -8,10 +8,10 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Judge, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 
-from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, container, node, placement, pod, pod_affinity
+from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, cluster_state, container, node, pod, pod_affinity
 from tests.unit.scheduler.storage_builders import LOCAL, ephemeral, stored, volume
 
 HOST = "kubernetes.io/hostname"
@@ -24,19 +24,19 @@ SPREAD = {
 }
 
 
-def state() -> tuple[Placement, list[Pod]]:
+def state() -> tuple[ClusterState, list[Pod]]:
     """Pods that run on a-1, with and without terms of their own, and one that is nominated for b-1."""
     here = [
         pod({"cpu": "3"}, on="a-1", labels=WEB),
         pod(on="a-1", labels=DB, affinity=anti_affinity(WEB, "zone"), containers=[container(ports=[{"hostPort": 80}])]),
         pod({"cpu": "3"}, labels=WEB, status={"phase": "Pending", "nominatedNodeName": "b-1"}),
     ]
-    return placement(NODES, here), here
+    return cluster_state(NODES, here), here
 
 
-def anew(now: Placement) -> Placement:
+def anew(now: ClusterState) -> ClusterState:
     """As the placement is, without what it has worked out."""
-    other = Placement.of(now.snapshot)
+    other = ClusterState.of(now.snapshot)
     for change in now.changes:
         if change.amount > 0:
             other.assign(change.pod, change.node_name)
@@ -61,7 +61,7 @@ def anew(now: Placement) -> Placement:
 def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
     now, (web, db, nominated) = state()
     asked = pod(labels=labels, **spec)
-    judge = Judge(asked, now)
+    runner = FilterRunner(asked, now)
     new = [pod(labels=WEB), pod(labels=DB, affinity=anti_affinity(WEB))]
     moves = [
         lambda: now.remove(db),
@@ -75,39 +75,39 @@ def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
         lambda: now.remove(db),
     ]
     names = tuple(now.snapshot.nodes)
-    assert judge.feasibility() == judge.feasibility(names) == find_feasible(asked, anew(now))
+    assert runner.feasibility() == runner.feasibility(names) == find_feasible(asked, anew(now))
     for move in moves:
         move()
-        assert judge.feasibility(names) == Judge(asked, now.fork()).feasibility(names) == find_feasible(asked, anew(now))
-        assert judge.feasibility() == find_feasible(asked, anew(now)) == find_feasible(asked, now)
-        assert Judge(asked, now.fork()).feasibility() == judge.feasibility()
+        assert runner.feasibility(names) == FilterRunner(asked, now.fork()).feasibility(names) == find_feasible(asked, anew(now))
+        assert runner.feasibility() == find_feasible(asked, anew(now)) == find_feasible(asked, now)
+        assert FilterRunner(asked, now.fork()).feasibility() == runner.feasibility()
 
 
 def test_a_doubt_about_all_nodes_comes_with_a_pod_that_moves_to_one() -> None:
-    now = placement(NODES, storage=stored(volume("one")))
+    now = cluster_state(NODES, storage=stored(volume("one")))
     template = {"spec": {"containers": [container()], "volumes": ephemeral(storageClassName=LOCAL.metadata.name)}}
     asked = pod_of_template("default", decode_json(PodTemplate, encode_json(template)))
-    judge = Judge(asked, now)
-    assert judge.feasibility().feasible == ("a-1", "a-2", "b-1")
+    runner = FilterRunner(asked, now)
+    assert runner.feasibility().feasible == ("a-1", "a-2", "b-1")
     now.assign(pod(volumes=ephemeral(storageClassName=LOCAL.metadata.name)), "a-2")
-    assert judge.feasibility() == find_feasible(asked, now)
-    assert set(judge.feasibility().unknown_nodes) == {"a-1", "a-2", "b-1"}
+    assert runner.feasibility() == find_feasible(asked, now)
+    assert set(runner.feasibility().unknown_nodes) == {"a-1", "a-2", "b-1"}
 
 
 def test_a_promise_that_is_given_up_makes_room() -> None:
     now, (_web, _db, nominated) = state()
-    judge = Judge(pod({"cpu": "2"}), now)
-    assert judge.feasibility().feasible == ("a-2",)
+    runner = FilterRunner(pod({"cpu": "2"}), now)
+    assert runner.feasibility().feasible == ("a-2",)
     now.remove(nominated)
-    assert judge.feasibility().feasible == ("a-2", "b-1")
+    assert runner.feasibility().feasible == ("a-2", "b-1")
 
 
 def test_a_term_that_comes_with_a_pod_counts() -> None:
-    now = placement(NODES)
-    judge = Judge(pod(labels=WEB), now)
-    assert len(judge.feasibility().feasible) == len(NODES)
+    now = cluster_state(NODES)
+    runner = FilterRunner(pod(labels=WEB), now)
+    assert len(runner.feasibility().feasible) == len(NODES)
     now.assign(pod(labels=DB, affinity=anti_affinity(WEB, "zone")), "a-1")
-    assert judge.feasibility().feasible == ("b-1",)
+    assert runner.feasibility().feasible == ("b-1",)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_term_that_comes_with_a_pod_counts() -> None:
 )
 def test_pods_that_a_rule_tells_apart_share_no_verdicts(spec: Json) -> None:
     nodes = [*NODES, node("tainted", labels={HOST: "tainted", "zone": "t"}, taints=[{"key": "gpu", "effect": "NoSchedule"}])]
-    now = placement(nodes, [pod({"cpu": "3"}, on="a-1", containers=[container({"cpu": "3"}, ports=[{"hostPort": 80}])])])
+    now = cluster_state(nodes, [pod({"cpu": "3"}, on="a-1", containers=[container({"cpu": "3"}, ports=[{"hostPort": 80}])])])
     plain, other = pod(), pod(**spec)
     expected = [find_feasible(asked, anew(now)) for asked in (plain, other)]
     assert expected[0] != expected[1]
@@ -134,7 +134,7 @@ def test_pods_that_a_rule_tells_apart_share_no_verdicts(spec: Json) -> None:
 
 
 def test_forks_do_not_mix_up_their_verdicts() -> None:
-    now = placement(NODES)
+    now = cluster_state(NODES)
     full, free = now.fork(), now.fork()
     full.assign(pod({"cpu": "4"}), "a-1")
     free.assign(pod({"cpu": "1"}), "a-1")

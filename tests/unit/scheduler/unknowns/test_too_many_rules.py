@@ -9,10 +9,13 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import PodSpec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.many_rules import MOST_RULES, bounded
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.unknowns.too_many_rules import (
+    MAX_RULES,
+    without_excess_rules,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
 
-from tests.unit.scheduler.builders import judge, node, pod
+from tests.unit.scheduler.builders import feasibility_of, node, pod
 from tests.unit.support.cluster_builder import workers
 
 MANY = 5_000
@@ -55,7 +58,7 @@ KINDS: dict[str, t.Callable[[int], dict[str, t.Any]]] = {
 @pytest.mark.parametrize("field", KINDS)
 def test_a_pod_with_thousands_of_rules_is_unknown_by_the_name_of_the_field(field: str) -> None:
     nodes = [node(f"node-{number}", taints=[{"key": "some", "effect": "NoSchedule"}]) for number in range(3)]
-    found = judge(pod(**KINDS[field](MANY)), nodes)
+    found = feasibility_of(pod(**KINDS[field](MANY)), nodes)
     assert [reason.code for reason in found.unknown if reason.code == "too_many_rules"] == ["too_many_rules"]
     assert any(reason.text.startswith(f"{field} has ") for reason in found.unknown)
     assert field != "spec.tolerations" or len(found.feasible) == 3, "what is left out rejects no node"
@@ -63,8 +66,8 @@ def test_a_pod_with_thousands_of_rules_is_unknown_by_the_name_of_the_field(field
 
 @pytest.mark.parametrize("field", KINDS)
 def test_a_pod_with_a_few_rules_is_judged_by_all_of_them(field: str) -> None:
-    spec = decode_json(PodSpec, encode_json(KINDS[field](MOST_RULES // 3)))
-    assert bounded(spec) == (spec, ()) and bounded(spec)[0] is spec
+    spec = decode_json(PodSpec, encode_json(KINDS[field](MAX_RULES // 3)))
+    assert without_excess_rules(spec) == (spec, ()) and without_excess_rules(spec)[0] is spec
 
 
 @pytest.mark.parametrize("part", ["nodeAffinity", "podAffinity", "podAntiAffinity"])

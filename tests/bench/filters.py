@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How long the scheduler's filters take for one template on all nodes, for each flavour of Deployment.
 
-``python -m tests.bench.predicates KUBECONFIG`` prints JSON: by flavour the ``nodes`` judged, those ``feasible``, ``first_ms`` (which
+``python -m tests.bench.filters KUBECONFIG`` prints JSON: by flavour the ``nodes`` judged, those ``feasible``, ``first_ms`` (which
 includes counting what runs on the nodes, once for all templates) and ``again_ms``, the median of later ones, in cpu time.
 """
 
@@ -21,10 +21,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 
-from tests.bench.flavours import FLAVOURS, of_deployment
+from tests.bench.pod_variants import VARIANTS, of_deployment
 
 REPEATED = 15
 
@@ -33,19 +33,19 @@ def main(kubeconfig: str) -> None:
     """Judge one Deployment of each flavour."""
     snapshot = read_snapshot(KubeApi(connect(user_agent="bench", kubeconfig=kubeconfig)))
     templates = {of_deployment(_number(workload)).name: pod_of_workload(workload) for workload in snapshot.workloads(["Deployment"])}
-    print(json.dumps({flavour.name: _timed(templates[flavour.name], snapshot) for flavour in FLAVOURS}))
+    print(json.dumps({variant.name: _timed(templates[variant.name], snapshot) for variant in VARIANTS}))
 
 
 def _timed(template: Pod, snapshot: ClusterSnapshot) -> dict[str, Any]:
-    placement = Placement.of(snapshot)
-    first_ms, found = _judged_in(template, placement)
-    again_ms = statistics.median(_judged_in(template, placement)[0] for _number in range(REPEATED))
+    cluster_state = ClusterState.of(snapshot)
+    first_ms, found = _filtered_in(template, cluster_state)
+    again_ms = statistics.median(_filtered_in(template, cluster_state)[0] for _number in range(REPEATED))
     return {"nodes": len(snapshot.nodes), "feasible": len(found.feasible), "first_ms": first_ms, "again_ms": again_ms}
 
 
-def _judged_in(template: Pod, placement: Placement) -> tuple[float, Feasibility]:
+def _filtered_in(template: Pod, cluster_state: ClusterState) -> tuple[float, Feasibility]:
     started = time.process_time()
-    found = find_feasible(template, placement)
+    found = find_feasible(template, cluster_state)
     return (time.process_time() - started) * 1000, found
 
 

@@ -18,12 +18,12 @@ from ..model.selectors.label_selector import matches
 from ..model.selectors.selector_index import SelectorIndex
 
 Label = tuple[str, str]
-_Asked = t.Union[str, Label]
-_Place = t.Union[str, bytes]
+_LabelOrKey = t.Union[str, Label]
+_NamespaceScope = t.Union[str, bytes]
 """A namespace, the text of a namespace selector, or empty for what is neither."""
 
 
-class PodGroup(t.NamedTuple):
+class EquivalentPods(t.NamedTuple):
     """Pods with the same namespace, labels and affinity, all or none on their way out: one of them, and how many are on each node."""
 
     pod: Pod
@@ -31,46 +31,46 @@ class PodGroup(t.NamedTuple):
 
 
 _Key = tuple[str, int, int, bool]
-_Term = tuple[PodGroup, PodAffinityTerm]
+_Term = tuple[EquivalentPods, PodAffinityTerm]
 
 
-class PodGroups:
+class AffinityTermIndex:
     """The groups of a snapshot, by namespace and label, and their required anti-affinity terms by what these select. Read only."""
 
-    def __init__(self, groups: dict[_Key, PodGroup]) -> None:
+    def __init__(self, groups: dict[_Key, EquivalentPods]) -> None:
         self._groups = groups
-        self._all: dict[str, list[PodGroup]] = {}
+        self._by_namespace: dict[str, list[EquivalentPods]] = {}
         # By namespace, and by None for all namespaces.
-        self._labelled: dict[str | None, dict[Label, list[PodGroup]]] = {None: {}}
+        self._by_label: dict[str | None, dict[Label, list[EquivalentPods]]] = {None: {}}
         # By a label or key that they ask for, empty where none, and by the namespaces that they are for.
-        self._repelling: dict[_Asked, dict[_Place, list[_Term]]] = {}
+        self._anti_affinity_terms: dict[_LabelOrKey, dict[_NamespaceScope, list[_Term]]] = {}
         self._selectors: dict[bytes, LabelSelector] = {}
         self._selector_index: SelectorIndex[bytes] | None = None
-        self._places: dict[str, tuple[Namespace | None, frozenset[_Place]]] = {}
+        self._scopes: dict[str, tuple[Namespace | None, frozenset[_NamespaceScope]]] = {}
         for group in groups.values():
             namespace = group.pod.metadata.namespace
-            self._all.setdefault(namespace, []).append(group)
-            indexes = (self._labelled.setdefault(namespace, {}), self._labelled[None])
+            self._by_namespace.setdefault(namespace, []).append(group)
+            indexes = (self._by_label.setdefault(namespace, {}), self._by_label[None])
             for label in (group.pod.metadata.labels or {}).items():
                 for labelled in indexes:
                     labelled.setdefault(label, []).append(group)
             self._add_terms(group)
 
     @classmethod
-    def of(cls, pods: Iterable[Pod]) -> PodGroups:
+    def of(cls, pods: Iterable[Pod]) -> AffinityTermIndex:
         """The groups of pods that are on nodes."""
-        return cls({}).after((), pods)
+        return cls({}).updated((), pods)
 
-    def after(self, gone: Iterable[Pod], come: Iterable[Pod]) -> PodGroups:
+    def updated(self, gone: Iterable[Pod], come: Iterable[Pod]) -> AffinityTermIndex:
         """The groups once some pods, all of which are in them, have left their nodes and others have come to theirs."""
         groups = dict(self._groups)
-        own: dict[_Key, PodGroup] = {}
+        own: dict[_Key, EquivalentPods] = {}
         for amount, pods in ((-1, gone), (1, come)):
             for pod in pods:
                 key, name = _key(pod), pod.spec.node_name
                 if key not in own:
                     before = groups.get(key)
-                    own[key] = groups[key] = PodGroup(pod, {}) if before is None else PodGroup(before.pod, dict(before.nodes))
+                    own[key] = groups[key] = EquivalentPods(pod, {}) if before is None else EquivalentPods(before.pod, dict(before.nodes))
                 nodes = own[key].nodes
                 nodes[name] = nodes.get(name, 0) + amount
                 if not nodes[name]:
@@ -78,18 +78,18 @@ class PodGroups:
         for key, group in own.items():
             if not group.nodes:
                 del groups[key]
-        return PodGroups(groups)
+        return AffinityTermIndex(groups)
 
-    def _add_terms(self, group: PodGroup) -> None:
+    def _add_terms(self, group: EquivalentPods) -> None:
         for term in required_anti_affinity(group.pod):
-            places = self._places_for(term, group.pod)
-            wanted: list[_Asked] = [*_wanted(term.label_selector)] or [*_wanted_keys(term.label_selector)]
+            scopes = self._scopes_for(term, group.pod)
+            wanted: list[_LabelOrKey] = [*_required_labels(term.label_selector)] or [*_required_keys(term.label_selector)]
             # The rarest label leaves the fewest terms to compare: "managed-by" is on everything.
-            rarest = min(wanted, key=lambda asked: len(self._repelling.get(asked, {}).get(places[0], ())), default="")
-            for place in places:
-                self._repelling.setdefault(rarest, {}).setdefault(place, []).append((group, term))
+            rarest = min(wanted, key=lambda asked: len(self._anti_affinity_terms.get(asked, {}).get(scopes[0], ())), default="")
+            for scope in scopes:
+                self._anti_affinity_terms.setdefault(rarest, {}).setdefault(scope, []).append((group, term))
 
-    def _places_for(self, term: PodAffinityTerm, owner: Pod) -> t.Sequence[_Place]:
+    def _scopes_for(self, term: PodAffinityTerm, owner: Pod) -> t.Sequence[_NamespaceScope]:
         """The namespaces that the term is for. One that names some and selects others is compared by itself, so that it counts once."""
         if term.namespace_selector is None:
             return tuple(dict.fromkeys(term.namespaces or (owner.metadata.namespace,)))
@@ -99,40 +99,40 @@ class PodGroups:
         self._selectors[key] = term.namespace_selector
         return (key,)
 
-    def _places_of(self, namespace: str, known: Mapping[str, Namespace]) -> frozenset[_Place]:
+    def _scopes_of(self, namespace: str, known: Mapping[str, Namespace]) -> frozenset[_NamespaceScope]:
         """Everything that the namespace is or may be in; one that could not be read may be in every selector."""
         found = known.get(namespace)
-        kept = self._places.get(namespace)
+        kept = self._scopes.get(namespace)
         if kept is None or kept[0] is not found:  # its labels may have changed since another snapshot
             if self._selector_index is None:
                 self._selector_index = SelectorIndex((selector, key) for key, selector in self._selectors.items())
             keys = self._selectors if found is None else self._selector_index.selecting(found.metadata.labels)
-            kept = self._places[namespace] = (found, frozenset(("", namespace, *keys)))
+            kept = self._scopes[namespace] = (found, frozenset(("", namespace, *keys)))
         return kept[1]
 
-    def selected(self, namespace: str | None, selector: LabelSelector | None) -> list[PodGroup]:
+    def pods_matching(self, namespace: str | None, selector: LabelSelector | None) -> list[EquivalentPods]:
         """The groups of the namespace, or with None of all namespaces, whose labels the selector selects."""
-        wanted = _wanted(selector)
-        candidates = self._groups.values() if namespace is None else self._all.get(namespace, [])
+        wanted = _required_labels(selector)
+        candidates = self._groups.values() if namespace is None else self._by_namespace.get(namespace, [])
         if wanted:
-            labelled = self._labelled.get(namespace, {})
+            labelled = self._by_label.get(namespace, {})
             candidates = min((labelled.get(label, []) for label in wanted), key=len)
         return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
 
-    def repelling(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[_Term]:
+    def anti_affinity_terms_matching(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[_Term]:
         """The required anti-affinity terms whose labels select the pod, and that may be for its namespace.
 
         ``namespaces``: those that could be read, by name.
         """
         labels = pod.metadata.labels or {}
-        places = self._places_of(pod.metadata.namespace, namespaces)
+        scopes = self._scopes_of(pod.metadata.namespace, namespaces)
         candidates: list[_Term] = []
-        asked: list[_Asked] = ["", *labels, *labels.items()]
+        asked: list[_LabelOrKey] = ["", *labels, *labels.items()]
         for one in asked:
-            found = self._repelling.get(one, {})
-            for place in found if len(found) < len(places) else places:
-                if place in places:
-                    candidates += found.get(place, ())
+            found = self._anti_affinity_terms.get(one, {})
+            for scope in found if len(found) < len(scopes) else scopes:
+                if scope in scopes:
+                    candidates += found.get(scope, ())
         return [(group, term) for group, term in candidates if matches(term.label_selector, labels)]
 
 
@@ -157,7 +157,7 @@ def required_pod_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     return affinity.pod_affinity.required_during_scheduling_ignored_during_execution or ()
 
 
-def _wanted(selector: LabelSelector | None) -> list[Label]:
+def _required_labels(selector: LabelSelector | None) -> list[Label]:
     """Labels that whatever is selected must have."""
     if selector is None:
         return []
@@ -169,7 +169,7 @@ def _wanted(selector: LabelSelector | None) -> list[Label]:
     return wanted
 
 
-def _wanted_keys(selector: LabelSelector | None) -> list[str]:
+def _required_keys(selector: LabelSelector | None) -> list[str]:
     """Keys of labels that whatever is selected must have, with one of several values."""
     expressions = (selector.match_expressions if selector is not None else None) or ()
     return [requirement.key for requirement in expressions if requirement.operator in ("In", "Exists")]

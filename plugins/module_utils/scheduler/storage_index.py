@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..model.api.meta import Labels, ObjectMeta
 from ..model.api.node import Node, NodeSelector
@@ -24,10 +24,9 @@ from ..model.api.storage import (
 from ..model.api.volume import VolumeClaimTemplate
 from ..model.codec import replace
 from ..model.selectors.label_selector import matches
+from ..model.selectors.node_selector import compile_selector
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.quantity import parse_quantity, value
-from .filters.node_affinity import compile_selector
-from .node_info import Attached, NodeInfo
 
 # In-tree plugins whose volumes count for the limits of a CSI driver (csi-translation-lib, ``nodevolumelimits/utils.go``).
 MIGRATED_DRIVERS = {
@@ -66,13 +65,23 @@ UNKNOWN_HANDLE = ""
 """The handle of a volume that a CSI driver has taken over from an in-tree plugin: it is not worked out here."""
 
 
-class VolumeIndex:
+class NodePods(t.Protocol):
+    """The pods of a node: a ``NodeInfo``, which also keeps what ``StorageIndex.attached`` has worked out."""
+
+    attached: AttachedVolumes | None
+
+    @property
+    def pods(self) -> Mapping[str, tuple[Pod, t.Any]]:
+        """By their keys."""
+
+
+class StorageIndex:
     """What the volume rules look up; shared by all forks of a placement.
 
     ``info`` gives a node with the pods that the snapshot has there.
     """
 
-    def __init__(self, snapshot: ClusterSnapshot, info: t.Callable[[str], NodeInfo]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, info: t.Callable[[str], NodePods]) -> None:
         storage = snapshot.storage or Storage()
         self.was_read = snapshot.storage is not None
         self.storage = storage
@@ -88,9 +97,9 @@ class VolumeIndex:
         self._info = info
         self._nodes_of_volume: dict[str, t.Callable[[Node], bool] | None] = {}
         self._zonal: dict[str, bool] = {}
-        self._free: dict[str, FreeVolumes] | None = None
-        self._room: dict[str, ClassRoom] | None = None
-        self._lingering: dict[str, frozenset[tuple[str, str]]] | None = None
+        self._available: dict[str, AvailableVolumes] | None = None
+        self._capacity: dict[str, StorageClassCapacity] | None = None
+        self._attached_without_pod: dict[str, frozenset[tuple[str, str]]] | None = None
         self._migrated: dict[str, frozenset[str]] | None = None
         self._users: dict[tuple[str, str], frozenset[str]] | None = None
 
@@ -118,7 +127,7 @@ class VolumeIndex:
             if any((storage_class.metadata.annotations or {}).get(key) == "true" for key in DEFAULT_CLASS)
         ]
 
-    def made_claim(self, namespace: str, name: str, template: VolumeClaimTemplate) -> PersistentVolumeClaim:
+    def claim_from_template(self, namespace: str, name: str, template: VolumeClaimTemplate) -> PersistentVolumeClaim:
         """The claim that will be made of the template, with the class that admission gives it."""
         metadata = ObjectMeta(name=name, namespace=namespace, annotations=template.metadata.annotations)
         claim = PersistentVolumeClaim(metadata=metadata, spec=template.spec)
@@ -155,26 +164,26 @@ class VolumeIndex:
             self._zonal[volume.name] = not keys.union(volume.metadata.labels or ()).isdisjoint(ZONE_LABELS)
         return self._zonal[volume.name]
 
-    def free(self, class_name: str) -> FreeVolumes:
+    def available(self, class_name: str) -> AvailableVolumes:
         """The volumes of the class that a claim may be bound to."""
-        if self._free is None:
-            self._free = {}
+        if self._available is None:
+            self._available = {}
             for volume in self.storage.volumes:
-                self._free.setdefault(class_of_volume(volume), FreeVolumes()).add(volume)
-        return self._free.get(class_name) or FreeVolumes()
+                self._available.setdefault(class_of_volume(volume), AvailableVolumes()).add(volume)
+        return self._available.get(class_name) or AvailableVolumes()
 
-    def has_rivals(self, claim: PersistentVolumeClaim) -> bool:
+    def has_competing_volumes(self, claim: PersistentVolumeClaim) -> bool:
         """Several volumes are reserved for the claim."""
-        reserved = self.free(class_of_claim(claim) or "").reserved
+        reserved = self.available(class_of_claim(claim) or "").reserved
         return len(reserved.get((claim.metadata.namespace, claim.metadata.name), ())) > 1
 
-    def room(self, class_name: str) -> ClassRoom:
+    def capacity(self, class_name: str) -> StorageClassCapacity:
         """The capacity that drivers publish for the class."""
-        if self._room is None:
-            self._room = {}
+        if self._capacity is None:
+            self._capacity = {}
             for capacity in self.storage.capacities:
-                self._room.setdefault(capacity.storage_class_name, ClassRoom()).add(capacity)
-        return self._room.get(class_name) or ClassRoom()
+                self._capacity.setdefault(capacity.storage_class_name, StorageClassCapacity()).add(capacity)
+        return self._capacity.get(class_name) or StorageClassCapacity()
 
     def migrated_plugins(self, node_name: str) -> frozenset[str]:
         """The in-tree plugins that CSI drivers have taken over on the node."""
@@ -185,28 +194,30 @@ class VolumeIndex:
 
     # --- limits -------------------------------------------------------------------------------------------------------
 
-    def attached(self, info: NodeInfo) -> Attached:
+    def attached(self, info: NodePods) -> AttachedVolumes:
         """The CSI volumes of the pods on the node."""
         if info.attached is None:
             volumes: set[tuple[str, str]] = set()
-            unsure: set[str] = set()
+            uncertain: set[str] = set()
             for pod, _load in info.pods.values():
                 if pod.spec.volumes:
-                    self._attach(pod, volumes, unsure)
-            info.attached = Attached(frozenset(volumes), frozenset(unsure))
+                    self._attach(pod, volumes, uncertain)
+            info.attached = AttachedVolumes(frozenset(volumes), frozenset(uncertain))
         return info.attached
 
-    def lingering(self, node_name: str) -> frozenset[tuple[str, str]]:
+    def attached_without_pod(self, node_name: str) -> frozenset[tuple[str, str]]:
         """Volumes attached to the node that no pod of the snapshot uses there: with those of pods that leave, attachments go, too."""
-        if self._lingering is None:
+        if self._attached_without_pod is None:
             found: dict[str, set[tuple[str, str]]] = {}
             for attachment in self.storage.attachments:
                 spec = attachment.spec
                 volume = self.volumes.get(spec.source.persistent_volume_name or "")
                 if spec.attacher and volume is not None and volume.spec.csi is not None and spec.node_name in self._snapshot.nodes:
                     found.setdefault(spec.node_name, set()).add((spec.attacher, volume.spec.csi.volume_handle))
-            self._lingering = {name: frozenset(volumes - self.attached(self._info(name)).volumes) for name, volumes in found.items()}
-        return self._lingering.get(node_name, frozenset())
+            self._attached_without_pod = {
+                name: frozenset(volumes - self.attached(self._info(name)).volumes) for name, volumes in found.items()
+            }
+        return self._attached_without_pod.get(node_name, frozenset())
 
     def attachment(self, claim: PersistentVolumeClaim) -> tuple[str, str] | None:
         """Driver and handle under which the claim's volume counts, UNKNOWN_HANDLE for one of a plugin that a driver has taken over."""
@@ -226,7 +237,7 @@ class VolumeIndex:
         driver = MIGRATED_DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
         return (driver, f"{_NOT_YET}{claim.metadata.namespace}/{claim.metadata.name}") if driver else None
 
-    def _attach(self, pod: Pod, volumes: set[tuple[str, str]], unsure: set[str]) -> None:
+    def _attach(self, pod: Pod, volumes: set[tuple[str, str]], uncertain: set[str]) -> None:
         namespace = pod.metadata.namespace
         for volume in pod.spec.volumes or ():
             if volume.persistent_volume_claim is not None:
@@ -240,27 +251,27 @@ class VolumeIndex:
             else:
                 plugin = in_tree_plugin(volume)
                 if plugin:
-                    unsure.add(MIGRATED_DRIVERS[plugin])
+                    uncertain.add(MIGRATED_DRIVERS[plugin])
                 continue
             claim = self.claims.get((namespace, name))
             if claim is None and template is not None:
-                claim = self.made_claim(namespace, name, template)
+                claim = self.claim_from_template(namespace, name, template)
             if claim is None:
-                unsure.update(() if self.claims_known(namespace, name) else ("",))
+                uncertain.update(() if self.claims_known(namespace, name) else ("",))
                 continue
             attachment = self.attachment(claim)
             if attachment is None:
                 continue
             if attachment[1] == UNKNOWN_HANDLE:
-                unsure.add(attachment[0])
+                uncertain.add(attachment[0])
             else:
                 volumes.add(attachment)
 
 
-class FreeVolumes:
+class AvailableVolumes:
     """The volumes of one class that may be bound to a claim.
 
-    ``reserved`` are for a claim, by its namespace and name; ``near`` gives those of the others that may be reached from a node.
+    ``reserved`` are for a claim, by its namespace and name; ``reachable_from`` gives those of the others that may be reached from a node.
     """
 
     def __init__(self) -> None:
@@ -287,14 +298,14 @@ class FreeVolumes:
         if not key:
             self._elsewhere.append(volume)
 
-    def near(self, labels: Labels) -> Iterator[PersistentVolume]:
+    def reachable_from(self, labels: Labels) -> Iterator[PersistentVolume]:
         """The volumes whose node affinity may hold for a node with these labels."""
         yield from self._elsewhere
         for key, by_value in self._by_label.items():
             yield from by_value.get(labels.get(key, ""), ()) if key in labels else ()
 
 
-class ClassRoom:
+class StorageClassCapacity:
     """The largest volume that can be made for one class, by the labels of nodes."""
 
     def __init__(self) -> None:
@@ -365,3 +376,13 @@ def _deciding_label(volume: PersistentVolume) -> tuple[str, tuple[str, ...]]:
         if expression.operator == "In":
             return expression.key, tuple(dict.fromkeys(expression.values or ()))
     return "", ()
+
+
+class AttachedVolumes(t.NamedTuple):
+    """The CSI volumes of a node's pods, as driver and handle.
+
+    ``uncertain`` are drivers of which there may be more, empty for any driver.
+    """
+
+    volumes: frozenset[tuple[str, str]]
+    uncertain: frozenset[str]

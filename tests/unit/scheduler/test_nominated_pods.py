@@ -12,7 +12,17 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 
-from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, container, judge, node, placement, pod, pod_affinity
+from tests.unit.scheduler.builders import (
+    Json,
+    affinity_term,
+    anti_affinity,
+    cluster_state,
+    container,
+    feasibility_of,
+    node,
+    pod,
+    pod_affinity,
+)
 
 HOST = "kubernetes.io/hostname"
 NODES = [node("node-1", labels={HOST: "node-1"}), node("node-2", labels={HOST: "node-2"})]
@@ -33,7 +43,7 @@ def template(requests: Json | None = None, **spec: t.Any) -> Pod:
     [(0, 0, True), (0, 10, True), (10, 0, False), (10, 10, True), (None, 0, True), (None, -1, False), (0, None, True)],
 )
 def test_pods_of_the_same_or_higher_priority_keep_their_room(priority: int | None, nominated: int | None, goes_first: bool) -> None:
-    found = judge(pod(BIG, priority=priority), NODES, [promised(BIG, priority=nominated)])
+    found = feasibility_of(pod(BIG, priority=priority), NODES, [promised(BIG, priority=nominated)])
     assert found.feasible == (("node-2",) if goes_first else ("node-1", "node-2"))
     assert {name: [reason.code for reason in reasons] for name, reasons in found.rejected.items()} == (
         {"node-1": ["insufficient_cpu"]} if goes_first else {}
@@ -56,7 +66,7 @@ def test_pods_of_the_same_or_higher_priority_keep_their_room(priority: int | Non
     ],
 )
 def test_all_rules_must_hold_with_and_without_the_nominated_pod(spec: Json, nominated: Pod, code: str) -> None:
-    found = judge(pod(**spec), NODES[:1], [nominated])
+    found = feasibility_of(pod(**spec), NODES[:1], [nominated])
     assert [reason.code for reason in found.rejected.get("node-1", ())] == ([code] if code else [])
 
 
@@ -64,30 +74,30 @@ def test_anti_affinity_of_nominated_pods_counts_only_where_running_pods_or_the_p
     # The scheduler skips its plugin for the whole attempt when it finds no term before it looks at nominated pods.
     nominated = promised(affinity=anti_affinity({"app": "web"}))
     new = pod(labels={"app": "web"})
-    assert judge(new, NODES, [nominated]).feasible == ("node-1", "node-2")
+    assert feasibility_of(new, NODES, [nominated]).feasible == ("node-1", "node-2")
     elsewhere = pod(on="node-2", affinity=anti_affinity({"app": "web"}))
-    found = judge(new, NODES, [nominated, elsewhere])
+    found = feasibility_of(new, NODES, [nominated, elsewhere])
     assert {name: reasons[0].code for name, reasons in found.rejected.items()} == dict.fromkeys(
         ["node-1", "node-2"], "existing_pod_anti_affinity"
     )
     # Of terms for pods of namespaces that could not be read it is not known whether they bring the plugin into play.
     perhaps = pod(on="node-2", affinity=anti_affinity({"app": "web"}, "rack", namespaceSelector={"matchLabels": {"team": "x"}}))
     racks = [NODES[0], node("node-2", labels={HOST: "node-2", "rack": "r"})]
-    assert {name: reason.code for name, (reason,) in judge(new, racks, [nominated, perhaps]).unknown_nodes.items()} == dict.fromkeys(
-        ["node-1", "node-2"], "namespace_labels"
-    )
+    assert {
+        name: reason.code for name, (reason,) in feasibility_of(new, racks, [nominated, perhaps]).unknown_nodes.items()
+    } == dict.fromkeys(["node-1", "node-2"], "namespace_labels")
 
 
 def test_a_second_first_pod_of_a_group_does_not_start_another_group() -> None:
     # Nominated for node-1 is the first pod of the group: beside it the new one fits, and on node-2 nobody is of the group yet.
     group = pod_affinity(affinity_term({"app": "web"}))
-    found = judge(pod(labels={"app": "web"}, affinity=group), NODES, [promised(labels={"app": "web"}, affinity=group)])
+    found = feasibility_of(pod(labels={"app": "web"}, affinity=group), NODES, [promised(labels={"app": "web"}, affinity=group)])
     assert found.feasible == ("node-1", "node-2")
 
 
 def test_the_pod_s_own_nomination_and_those_of_gone_pods_or_nodes_do_not_count() -> None:
     own = promised(BIG)
-    now = placement(NODES, [own, promised(BIG, node_name="gone")])
+    now = cluster_state(NODES, [own, promised(BIG, node_name="gone")])
     assert find_feasible(own, now).feasible == ("node-1", "node-2")
     now.remove(own)
     assert find_feasible(pod(BIG), now).feasible == ("node-1", "node-2")
@@ -104,7 +114,7 @@ def test_the_pod_s_own_nomination_and_those_of_gone_pods_or_nodes_do_not_count()
     ],
 )
 def test_a_nomination_that_the_scheduler_may_not_know_of_leaves_the_node_unknown(pending: Pod, unknown: bool) -> None:
-    found = judge(pod(BIG), NODES, [pending])
+    found = feasibility_of(pod(BIG), NODES, [pending])
     assert {name: [reason.code for reason in reasons] for name, reasons in found.unknown_nodes.items()} == (
         {"node-1": ["nominated_pod"]} if unknown else {}
     )
@@ -130,11 +140,11 @@ def test_a_nomination_that_the_scheduler_may_not_know_of_leaves_the_node_unknown
 )
 def test_a_template_has_the_priority_that_pods_of_its_class_have(spec: Json, nominated: int, answer: str) -> None:
     others = [pod(on="node-2", priorityClassName=name, priority=value) for name, value in (("gold", 100), ("changed", 1), ("changed", 2))]
-    found = judge(template(BIG, **spec), NODES[:1], [promised(BIG, priority=nominated), *others])
+    found = feasibility_of(template(BIG, **spec), NODES[:1], [promised(BIG, priority=nominated), *others])
     assert {"feasible": found.feasible, "rejected": tuple(found.rejected), "unknown": tuple(found.unknown_nodes)}[answer] == ("node-1",)
 
 
 def test_a_rejected_node_stays_rejected_whatever_is_unknown_on_it() -> None:
-    found = judge(pod({"cpu": "9"}), NODES, [promised(BIG, schedulerName="other")])
+    found = feasibility_of(pod({"cpu": "9"}), NODES, [promised(BIG, schedulerName="other")])
     assert list(found.rejected) == ["node-1", "node-2"]
     assert not found.unknown_nodes

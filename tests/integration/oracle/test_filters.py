@@ -13,13 +13,13 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.placement import Placement
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from tests.integration.conftest import SUMMARY
 from tests.integration.oracle.cases import Case, cases
-from tests.integration.oracle.comparison import Disagreement, ask_predicates, disagreements, sure_of
+from tests.integration.oracle.comparison import Disagreement, disagreements, run_filters, sure_of
 from tests.integration.oracle.world import Answer, World
 
 SOAK = os.environ.get("SOAK") == "1"
@@ -92,12 +92,12 @@ class Comparison:
 
     def _play(self, case: Case) -> None:
         snapshot, answers = self._world.play(case)
-        placement = Placement.of(snapshot)
+        cluster_state = ClusterState.of(snapshot)
         pods = {pod.metadata.uid: pod for pod in snapshot.pods}
         for answer in answers:
             pod = pods[answer.uid]
-            feasibility = ask_predicates(pod, placement)
-            self._differing += disagreements(pod, placement, feasibility, answer)
+            feasibility = run_filters(pod, cluster_state)
+            self._differing += disagreements(pod, cluster_state, feasibility, answer)
             self._count(feasibility, answer, len(snapshot.nodes))
 
     def _count(self, feasibility: Feasibility, answer: Answer, node_count: int) -> None:

@@ -11,9 +11,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template, pod_of_workload
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, Judge, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, FilterRunner, find_feasible
 
-from tests.unit.scheduler.builders import container, judge, node, node_affinity, placement, pod
+from tests.unit.scheduler.builders import cluster_state, container, feasibility_of, node, node_affinity, pod
 from tests.unit.scheduler.storage_builders import (
     CSI,
     DRIVER,
@@ -77,13 +77,13 @@ CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 )
 def test_a_claim_may_close_every_node(claims: list[t.Any], volumes: list[t.Any], text: t.Any) -> None:
     storage = stored(*volumes, classes=(LOCAL, CSI, storage_class("now", mode="Immediate")))
-    assert said(judge(pod(volumes=mounts("data")), NODES, claims=claims, storage=storage)) == text
+    assert said(feasibility_of(pod(volumes=mounts("data")), NODES, claims=claims, storage=storage)) == text
 
 
 def test_a_volume_named_in_a_claim_is_not_bound_before_the_controller_says_so() -> None:
     half = claim(volumeName="v")
     half = decode_json(type(half), encode_json({"metadata": {"name": "data", "namespace": "default"}, "spec": {"volumeName": "v"}}))
-    found = judge(pod(volumes=mounts("data")), NODES, claims=[half], storage=stored(volume("v")))
+    found = feasibility_of(pod(volumes=mounts("data")), NODES, claims=[half], storage=stored(volume("v")))
     assert said(found) == "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -91,14 +91,14 @@ def test_a_closing_claim_is_told_before_any_node_is_looked_at_but_after_names_th
     names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("node-1", "node-2")]
     small = [node("node-1", cordoned=True), node("node-2", allocatable={"cpu": "1m"})]
     gone = pod({"cpu": "1"}, volumes=mounts("gone"), affinity=node_affinity({"matchFields": names[:1]}))
-    assert said(judge(gone, small, storage=stored())) == 'persistentvolumeclaim "gone" not found'
+    assert said(feasibility_of(gone, small, storage=stored())) == 'persistentvolumeclaim "gone" not found'
     clashing = pod(volumes=mounts("gone"), affinity=node_affinity({"matchFields": names}))
-    assert said(judge(clashing, small, storage=stored())) == "pod affinity terms conflict"
+    assert said(feasibility_of(clashing, small, storage=stored())) == "pod affinity terms conflict"
 
 
 def test_claims_that_the_pod_names_are_looked_for_before_any_claim_is_judged() -> None:
     lost = claim("lost", to="x", status={"phase": "Lost"})
-    found = judge(pod(volumes=mounts("lost", "gone")), NODES, claims=[lost], storage=stored())
+    found = feasibility_of(pod(volumes=mounts("lost", "gone")), NODES, claims=[lost], storage=stored())
     assert said(found) == 'persistentvolumeclaim "gone" not found'
 
 
@@ -114,7 +114,7 @@ def test_claims_that_the_pod_names_are_looked_for_before_any_claim_is_judged() -
     ],
 )
 def test_a_bound_volume_must_be_in_reach(volumes: list[t.Any], expected: t.Any) -> None:
-    assert said(judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(*volumes))) == expected
+    assert said(feasibility_of(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(*volumes))) == expected
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_bound_volume_must_be_in_reach(volumes: list[t.Any], expected: t.Any) 
 )
 def test_a_volume_s_affinity_knows_labels_and_no_node_names(term: t.Any, expected: t.Any) -> None:
     there = volume("v", nodeAffinity={"required": {"nodeSelectorTerms": [term]}})
-    assert said(judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(there))) == expected
+    assert said(feasibility_of(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(there))) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,9 @@ def test_a_volume_s_affinity_knows_labels_and_no_node_names(term: t.Any, expecte
     ],
 )
 def test_zones_of_a_volume(labels: t.Any, zones: t.Any, open_to: bool) -> None:
-    found = judge(pod(volumes=mounts("data")), [node(labels=labels)], claims=[claim(to="v")], storage=stored(volume("v", labels=zones)))
+    found = feasibility_of(
+        pod(volumes=mounts("data")), [node(labels=labels)], claims=[claim(to="v")], storage=stored(volume("v", labels=zones))
+    )
     assert bool(found.feasible) is open_to
     assert open_to or [reason.text for reason, _count in found.counts()] == ["node(s) had no available volume zone"]
 
@@ -183,7 +185,7 @@ def test_zones_of_a_volume(labels: t.Any, zones: t.Any, open_to: bool) -> None:
     ],
 )
 def test_a_claim_finds_a_volume_that_fits(asked: t.Any, volumes: list[t.Any], open_to: list[str]) -> None:
-    found = judge(pod(volumes=mounts("data")), NODES, claims=[claim(**asked)], storage=stored(*volumes))
+    found = feasibility_of(pod(volumes=mounts("data")), NODES, claims=[claim(**asked)], storage=stored(*volumes))
     assert list(found.feasible) == open_to
     assert {reason.text for reason, _count in found.counts()} <= {NO_MATCH}
 
@@ -191,17 +193,17 @@ def test_a_claim_finds_a_volume_that_fits(asked: t.Any, volumes: list[t.Any], op
 def test_the_smallest_claim_chooses_first_and_the_smallest_volume() -> None:
     claims = [claim("big", resources={"requests": {"storage": "2Gi"}}), claim("small")]
     both = pod(volumes=mounts("big", "small"))
-    assert judge(both, NODES[:1], claims=claims, storage=stored(volume("v", size="3Gi"), volume("w", size="1Gi"))).feasible
-    assert not judge(both, NODES[:1], claims=claims, storage=stored(volume("v", size="3Gi"))).feasible
+    assert feasibility_of(both, NODES[:1], claims=claims, storage=stored(volume("v", size="3Gi"), volume("w", size="1Gi"))).feasible
+    assert not feasibility_of(both, NODES[:1], claims=claims, storage=stored(volume("v", size="3Gi"))).feasible
 
 
 def test_a_choice_between_equal_volumes_is_unknown_only_where_it_matters() -> None:
     claims = [claim("a"), claim("b", selector={"matchLabels": {"tier": "fast"}})]
     both = pod(volumes=mounts("a", "b"))
     unlike = stored(volume("v", labels={"tier": "fast"}), volume("w"))
-    assert said(judge(both, NODES, claims=claims, storage=unlike)) == {"volume_choice"}
+    assert said(feasibility_of(both, NODES, claims=claims, storage=unlike)) == {"volume_choice"}
     alike = stored(volume("v", labels={"tier": "fast"}), volume("w", labels={"tier": "fast"}))
-    assert said(judge(both, NODES, claims=claims, storage=alike)) == {}
+    assert said(feasibility_of(both, NODES, claims=claims, storage=alike)) == {}
 
 
 @pytest.mark.parametrize(
@@ -216,13 +218,13 @@ def test_a_choice_between_equal_volumes_is_unknown_only_where_it_matters() -> No
 )
 def test_where_a_class_makes_volumes(topologies: t.Any, labels: t.Any, open_to: bool) -> None:
     storage = stored(classes=(storage_class("csi", allowedTopologies=topologies),))
-    found = judge(pod(volumes=mounts("data")), [node(labels=labels)], claims=[claim(storageClassName="csi")], storage=storage)
+    found = feasibility_of(pod(volumes=mounts("data")), [node(labels=labels)], claims=[claim(storageClassName="csi")], storage=storage)
     assert bool(found.feasible) is open_to
 
 
 def test_a_volume_is_made_on_the_node_that_was_chosen_for_it() -> None:
     promised = claim(storageClassName="csi", annotations={"volume.kubernetes.io/selected-node": "node-2"})
-    assert said(judge(pod(volumes=mounts("data")), NODES, claims=[promised], storage=stored())) == {"node-1": [NO_MATCH]}
+    assert said(feasibility_of(pod(volumes=mounts("data")), NODES, claims=[promised], storage=stored())) == {"node-1": [NO_MATCH]}
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,9 @@ def test_a_volume_is_made_on_the_node_that_was_chosen_for_it() -> None:
 )
 def test_capacity_that_a_driver_publishes(published: list[t.Any], open_to: bool) -> None:
     storage = stored(drivers=(csi_driver(),), capacities=tuple(published))
-    found = judge(pod(volumes=mounts("data")), [node(labels={"zone": "a"})], claims=[claim(storageClassName="csi")], storage=storage)
+    found = feasibility_of(
+        pod(volumes=mounts("data")), [node(labels={"zone": "a"})], claims=[claim(storageClassName="csi")], storage=storage
+    )
     assert bool(found.feasible) is open_to
     assert open_to or [reason.text for reason, _count in found.counts()] == ["node(s) did not have enough free storage"]
 
@@ -252,16 +256,16 @@ def test_an_ephemeral_volume_waits_for_its_claim_which_must_be_its_own() -> None
     new = pod(volumes=ephemeral(storageClassName="csi"))
     name = f"{new.metadata.name}-scratch"
     text = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
-    assert said(judge(new, NODES, storage=stored())) == text
+    assert said(feasibility_of(new, NODES, storage=stored())) == text
     owner = {"kind": "Pod", "name": new.metadata.name, "controller": True}
     own = claim(name, storageClassName="csi", metadata={"ownerReferences": [{**owner, "uid": new.metadata.uid}]})
-    assert said(judge(new, NODES, claims=[own], storage=stored())) == {}
+    assert said(feasibility_of(new, NODES, claims=[own], storage=stored())) == {}
     other = claim(name, storageClassName="csi", metadata={"ownerReferences": [{**owner, "uid": "x"}]})
     text = f"PVC default/{name} was not created for pod default/{new.metadata.name} (pod is not owner)"
-    assert said(judge(new, NODES, claims=[other], storage=stored())) == text
+    assert said(feasibility_of(new, NODES, claims=[other], storage=stored())) == text
     lost = claim(name, to="gone", metadata={"ownerReferences": [{**owner, "uid": new.metadata.uid}]})
     text = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-    assert said(judge(new, NODES, claims=[lost], storage=stored())) == text
+    assert said(feasibility_of(new, NODES, claims=[lost], storage=stored())) == text
 
 
 @pytest.mark.parametrize(
@@ -282,7 +286,7 @@ def test_an_ephemeral_volume_waits_for_its_claim_which_must_be_its_own() -> None
 )
 def test_a_template_s_ephemeral_claim_is_judged_by_its_class(asked: t.Any, classes: t.Any, expected: t.Any) -> None:
     storage = stored(volume("v", on="node-1"), classes=classes)
-    assert said(judge(template(volumes=ephemeral(**asked)), NODES, storage=storage)) == expected
+    assert said(feasibility_of(template(volumes=ephemeral(**asked)), NODES, storage=storage)) == expected
 
 
 def test_a_stateful_set_s_pod_has_the_claims_of_its_ordinal() -> None:
@@ -294,14 +298,14 @@ def test_a_stateful_set_s_pod_has_the_claims_of_its_ordinal() -> None:
     db = decode_json(Workload, encode_json({"metadata": {"name": "db", "namespace": "default"}, "spec": spec}))
     claims = [claim("data-db-0", to="v"), claim("data-db-1", to="w")]
     storage = stored(volume("v", on="node-1"), volume("w", on="node-2"))
-    feasible = [judge(pod_of_workload(db, ordinal=number), NODES, claims=claims, storage=storage).feasible for number in range(3)]
+    feasible = [feasibility_of(pod_of_workload(db, ordinal=number), NODES, claims=claims, storage=storage).feasible for number in range(3)]
     assert feasible == [("node-1",), ("node-2",), ("node-1", "node-2")]
 
 
 def test_volumes_that_simulated_pods_may_have_taken_are_unknown() -> None:
     storage = stored(volume("v", on="node-1"), volume("w", on="node-2"))
     new = template(volumes=ephemeral(storageClassName="local"))
-    now = placement(NODES, storage=storage)
+    now = cluster_state(NODES, storage=storage)
     assert said(find_feasible(new, now)) == {}
     now.assign(pod(volumes=ephemeral(storageClassName="local")), "node-1")
     assert said(find_feasible(new, now)) == {"volume_choice"}
@@ -329,7 +333,7 @@ def test_volumes_that_simulated_pods_may_have_taken_are_unknown() -> None:
 )
 def test_disks_that_one_node_mounts_once(mine: t.Any, other: t.Any, free: bool) -> None:
     there = pod(on="node-1", volumes=[{"name": "d", **other}])
-    found = judge(pod(volumes=[{"name": "d", **mine}]), NODES, [there])
+    found = feasibility_of(pod(volumes=[{"name": "d", **mine}]), NODES, [there])
     assert found.feasible == (("node-1", "node-2") if free else ("node-2",))
     assert free or [reason.text for reason, _count in found.counts()] == ["node(s) had no available disk"]
 
@@ -337,7 +341,7 @@ def test_disks_that_one_node_mounts_once(mine: t.Any, other: t.Any, free: bool) 
 def test_a_claim_for_one_pod_closes_every_node_until_its_pod_has_left() -> None:
     single = claim(accessModes=["ReadWriteOncePod"], to="v")
     there = pod(on="node-1", volumes=mounts("data"))
-    now = placement(NODES, [there], claims=[single], storage=stored(volume("v")))
+    now = cluster_state(NODES, [there], claims=[single], storage=stored(volume("v")))
     new = pod(volumes=mounts("data"))
     text = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
     assert said(find_feasible(new, now)) == text
@@ -347,7 +351,7 @@ def test_a_claim_for_one_pod_closes_every_node_until_its_pod_has_left() -> None:
     later.assign(there, "node-2")
     assert said(find_feasible(new, later)) == text
     ended = pod(on="node-1", volumes=mounts("data"), status={"phase": "Failed"})
-    assert said(judge(new, NODES, [ended], claims=[single], storage=stored(volume("v")))) == {}
+    assert said(feasibility_of(new, NODES, [ended], claims=[single], storage=stored(volume("v")))) == {}
 
 
 def nominated(node_name: str = "node-1", **spec: t.Any) -> Pod:
@@ -372,7 +376,7 @@ DISK, OTHER_DISK = ({"name": name, "gcePersistentDisk": {"pdName": name}} for na
 )
 def test_disks_and_claims_of_nominated_pods(mine: t.Any, promised: t.Any, namespace: str, open_to: list[str]) -> None:
     single = claim(accessModes=["ReadWriteOncePod"], to="v")
-    found = judge(
+    found = feasibility_of(
         pod(volumes=mine),
         NODES,
         [nominated(volumes=promised, namespace=namespace)],
@@ -385,11 +389,11 @@ def test_disks_and_claims_of_nominated_pods(mine: t.Any, promised: t.Any, namesp
 def test_a_claim_in_use_is_told_before_limits_and_places_of_volumes() -> None:
     single = claim(accessModes=["ReadWriteOncePod"], to="v")
     there = pod(on="node-2", volumes=mounts("data"))
-    now = placement(NODES, [there], claims=[single], storage=stored(volume("v", on="node-2")))
-    asked = Judge(pod(volumes=mounts("data")), now)
+    now = cluster_state(NODES, [there], claims=[single], storage=stored(volume("v", on="node-2")))
+    asked = FilterRunner(pod(volumes=mounts("data")), now)
     assert [reason.code for reason, _nodes in asked.feasibility().counts()] == ["claim_in_use"]
     now.remove(there)
-    assert asked.feasibility() == Judge(pod(volumes=mounts("data")), now).feasibility()
+    assert asked.feasibility() == FilterRunner(pod(volumes=mounts("data")), now).feasibility()
     assert asked.feasibility().feasible == ("node-2",)
     now.assign(pod(volumes=mounts("data")), "node-1")
     assert [reason.code for reason, _nodes in asked.feasibility().counts()] == ["claim_in_use"]
@@ -402,7 +406,7 @@ TOO_MANY = "node(s) exceed max volume count"
 
 def full(*, claims: t.Any = (), storage: t.Any, pods: t.Any = (), names: t.Any = ("new",)) -> bool:
     """Whether node-1, which can attach one volume, has no room for the pod's claims."""
-    found = judge(pod(volumes=mounts(*names)), NODES[:1], pods, claims=claims, storage=storage)
+    found = feasibility_of(pod(volumes=mounts(*names)), NODES[:1], pods, claims=claims, storage=storage)
     assert not found.rejected or [reason.text for reason, _count in found.counts()] == [TOO_MANY]
     return bool(found.rejected)
 
@@ -442,7 +446,7 @@ def test_attached_volumes_count_until_the_pod_that_used_them_leaves() -> None:
     lingering = stored(*volumes, nodes=(csi_node("node-1", limit=1),), attachments=(attachment("v", "node-1"),))
     assert full(storage=lingering, claims=[claim("new", to="w")])
     there = pod(on="node-1", volumes=mounts("old"))
-    now = placement(NODES[:1], [there], claims=[claim("old", to="v"), claim("new", to="w")], storage=lingering)
+    now = cluster_state(NODES[:1], [there], claims=[claim("old", to="v"), claim("new", to="w")], storage=lingering)
     new = pod(volumes=mounts("new"))
     assert said(find_feasible(new, now)) == {"node-1": [TOO_MANY]}
     now.remove(there)
@@ -452,7 +456,7 @@ def test_attached_volumes_count_until_the_pod_that_used_them_leaves() -> None:
 def test_simulated_pods_bring_the_claims_that_will_be_made_for_them() -> None:
     storage = stored(nodes=(csi_node("node-1", limit=1),))
     new = template(volumes=ephemeral(storageClassName="csi"))
-    now = placement(NODES, storage=storage)
+    now = cluster_state(NODES, storage=storage)
     assert find_feasible(new, now).feasible == ("node-1", "node-2")
     now.assign(pod(volumes=ephemeral(storageClassName="csi")), "node-1")
     assert said(find_feasible(new, now)) == {"node-1": [TOO_MANY]}
@@ -468,7 +472,7 @@ def test_the_volumes_of_a_nominated_pod_count_if_it_has_its_claims() -> None:
 def test_doubts_about_the_volumes_of_nominated_pods_count() -> None:
     storage = stored(volume("w", **csi("i")), nodes=(csi_node("node-1", limit=3),), claim_namespaces=frozenset({"default"}))
     waiting = nominated(namespace="elsewhere", volumes=mounts("old"))
-    found = judge(pod(volumes=mounts("new")), NODES, [waiting], claims=[claim("new", to="w")], storage=storage)
+    found = feasibility_of(pod(volumes=mounts("new")), NODES, [waiting], claims=[claim("new", to="w")], storage=storage)
     assert (found.feasible, list(found.unknown_nodes)) == (("node-2",), ["node-1"])
 
 
@@ -476,10 +480,10 @@ def test_doubts_about_the_volumes_of_nominated_pods_count() -> None:
 
 
 def test_what_was_not_read_is_unknown() -> None:
-    assert said(judge(pod(volumes=mounts("data")), NODES)) == {"unreadable"}
-    assert said(judge(pod(volumes=ephemeral()), NODES)) == {"unreadable"}
+    assert said(feasibility_of(pod(volumes=mounts("data")), NODES)) == {"unreadable"}
+    assert said(feasibility_of(pod(volumes=ephemeral()), NODES)) == {"unreadable"}
     no_claims = stored(claim_namespaces=frozenset({"other"}))
-    assert said(judge(pod(volumes=mounts("data")), NODES, storage=no_claims)) == {"unreadable"}
+    assert said(feasibility_of(pod(volumes=mounts("data")), NODES, storage=no_claims)) == {"unreadable"}
 
 
 @pytest.mark.parametrize(
@@ -503,7 +507,7 @@ def test_what_may_not_be_read_is_unknown_where_it_matters(resource: str, bound: 
     }
     storage = whole._replace(unreadable=frozenset({resource}), **hidden.get(resource, {}))
     for name, unknown in (("bound", bound), ("unbound", unbound)):
-        found = judge(pod(volumes=mounts(name)), NODES, claims=claims, storage=storage)
+        found = feasibility_of(pod(volumes=mounts(name)), NODES, claims=claims, storage=storage)
         assert [reason.code for reason in found.unknown] == (["unreadable"] if unknown else [])
         if unknown:
             assert not found.rejected
@@ -513,24 +517,24 @@ def test_disks_that_a_driver_has_taken_over_are_unknown_where_that_matters() -> 
     taken_over = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd"}
     nodes = (csi_node("node-1", annotations=taken_over, drivers={}), csi_node("node-2", drivers={"pd.csi.storage.gke.io": 1}))
     disk = volume("v", on="node-3", labels={ZONE: "europe-west1-b"}, gcePersistentDisk={"pdName": "d"})
-    found = judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(disk, nodes=nodes))
+    found = feasibility_of(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(disk, nodes=nodes))
     assert [(name, [r.code for r in reasons]) for name, reasons in found.unknown_nodes.items()] == [("node-1", ["migrated_volumes"])]
     assert list(found.rejected) == ["node-2"]
     disk = volume("v", on="node-3", gcePersistentDisk={"pdName": "d"})
-    found = judge(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(disk, nodes=nodes))
+    found = feasibility_of(pod(volumes=mounts("data")), NODES, claims=[claim(to="v")], storage=stored(disk, nodes=nodes))
     assert said(found) == CONFLICT
     inline = pod(volumes=[{"name": "d", "gcePersistentDisk": {"pdName": "d"}}])
-    found = judge(inline, NODES, storage=stored(nodes=nodes))
+    found = feasibility_of(inline, NODES, storage=stored(nodes=nodes))
     assert (found.feasible, list(found.unknown_nodes)) == (("node-1",), ["node-2"])
 
 
 def test_pods_whose_claims_may_not_be_read_leave_a_limited_node_unknown() -> None:
     storage = stored(volume("v", **csi("h")), nodes=(csi_node("node-1", limit=2),), claim_namespaces=frozenset({"default"}))
     there = pod(on="node-1", namespace="secret", volumes=mounts("x"))
-    found = judge(pod(volumes=mounts("data")), NODES, [there], claims=[claim(to="v")], storage=storage)
+    found = feasibility_of(pod(volumes=mounts("data")), NODES, [there], claims=[claim(to="v")], storage=storage)
     assert (found.feasible, list(found.unknown_nodes)) == (("node-2",), ["node-1"])
 
 
 def test_inline_volumes_of_csi_drivers_do_not_matter() -> None:
     inline = pod(volumes=[{"name": "d", "csi": {"driver": DRIVER}}])
-    assert said(judge(inline, NODES, storage=stored(nodes=(csi_node("node-1", limit=0),)))) == {}
+    assert said(feasibility_of(inline, NODES, storage=stored(nodes=(csi_node("node-1", limit=0),)))) == {}

@@ -9,9 +9,9 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import NodeSelectorTerm
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.node_affinity import term_matches
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.node_selector import term_matches
 
-from tests.unit.scheduler.builders import codes, judge, node, node_affinity, pod
+from tests.unit.scheduler.builders import codes, feasibility_of, node, node_affinity, pod
 
 LABELS = {"zone": "a", "cores": "16", "note": "", "release": "1.2"}
 TALL = "n" * 60 + ".rack-1.example.com"
@@ -105,7 +105,7 @@ def test_selector_and_one_term_must_hold(spec: dict[str, t.Any], holds: bool) ->
 
 def test_nodes_left_out_by_name_are_not_asked_for_anything_else() -> None:
     affinity = node_affinity({"matchFields": [expression("metadata.name", "In", "node-1")]})
-    found = judge(pod(affinity=affinity), [node("node-1", cordoned=True), node("node-2", cordoned=True)])
+    found = feasibility_of(pod(affinity=affinity), [node("node-1", cordoned=True), node("node-2", cordoned=True)])
     assert {name: [reason.text for reason in reasons] for name, reasons in found.rejected.items()} == {
         "node-1": ["node(s) were unschedulable"],
         "node-2": ["node(s) didn't satisfy plugin(s) [NodeAffinity]"],
@@ -115,14 +115,14 @@ def test_nodes_left_out_by_name_are_not_asked_for_anything_else() -> None:
 def test_a_term_without_a_name_leaves_the_choice_to_the_labels() -> None:
     named = {"matchFields": [expression("metadata.name", "In", "node-1")]}
     affinity = node_affinity(named, {"matchExpressions": [expression("zone", "In", "a")]})
-    found = judge(pod(affinity=affinity), [node("node-1"), node("node-2", labels=LABELS), node("node-3")])
+    found = feasibility_of(pod(affinity=affinity), [node("node-1"), node("node-2", labels=LABELS), node("node-3")])
     assert found.feasible == ("node-1", "node-2")
     assert found.rejected["node-3"][0].text == "node(s) didn't match Pod's node affinity/selector"
 
 
 def test_terms_that_name_two_nodes_each_conflict() -> None:
     both = {"matchFields": [expression("metadata.name", "In", "node-1"), expression("metadata.name", "In", "node-2")]}
-    found = judge(pod(affinity=node_affinity(both)), [node("node-1"), node("node-2")])
+    found = feasibility_of(pod(affinity=node_affinity(both)), [node("node-1"), node("node-2")])
     assert [(reason.code, count) for reason, count in found.counts()] == [("node_affinity_conflict", 2)]
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from ..model.api.meta import ResourceList
 from ..model.api.node import Node
-from ..model.api.pod import Container, ContainerStatus, Pod
+from ..model.api.pod import Container, ContainerStatus, Pod, is_sidecar
 from ..model.values.quantity import QuantityError, milli_value, parse_quantity, value
 
 CPU = "cpu"
@@ -22,7 +22,7 @@ PODS = "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 
-Amounts = dict[str, int]
+NanoAmounts = dict[str, int]
 """Resource name to nano-units; exact, so that rounding happens once, on the sum."""
 
 
@@ -55,7 +55,7 @@ def quota_amount(pod: Pod, resource: str, *, limits: bool) -> int:
     return total.get(resource, 0)
 
 
-def allocatable(node: Node) -> dict[str, int]:
+def node_allocatable(node: Node) -> dict[str, int]:
     """What the node offers to pods, in the units of ``pod_requests``; ``pods`` is the number of pods it may hold.
 
     Raises QuantityError, which names the node.
@@ -81,14 +81,14 @@ def _is_compared(name: str) -> bool:
     return "/" in name and not name.startswith("requests.")
 
 
-def _parse(resources: ResourceList | None) -> Amounts:
+def _parse(resources: ResourceList | None) -> NanoAmounts:
     return {name: parse_quantity(text) for name, text in resources.items()} if resources else {}
 
 
 # --- the sum over a pod -----------------------------------------------------------------------------------------------
 
 
-def _requests(pod: Pod, resize: _Resize | None) -> Amounts:
+def _requests(pod: Pod, resize: _Resize | None) -> NanoAmounts:
     total = _aggregate(pod, _container_requests if resize is None else resize.container_requests)
     wanted = _pod_level_requests(pod)
     if wanted:
@@ -98,13 +98,13 @@ def _requests(pod: Pod, resize: _Resize | None) -> Amounts:
     return total
 
 
-def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], Amounts]) -> Amounts:
+def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], NanoAmounts]) -> NanoAmounts:
     """The most that containers hold at one time: all that keep running, or an init container beside the sidecars before it."""
-    running: Amounts = {}
+    running: NanoAmounts = {}
     for container in pod.spec.containers:
         _add(running, amounts_of(container))
-    sidecars: Amounts = {}
-    starting: Amounts = {}
+    sidecars: NanoAmounts = {}
+    starting: NanoAmounts = {}
     for container in pod.spec.init_containers or ():
         amounts = amounts_of(container)
         if is_sidecar(container):
@@ -118,12 +118,7 @@ def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], Amounts]) -> Amount
     return running
 
 
-def is_sidecar(container: Container) -> bool:
-    """An init container that runs for as long as the pod does."""
-    return container.restart_policy == "Always"
-
-
-def _container_requests(container: Container) -> Amounts:
+def _container_requests(container: Container) -> NanoAmounts:
     """Requests of the spec; where only a limit is given it counts as the request (kubernetes ``core/v1/defaults.go``)."""
     resources = container.resources
     if resources is None:
@@ -131,7 +126,7 @@ def _container_requests(container: Container) -> Amounts:
     return _parse({**resources.limits, **(resources.requests or {})} if resources.limits else resources.requests)
 
 
-def _pod_level_requests(pod: Pod) -> Amounts:
+def _pod_level_requests(pod: Pod) -> NanoAmounts:
     """Pod-level requests as the API server completes them: from the containers' requests, then from the pod's limits."""
     resources = pod.spec.resources
     if resources is None or not (resources.requests or resources.limits):
@@ -169,7 +164,7 @@ class _Resize(t.NamedTuple):
         pending = next((condition for condition in status.conditions or () if condition.type == "PodResizePending"), None)
         return cls(pod, pending is not None and pending.reason == "Infeasible", statuses)
 
-    def container_requests(self, container: Container) -> Amounts:
+    def container_requests(self, container: Container) -> NanoAmounts:
         """The container's requests while it may be in a resize, in nano-units."""
         wanted = _container_requests(container)
         status = self.statuses.get(container.name)
@@ -177,26 +172,26 @@ class _Resize(t.NamedTuple):
             return wanted
         return self._effective(wanted, status.resources.requests, status.allocated_resources)
 
-    def pod_requests(self, wanted: Amounts) -> Amounts:
+    def pod_requests(self, wanted: NanoAmounts) -> NanoAmounts:
         """The pod-level requests while they may be in a resize, in nano-units."""
         status = self.pod.status
         if status.resources is None:
             return wanted
         return self._effective(wanted, status.resources.requests, status.allocated_resources)
 
-    def _effective(self, wanted: Amounts, actuated: ResourceList | None, allocated: ResourceList | None) -> Amounts:
+    def _effective(self, wanted: NanoAmounts, actuated: ResourceList | None, allocated: ResourceList | None) -> NanoAmounts:
         largest = {} if self.infeasible else dict(wanted)
         _raise_to(largest, _parse(actuated))
         _raise_to(largest, _parse(allocated))
         return largest
 
 
-def _add(total: Amounts, amounts: Amounts) -> None:
+def _add(total: NanoAmounts, amounts: NanoAmounts) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, 0) + amount
 
 
-def _raise_to(total: Amounts, amounts: Amounts) -> None:
+def _raise_to(total: NanoAmounts, amounts: NanoAmounts) -> None:
     for name, amount in amounts.items():
         if name not in total or amount > total[name]:
             total[name] = amount

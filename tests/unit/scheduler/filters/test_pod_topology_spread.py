@@ -9,11 +9,11 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.counted_nodes import MOST_REMEMBERED
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.pod_topology_spread import TOO_SKEWED
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.spread_domains import MAX_CACHED
 
-from tests.unit.scheduler.builders import Json, judge, node, node_affinity, placement, pod
+from tests.unit.scheduler.builders import Json, cluster_state, feasibility_of, node, node_affinity, pod
 
 HOST = "kubernetes.io/hostname"
 WEB = {"app": "web"}
@@ -54,11 +54,11 @@ def on(*nodes: str, labels: Json | None = None, **more: t.Any) -> list[Pod]:
     ],
 )
 def test_the_skew_over_all_domains_is_bounded(constraint: Json, pods: list[Pod], feasible: str) -> None:
-    assert judge(incoming(constraint), NODES, pods).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(constraint), NODES, pods).feasible == tuple(feasible.split())
 
 
 def test_both_reasons_are_the_schedulers() -> None:
-    found = judge(incoming(spread()), NODES, on("a-1"))
+    found = feasibility_of(incoming(spread()), NODES, on("a-1"))
     texts = {name: [(reason.code, reason.text) for reason in reasons] for name, reasons in found.rejected.items()}
     too_skewed = [("topology_spread", "node(s) didn't match pod topology spread constraints")]
     no_domain = [("topology_spread_label", "node(s) didn't match pod topology spread constraints (missing required label)")]
@@ -80,7 +80,7 @@ def test_both_reasons_are_the_schedulers() -> None:
     ],
 )
 def test_which_pods_count(pods: list[Pod], feasible: str) -> None:
-    assert judge(incoming(spread()), NODES, pods).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(spread()), NODES, pods).feasible == tuple(feasible.split())
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_which_pods_count(pods: list[Pod], feasible: str) -> None:
     ],
 )
 def test_selectors(selector: Json | None, labels: Json, feasible: str) -> None:
-    assert judge(incoming(spread(selector=selector), labels=labels), NODES, on("a-1")).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(spread(selector=selector), labels=labels), NODES, on("a-1")).feasible == tuple(feasible.split())
 
 
 def test_a_pod_that_its_own_selector_leaves_out_is_bounded_by_the_others() -> None:
-    assert judge(incoming(spread(), labels={"app": "db"}), NODES, on("a-1", "a-1")).feasible == ("b-1",)
+    assert feasibility_of(incoming(spread(), labels={"app": "db"}), NODES, on("a-1", "a-1")).feasible == ("b-1",)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_a_pod_that_its_own_selector_leaves_out_is_bounded_by_the_others() -> No
 )
 def test_match_label_keys_take_the_pods_own_values(keys: list[str], labels: Json, feasible: str) -> None:
     others = on("a-1", labels={"app": "web", "revision": "1"})
-    assert judge(incoming(spread(matchLabelKeys=keys), labels=labels), NODES, others).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(spread(matchLabelKeys=keys), labels=labels), NODES, others).feasible == tuple(feasible.split())
 
 
 @pytest.mark.parametrize(("selector", "feasible"), [(None, "a-1 a-2 b-1"), ({}, "b-1")])
 def test_match_label_keys_add_to_an_empty_selector_and_not_to_an_absent_one(selector: Json | None, feasible: str) -> None:
     constraint = spread(selector=selector, matchLabelKeys=["app"])
-    assert judge(incoming(constraint), NODES, on("a-1")).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(constraint), NODES, on("a-1")).feasible == tuple(feasible.split())
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_match_label_keys_add_to_an_empty_selector_and_not_to_an_absent_one(sele
 )
 def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(min_domains: int | None, feasible: str) -> None:
     constraint = spread(minDomains=min_domains)
-    assert judge(incoming(constraint), NODES, on("a-1", "b-1")).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(constraint), NODES, on("a-1", "b-1")).feasible == tuple(feasible.split())
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_with_fewer_domains_than_wanted_the_emptiest_counts_as_empty(min_domains
 def test_nodes_that_the_affinity_leaves_out_count_only_where_it_is_ignored(policies: Json, feasible: str) -> None:
     affinity = node_affinity({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]})
     now = [NODES[0], NODES[2]]
-    assert judge(incoming(spread(**policies), affinity=affinity), now, on("a-1")).feasible == tuple(feasible.split())
-    assert judge(incoming(spread(**policies), nodeSelector={"zone": "a"}), now, on("a-1")).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(spread(**policies), affinity=affinity), now, on("a-1")).feasible == tuple(feasible.split())
+    assert feasibility_of(incoming(spread(**policies), nodeSelector={"zone": "a"}), now, on("a-1")).feasible == tuple(feasible.split())
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute", "PreferNoSchedule"])
@@ -156,52 +156,52 @@ def test_nodes_that_the_affinity_leaves_out_count_only_where_it_is_ignored(polic
 def test_tainted_nodes_do_not_count_where_taints_are_honored(policy: str | None, effect: str) -> None:
     taint = {"key": "dedicated", "value": "db", "effect": effect}
     now = [NODES[0], node("b-1", labels={"zone": "b"}, taints=[taint])]
-    found = judge(incoming(spread(nodeTaintsPolicy=policy)), now, on("a-1"))
+    found = feasibility_of(incoming(spread(nodeTaintsPolicy=policy)), now, on("a-1"))
     assert ("a-1" in found.feasible) is (policy == "Honor" and effect != "PreferNoSchedule")
     tolerant = incoming(spread(nodeTaintsPolicy=policy), tolerations=[{"operator": "Exists"}])
-    assert judge(tolerant, now, on("a-1")).feasible == ("b-1",)
+    assert feasibility_of(tolerant, now, on("a-1")).feasible == ("b-1",)
 
 
 def test_a_cordon_alone_is_no_taint() -> None:
     now = [NODES[0], node("b-1", labels={"zone": "b"}, cordoned=True)]
-    assert not judge(incoming(spread(nodeTaintsPolicy="Honor")), now, on("a-1")).feasible
+    assert not feasibility_of(incoming(spread(nodeTaintsPolicy="Honor")), now, on("a-1")).feasible
 
 
 def test_a_node_that_does_not_count_is_judged_by_the_others_of_its_domain() -> None:
     now = [NODES[0], node("a-2", labels={"zone": "a"}, taints=[{"key": "t", "effect": "NoSchedule"}]), NODES[2]]
     pods = on("a-2", "a-2", "a-2")
-    assert judge(incoming(spread(nodeTaintsPolicy="Honor")), now, pods).feasible == ("a-1", "b-1")
-    assert judge(incoming(spread()), now, pods).feasible == ("b-1",)
+    assert feasibility_of(incoming(spread(nodeTaintsPolicy="Honor")), now, pods).feasible == ("a-1", "b-1")
+    assert feasibility_of(incoming(spread()), now, pods).feasible == ("b-1",)
 
 
 def test_every_constraint_must_hold_and_the_first_gives_the_reason() -> None:
     zones, hosts = spread(), spread(HOST)
-    found = judge(incoming(zones, hosts), NODES, on("a-1", "b-1"))
+    found = feasibility_of(incoming(zones, hosts), NODES, on("a-1", "b-1"))
     assert found.feasible == ("a-2",)
     assert [reason.code for reason in found.rejected["x-1"]] == ["topology_spread_label"]
-    found = judge(incoming(hosts, zones), NODES, on("x-1"))
+    found = feasibility_of(incoming(hosts, zones), NODES, on("x-1"))
     assert found.feasible == ("a-1", "a-2", "b-1")
 
 
 def test_nodes_without_all_keys_count_for_no_constraint() -> None:
     # By host alone x-1 would be empty, and both others too full.
     now = [NODES[0], NODES[2], NODES[3]]
-    assert judge(incoming(spread(HOST)), now, on("a-1", "b-1")).feasible == ("x-1",)
-    assert judge(incoming(spread(HOST), spread()), now, on("a-1", "b-1")).feasible == ("a-1", "b-1")
+    assert feasibility_of(incoming(spread(HOST)), now, on("a-1", "b-1")).feasible == ("x-1",)
+    assert feasibility_of(incoming(spread(HOST), spread()), now, on("a-1", "b-1")).feasible == ("a-1", "b-1")
     # A soft constraint does not ask for its key.
     soft = spread(whenUnsatisfiable="ScheduleAnyway")
-    assert judge(incoming(spread(HOST), soft), now, on("a-1", "b-1")).feasible == ("x-1",)
+    assert feasibility_of(incoming(spread(HOST), soft), now, on("a-1", "b-1")).feasible == ("x-1",)
 
 
 def test_an_empty_value_is_a_domain() -> None:
     now = [node("e-1", labels={"zone": ""}), NODES[0]]
-    assert judge(incoming(spread()), now, on("e-1")).feasible == ("a-1",)
+    assert feasibility_of(incoming(spread()), now, on("e-1")).feasible == ("a-1",)
 
 
 def test_terminating_pods_do_not_count() -> None:
     old = pod(on="a-1", labels=WEB)
     leaving = replace(old, metadata=replace(old.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
-    now = placement(NODES, [leaving])
+    now = cluster_state(NODES, [leaving])
     assert find_feasible(incoming(spread()), now).feasible == ("a-1", "a-2", "b-1")
     now.remove(leaving)
     assert find_feasible(incoming(spread()), now).feasible == ("a-1", "a-2", "b-1")
@@ -212,7 +212,7 @@ class TestChanges:
 
     def test_pods_that_left_do_not_count_and_pods_that_came_do(self) -> None:
         first, *_others = pods = on("a-1", "b-1")
-        now = placement(NODES, pods)
+        now = cluster_state(NODES, pods)
         new = incoming(spread())
         now.remove(first)
         assert find_feasible(new, now).feasible == ("a-1", "a-2")
@@ -226,7 +226,7 @@ class TestChanges:
 
     def test_a_fork_counts_for_itself(self) -> None:
         old = on("a-1")
-        base = placement(NODES, old)
+        base = cluster_state(NODES, old)
         fork = base.fork()
         fork.remove(old[0])
         fork.assign(pod(labels=WEB), "b-1")
@@ -235,7 +235,7 @@ class TestChanges:
         assert find_feasible(incoming(spread()), fork.fork()).feasible == ("a-1", "a-2")
 
     def test_changes_are_counted_by_the_same_rules(self) -> None:
-        now = placement(NODES)
+        now = cluster_state(NODES)
         for other in (pod(labels={"app": "db"}), pod(labels=WEB, namespace="other"), pod()):
             now.assign(other, "a-1")
         now.assign(pod(labels=WEB), "x-1")
@@ -243,14 +243,14 @@ class TestChanges:
 
     def test_a_pod_leaves_with_the_labels_that_it_was_counted_by(self) -> None:
         old = pod(on="a-1", labels=WEB)
-        now = placement(NODES, [old])
+        now = cluster_state(NODES, [old])
         now.remove(replace(old, metadata=replace(old.metadata, labels=None)))
         assert find_feasible(incoming(spread()), now).feasible == ("a-1", "a-2", "b-1")
 
 
 def test_more_kinds_of_pods_than_are_remembered_get_the_same_answers() -> None:
-    now = placement([NODES[0], NODES[2]], on("a-1"))
-    for number in range(MOST_REMEMBERED + 2):
+    now = cluster_state([NODES[0], NODES[2]], on("a-1"))
+    for number in range(MAX_CACHED + 2):
         names = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [f"n-{number}"]}]}
         assert find_feasible(incoming(spread(), affinity=node_affinity(names)), now).feasible == ("b-1",)
     assert find_feasible(incoming(spread(), nodeSelector={"zone": "a"}), now).feasible == ("a-1",)
@@ -279,6 +279,6 @@ def promised(node_name: str, labels: Json, *, terminating: bool = False, namespa
     ],
 )
 def test_nominated_pods_count_by_the_selector_alone(constraint: Json, nominated: Pod, feasible: str) -> None:
-    found = judge(incoming(constraint), NODES, [nominated])
+    found = feasibility_of(incoming(constraint), NODES, [nominated])
     assert found.feasible == tuple(feasible.split())
     assert found.rejected.get("a-1", ()) == (() if "a-1" in feasible else TOO_SKEWED)

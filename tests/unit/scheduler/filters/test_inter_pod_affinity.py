@@ -11,7 +11,17 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template, pod_of_workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 
-from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, container, judge, node, placement, pod, pod_affinity
+from tests.unit.scheduler.builders import (
+    Json,
+    affinity_term,
+    anti_affinity,
+    cluster_state,
+    container,
+    feasibility_of,
+    node,
+    pod,
+    pod_affinity,
+)
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -73,7 +83,7 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
     ],
 )
 def test_terms_of_the_pod(own: Json, there: Pod, expected: dict[str, str]) -> None:
-    assert rejected(judge(pod(affinity=own), NODES, [there])) == expected
+    assert rejected(feasibility_of(pod(affinity=own), NODES, [there])) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +107,7 @@ def test_terms_of_the_pod(own: Json, there: Pod, expected: dict[str, str]) -> No
 )
 def test_anti_affinity_of_pods_that_run(affinity: Json, expected: dict[str, str]) -> None:
     other = pod(on="a-1", namespace="shop", affinity=affinity)
-    found = judge(pod(labels=WEB, namespace="shop"), NODES, [other], namespaces={"shop": {"team": "x"}})
+    found = feasibility_of(pod(labels=WEB, namespace="shop"), NODES, [other], namespaces={"shop": {"team": "x"}})
     assert rejected(found) == expected
 
 
@@ -117,8 +127,8 @@ def test_anti_affinity_of_pods_that_run(affinity: Json, expected: dict[str, str]
 def test_namespaces_of_the_pod_s_own_terms(scope: Json, expected: list[str]) -> None:
     there = pod(on="a-1", labels=WEB, namespace="shop")
     known = {"shop": {"team": "x"}, "default": {}}
-    assert list(rejected(judge(pod(affinity=anti_affinity(WEB, **scope)), NODES, [there], namespaces=known))) == expected
-    near = judge(pod(affinity=pod_affinity(affinity_term(WEB, **scope))), NODES, [there], namespaces=known)
+    assert list(rejected(feasibility_of(pod(affinity=anti_affinity(WEB, **scope)), NODES, [there], namespaces=known))) == expected
+    near = feasibility_of(pod(affinity=pod_affinity(affinity_term(WEB, **scope))), NODES, [there], namespaces=known)
     assert list(near.feasible) == expected
 
 
@@ -134,7 +144,7 @@ def test_namespaces_of_the_pod_s_own_terms(scope: Json, expected: list[str]) -> 
     ],
 )
 def test_the_first_pod_of_a_group_that_seeks_itself(labels: Json, term: Json, there: list[tuple[str, Json]], feasible: list[str]) -> None:
-    found = judge(pod(labels=labels, affinity=pod_affinity(term)), NODES, [pod(on=name, labels=own) for name, own in there])
+    found = feasibility_of(pod(labels=labels, affinity=pod_affinity(term)), NODES, [pod(on=name, labels=own) for name, own in there])
     assert list(found.feasible) == feasible
     assert not found.unknown_nodes
 
@@ -143,9 +153,9 @@ def test_affinity_is_named_before_anti_affinity_and_that_before_those_of_others(
     there = pod(on="a-1", labels=WEB, affinity=anti_affinity(WEB))
     apart = anti_affinity(WEB)
     both = {**apart, **pod_affinity(affinity_term({"app": "none"}))}
-    assert rejected(judge(pod(labels=WEB, affinity=both), [A1], [there])) == out(AFFINITY, "a-1")
-    assert rejected(judge(pod(labels=WEB, affinity=apart), [A1], [there])) == out(ANTI_AFFINITY, "a-1")
-    assert rejected(judge(pod(labels=WEB), [A1], [there])) == out(EXISTING, "a-1")
+    assert rejected(feasibility_of(pod(labels=WEB, affinity=both), [A1], [there])) == out(AFFINITY, "a-1")
+    assert rejected(feasibility_of(pod(labels=WEB, affinity=apart), [A1], [there])) == out(ANTI_AFFINITY, "a-1")
+    assert rejected(feasibility_of(pod(labels=WEB), [A1], [there])) == out(EXISTING, "a-1")
 
 
 BY_TEAM = {"namespaceSelector": {"matchLabels": {"team": "x"}}}
@@ -175,7 +185,7 @@ BY_TEAM = {"namespaceSelector": {"matchLabels": {"team": "x"}}}
     ],
 )
 def test_labels_of_a_namespace_that_could_not_be_read(own: Json, labels: Json, there: Pod, unknown: list[str], out_of: list[str]) -> None:
-    found = judge(pod(labels=labels, affinity=own), NODES, [there])
+    found = feasibility_of(pod(labels=labels, affinity=own), NODES, [there])
     assert list(found.unknown_nodes) == unknown
     assert {reason.code for reasons in found.unknown_nodes.values() for reason in reasons} <= {"namespace_labels"}
     assert list(found.rejected) == out_of
@@ -199,10 +209,10 @@ def of_template(labels: Json, affinity: Json) -> Pod:
 def test_label_keys_of_a_template_become_part_of_the_selector(keys: Json, closed: list[str]) -> None:
     there = [pod(on="a-1", labels={**WEB, "version": "1"}), pod(on="b-1", labels={**WEB, "version": "2", "track": "t"})]
     labels = {**WEB, "version": "2", "track": "t"}
-    assert list(rejected(judge(of_template(labels, anti_affinity(WEB, **keys)), NODES, there))) == closed
+    assert list(rejected(feasibility_of(of_template(labels, anti_affinity(WEB, **keys)), NODES, there))) == closed
     # Of a pod that exists they are part already, by the labels that it had when it was created.
     created = pod(labels=labels, affinity=anti_affinity({**WEB, "version": "1"}, **keys))
-    assert list(rejected(judge(created, NODES, there))) == ["a-1"]
+    assert list(rejected(feasibility_of(created, NODES, there))) == ["a-1"]
 
 
 @pytest.mark.parametrize(("kind", "key"), [("Deployment", "pod-template-hash"), ("StatefulSet", "controller-revision-hash")])
@@ -211,7 +221,7 @@ def test_pods_of_a_new_revision_do_not_select_those_of_the_old_one(kind: str, ke
     workload = decode_json(Workload, encode_json({"kind": kind, "metadata": {"namespace": "default"}, "spec": {"template": template}}))
     old = pod(on="a-1", labels={**WEB, key: "old"})
     new = pod_of_workload(workload)
-    now = placement(NODES, [old])
+    now = cluster_state(NODES, [old])
     assert rejected(find_feasible(new, now)) == {}
     now.assign(replace(new, metadata=replace(new.metadata, uid="new-1")), "b-1")
     assert rejected(find_feasible(new, now)) == out(ANTI_AFFINITY, "b-1")
@@ -222,7 +232,7 @@ def test_pods_of_a_new_revision_do_not_select_those_of_the_old_one(kind: str, ke
 
 def test_rules_go_where_pods_go() -> None:
     other = pod(on="a-1", labels=WEB, affinity=anti_affinity({"app": "db"}))
-    now = placement(NODES, [other, pod(on="bare", labels=WEB)])
+    now = cluster_state(NODES, [other, pod(on="bare", labels=WEB)])
     repelled, apart = pod(labels={"app": "db"}), pod(affinity=anti_affinity(WEB))
     near = pod(affinity=pod_affinity(affinity_term(WEB)))
     assert rejected(find_feasible(repelled, now)) == out(EXISTING, "a-1")
@@ -242,7 +252,7 @@ def test_rules_go_where_pods_go() -> None:
 def test_the_last_pod_of_a_group_that_leaves_makes_the_next_one_the_first() -> None:
     group = pod_affinity(affinity_term(WEB))
     last = pod(on="a-1", labels=WEB)
-    now = placement(NODES, [last])
+    now = cluster_state(NODES, [last])
     assert find_feasible(pod(labels=WEB, affinity=group), now).feasible == ("a-1",)
     now.remove(last)
     assert find_feasible(pod(labels=WEB, affinity=group), now).feasible == ("a-1", "a-2", "b-1", "bare")

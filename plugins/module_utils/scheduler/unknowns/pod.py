@@ -2,49 +2,49 @@
 # Copyright: onprem.kube_scheduling contributors
 """What of a pod, or of the snapshot, cannot be judged: it is said, and never passed over as a yes.
 
-Doubts about single nodes come from the rule's own file, from ``volume_doubts`` and from ``device_doubts``.
+What is unknown about single nodes is in ``volumes.py`` and in the files of the filters.
 """
 
 from __future__ import annotations
 
 import typing as t
 
-from ..model.api.device import DEVICE_CLASS_PREFIX
-from ..model.api.pod import Pod
-from ..model.reason import PASSED, Reason, Reasons
-from ..model.undecodable import UNDECODABLE, Undecodable
-from .node_info import NodeInfo
-from .placement import Placement
-from .profile import Profiles
+from ...model.api.device import DEVICE_CLASS_PREFIX
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import UNDECODABLE, Undecodable
+from ..node_info import NodeInfo
+from ..pod_volumes import PodVolumes
+from ..profile import Profiles
 
 NOMINATED: Reasons = (Reason("nominated_pod", "the node is promised to a pending pod, which may go before this one"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")
 _PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the room on nodes is not known")
 
 
-def pod_doubts(pod: Pod, placement: Placement, profiles: Profiles) -> Reasons:
+def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None, profiles: Profiles) -> Reasons:
     """What of the pod, or of the snapshot as a whole, cannot be judged."""
     found = [reason for applies, reason in _OF_POD if applies(pod)]
     if pod.spec.scheduler_name not in profiles:
         found.append(_FOREIGN_SCHEDULER)
-    limits = placement.snapshot.undecodable_in(pod.metadata.namespace, "LimitRange") if not pod.metadata.uid else None
+    limits = snapshot.undecodable_in(pod.metadata.namespace, "LimitRange") if not pod.metadata.uid else None
     if limits is not None:
         found.append(limits.reason)
-    if not placement.snapshot.complete_pods:
+    if not snapshot.complete_pods:
         found.append(_PODS_NOT_READABLE)
-    volumes = placement.volumes_of(pod)
     if volumes is not None:
-        found.extend(volumes.doubts)
+        found.extend(volumes.unknowns)
     return tuple(found)
 
 
-def undecodable_pods(placement: Placement) -> t.Callable[[NodeInfo], Reasons] | None:
+def undecodable_pod_unknowns(snapshot: ClusterSnapshot) -> t.Callable[[NodeInfo], Reasons] | None:
     """What cannot be judged on a node because a pod of it could not be decoded; None where there is no such node."""
-    pods = placement.snapshot.undecodable_pods
-    return (lambda info: (undecodable_pod(pods[info.node.name]),) if info.node.name in pods else PASSED) if pods else None
+    pods = snapshot.undecodable_pods
+    return (lambda info: (undecodable_pod_reason(pods[info.node.name]),) if info.node.name in pods else PASSED) if pods else None
 
 
-def undecodable_pod(undecodable: Undecodable) -> Reason:
+def undecodable_pod_reason(undecodable: Undecodable) -> Reason:
     """What is said of a node with a pod that could not be decoded."""
     return Reason(UNDECODABLE, f"the free capacity of the node is not known, because {undecodable.text}")
 

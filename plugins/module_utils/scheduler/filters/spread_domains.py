@@ -5,37 +5,47 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
 
-from ..model.api.node import Node
-from ..model.api.pod import Pod
-from ..model.codec import encode_json
-from .filters import node_affinity, taint_toleration
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.codec import encode_json
+from ...model.snapshot import ClusterSnapshot
+from . import node_affinity, taint_toleration
+
+
+def domain_of(node: Node, topology_key: str) -> str | None:
+    """The node's domain; None where it lacks the key, which puts it in no domain at all.
+
+    There is no fallback, not even from ``kubernetes.io/hostname`` to the node's name: the scheduler has none either
+    (kubernetes ``plugins/podtopologyspread/common.go``).
+    """
+    return node.labels.get(topology_key)
+
 
 # Each costs about 100 bytes a node; pods with rules of their own must not fill the memory with them.
-MOST_REMEMBERED = 64
+MAX_CACHED = 64
 
 
-class Domains(t.NamedTuple):
+class NodeDomains(t.NamedTuple):
     """``of_node``: node name to domain, for the nodes that count; ``total``: how many domains they are in."""
 
     of_node: dict[str, str]
     total: int
 
 
-class CountedNodes:
+class SpreadDomains:
     """Finds the domains of constraints, once for all pods with the same rules."""
 
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
-        self._nodes = nodes
-        self._known: dict[tuple[t.Any, ...], Domains] = {}
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._nodes = snapshot.nodes
+        self._known: dict[tuple[t.Any, ...], NodeDomains] = {}
 
-    def domains(self, topology_key: str, needed_keys: frozenset[str], pod: Pod, *, honor_affinity: bool, honor_taints: bool) -> Domains:
+    def domains(self, topology_key: str, needed_keys: frozenset[str], pod: Pod, *, honor_affinity: bool, honor_taints: bool) -> NodeDomains:
         """The domains of ``topology_key`` among the nodes that have all ``needed_keys``.
 
         Nodes that the pod's selector and node affinity, or its tolerations, leave out do not count where those are honored.
         """
-        required = node_affinity.required_affinity(pod)
+        required = node_affinity.required_node_affinity(pod)
         by_affinity = honor_affinity and bool(pod.spec.node_selector or required is not None)
         key = (
             topology_key,
@@ -45,16 +55,16 @@ class CountedNodes:
         )
         known = self._known.get(key)
         if known is None:
-            if len(self._known) >= MOST_REMEMBERED:
+            if len(self._known) >= MAX_CACHED:
                 self._known.clear()
             rules = [
-                node_affinity.prepare(pod) if by_affinity else None,
-                taint_toleration.prepare(pod) if honor_taints else None,
+                node_affinity.pre_filter(pod) if by_affinity else None,
+                taint_toleration.pre_filter(pod) if honor_taints else None,
             ]
             of_node = {
                 name: node.labels[topology_key]
                 for name, node in self._nodes.items()
                 if needed_keys.issubset(node.labels) and not any(rule(node) for rule in rules if rule is not None)
             }
-            known = self._known[key] = Domains(of_node, len(set(of_node.values())))
+            known = self._known[key] = NodeDomains(of_node, len(set(of_node.values())))
         return known

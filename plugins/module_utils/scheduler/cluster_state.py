@@ -13,72 +13,63 @@ from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
-from .alone import AlikePods
-from .counted_nodes import CountedNodes
-from .node_info import NodeInfo, PodLoad
-from .pod_groups import PodGroups
-from .pod_volumes import PodVolumes, resolve
-from .resources import allocatable
-from .volume_index import VolumeIndex, claims_used
+from .affinity_term_index import AffinityTermIndex
+from .filters.interface import PodChange
+from .node_info import NodeInfo, PodLoad, pod_key
+from .pod_requests import node_allocatable
+from .pod_volumes import PodVolumes, resolve_volumes
+from .storage_index import StorageIndex, claims_used
 
-MOST_KINDS = 64
-"""Kinds of pods of which the answers about nodes are kept: pods with requests of their own must not fill the memory with them."""
+MAX_STATIC_SIGNATURES = 8
+"""Kinds of pods, by what the static rules depend on, of which the closed nodes are kept."""
 
-MOST_STATIC_KINDS = 8
-"""As MOST_KINDS, for pods that differ in what the static rules depend on."""
-
-MANY = 10
+FULL_SCAN_SHARE = 10
 """Names of more than one in so many nodes are put in order by a look at all nodes."""
 
 
-class Change(t.NamedTuple):
-    """A pod that has come to a node (``amount`` 1), left it (-1), or given up its nomination for it (0)."""
-
-    pod: Pod
-    node_name: str
-    amount: int
+T = t.TypeVar("T")
 
 
-class Placement:
+class ClusterState:
     """The pods of every node, as the scheduler counts them: all bound pods that have not finished.
 
     Made by ``of``; ``fork`` gives one that changes on its own. Nodes are worked out when first asked for, and once for all forks.
     """
 
-    def __init__(self, read: _SnapshotPlacement) -> None:
-        self._read = read
-        self._changed: dict[str, NodeInfo] = {}
+    def __init__(self, read: _SnapshotState) -> None:
+        self._base = read
+        self._changed_infos: dict[str, NodeInfo] = {}
         # Pods that are not where the snapshot has them: with their new node, or None where they have left.
         self._moved: dict[str, tuple[Pod, str] | None] = {}
-        self._changes: list[Change] = []
+        self._changes: list[PodChange] = []
 
     @classmethod
-    def of(cls, snapshot: ClusterSnapshot, earlier: Placement | None = None) -> Placement:
+    def of(cls, snapshot: ClusterSnapshot, earlier: ClusterState | None = None) -> ClusterState:
         """The pods where the snapshot has them.
 
         ``earlier``: the placement of an older snapshot, which is not to be asked any more. What it has worked out about nodes that are the
         same object in both, with the same objects on them, is taken over.
         """
-        read = _SnapshotPlacement(snapshot)
+        read = _SnapshotState(snapshot)
         if earlier is not None:
-            read.take_over(earlier._read)
+            read.reuse(earlier._base)
         return cls(read)
 
     @property
     def snapshot(self) -> ClusterSnapshot:
         """What was read; changes do not show in it."""
-        return self._read.snapshot
+        return self._base.snapshot
 
-    def fork(self) -> Placement:
+    def fork(self) -> ClusterState:
         """A placement that starts equal to this one; neither sees what happens to the other afterwards."""
-        other = Placement(self._read)
-        other._changed = dict(self._changed)
+        other = ClusterState(self._base)
+        other._changed_infos = dict(self._changed_infos)
         other._moved = dict(self._moved)
         other._changes = list(self._changes)
         return other
 
     @property
-    def changes(self) -> t.Sequence[Change]:
+    def changes(self) -> t.Sequence[PodChange]:
         """What is different from the snapshot, in the order in which it came about. It only ever grows."""
         return self._changes
 
@@ -86,23 +77,23 @@ class Placement:
         """Those of the nodes that the snapshot has, in its order; all of them for None."""
         if node_names is None:
             return list(self.snapshot.nodes)
-        positions, wanted = self._read.positions, set(node_names)
-        if len(wanted) > len(positions) // MANY:
+        positions, wanted = self._base.positions, set(node_names)
+        if len(wanted) > len(positions) // FULL_SCAN_SHARE:
             return [name for name in positions if name in wanted]
         return sorted(wanted & positions.keys(), key=positions.__getitem__)
 
     def info(self, node_name: str) -> NodeInfo:
         """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
-        return self._changed.get(node_name) or self._read.infos.get(node_name) or self._read.info(node_name)
+        return self._changed_infos.get(node_name) or self._base.infos.get(node_name) or self._base.info(node_name)
 
-    def info_as_read(self, node_name: str) -> NodeInfo:
+    def snapshot_info(self, node_name: str) -> NodeInfo:
         """The node with what runs on it in the snapshot. Raises KeyError for a node that the snapshot does not have."""
-        return self._read.infos.get(node_name) or self._read.info(node_name)
+        return self._base.infos.get(node_name) or self._base.info(node_name)
 
     @property
-    def changed(self) -> Mapping[str, NodeInfo]:
+    def changed_infos(self) -> Mapping[str, NodeInfo]:
         """The infos of nodes on which something is, or was in between, different from the snapshot; it shows later changes as well."""
-        return self._changed
+        return self._changed_infos
 
     def pods_on(self, node_name: str) -> list[Pod]:
         """The pods that use the node now; none for a node that the snapshot does not have."""
@@ -114,14 +105,14 @@ class Placement:
         """The pod has left its node, or its nomination for one. Nothing happens if it is gone already."""
         key = pod_key(pod)
         if key not in self._moved and not pod.spec.node_name and pod.status.nominated_node_name:
-            self._changes.append(Change(pod, pod.status.nominated_node_name, 0))
-        node_name = self._home(key, pod)
+            self._changes.append(PodChange(pod, pod.status.nominated_node_name, 0))
+        node_name = self._current_node(key, pod)
         self._moved[key] = None
         if node_name in self.snapshot.nodes:
             info = self.info(node_name)
             if key in info.pods:
-                self._changes.append(Change(info.pods[key][0], node_name, -1))
-            self._changed[node_name] = info.without_pod(key)
+                self._changes.append(PodChange(info.pods[key][0], node_name, -1))
+            self._changed_infos[node_name] = info.without_pod(key)
 
     def assign(self, pod: Pod, node_name: str) -> None:
         """The pod now runs on the node, and no longer where it was before.
@@ -133,9 +124,9 @@ class Placement:
         key = pod_key(pod)
         if key in self._moved or pod.spec.node_name or pod.status.nominated_node_name:
             self.remove(pod)
-        self._changed[node_name] = self.info(node_name).with_pod(key, pod, self._read.load(pod))
+        self._changed_infos[node_name] = self.info(node_name).with_pod(key, pod, self._base.load(pod))
         self._moved[key] = (pod, node_name)
-        self._changes.append(Change(pod, node_name, 1))
+        self._changes.append(PodChange(pod, node_name, 1))
 
     def restore(self, pod: Pod) -> None:
         """The pod is again where the snapshot has it. Nothing happens if it is there, or has no node in the snapshot."""
@@ -144,49 +135,44 @@ class Placement:
             return
         self.remove(pod)
         del self._moved[key]
-        known = self._read.info(node_name).pods.get(key)
+        known = self._base.info(node_name).pods.get(key)
         if known is not None:
-            self._changed[node_name] = self.info(node_name).with_pod(key, *known)
-            self._changes.append(Change(known[0], node_name, 1))
+            self._changed_infos[node_name] = self.info(node_name).with_pod(key, *known)
+            self._changes.append(PodChange(known[0], node_name, 1))
 
-    def nominations(self) -> dict[str, list[Pod]]:
-        """Node name to the pending pods that the scheduler has promised it to."""
+    def nominated_pods(self) -> dict[str, list[Pod]]:
+        """Node name to the pending pods that the scheduler has promised it to, for the nodes that the snapshot has."""
         nominated: dict[str, list[Pod]] = {}
-        for pod in self._read.nominated():
-            if pod_key(pod) not in self._moved:
+        for pod in self._base.nominated():
+            if pod_key(pod) not in self._moved and pod.status.nominated_node_name in self.snapshot.nodes:
                 nominated.setdefault(pod.status.nominated_node_name, []).append(pod)
         return nominated
 
     @property
-    def groups(self) -> PodGroups:
+    def affinity_terms(self) -> AffinityTermIndex:
         """The pods on nodes as the snapshot has them, by group."""
-        return self._read.groups()
+        return self._base.affinity_terms()
 
-    @property
-    def counted_nodes(self) -> CountedNodes:
-        """The nodes over which spread constraints count."""
-        return self._read.counted_nodes
+    def shared(self, make: t.Callable[[ClusterSnapshot], T]) -> T:
+        """Return what ``make`` works out of the snapshot; it is asked once, for all forks."""
+        return self._base.shared(make)
 
-    def alike_pods(self, alike: Hashable) -> AlikePods:
-        """What is known for all pods with the same ``alone.alike``, on whatever fork."""
-        return self._read.alike.get(alike, AlikePods)
-
-    def closed_alike(self, static_rules: Hashable) -> dict[str, Reasons]:
+    def static_rejections(self, static_rules: Hashable) -> dict[str, Reasons]:
         """What is known of nodes by name for all pods with the same static rules, on whatever fork; filled by who asks."""
-        return self._read.closed.get(static_rules, dict)
+        return self._base.rejections_by_signature.get(static_rules, dict)
 
     def priority_of_class(self, name: str) -> int | None:
         """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
-        return self._read.priorities().get(name)
+        return self._base.priorities().get(name)
 
     @property
-    def storage(self) -> VolumeIndex:
+    def storage(self) -> StorageIndex:
         """The storage of the snapshot."""
-        return self._read.storage()
+        return self._base.storage()
 
     def volumes_of(self, pod: Pod) -> PodVolumes | None:
         """What the pod's volumes come to; None where none of them binds it to nodes."""
-        return self._read.volumes_of(pod) if pod.spec.volumes else None
+        return self._base.volumes_of(pod) if pod.spec.volumes else None
 
     def claim_in_use(self, claim: tuple[str, str]) -> bool:
         """Whether a pod on some node uses the claim of this namespace and name."""
@@ -194,46 +180,51 @@ class Placement:
             return True
         return any(home is not None and claim in claims_used(home[0]) for home in self._moved.values())
 
-    def arrived(self) -> Iterator[Pod]:
+    def arrived_pods(self) -> Iterator[Pod]:
         """The pods that are on another node than the snapshot has them on."""
         return (home[0] for home in self._moved.values() if home is not None)
 
-    def _home(self, key: str, pod: Pod) -> str:
+    def _current_node(self, key: str, pod: Pod) -> str:
         if key in self._moved:
             home = self._moved[key]
             return home[1] if home is not None else ""
         return pod.spec.node_name
 
 
-class _SnapshotPlacement:
+class _SnapshotState:
     """The placement as it was read, worked out piece by piece and shared by all forks."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
         self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
         self.infos: dict[str, NodeInfo] = {}
-        self.alike: BoundedCache[Hashable, AlikePods] = BoundedCache(MOST_KINDS)
-        self.closed: BoundedCache[Hashable, dict[str, Reasons]] = BoundedCache(MOST_STATIC_KINDS)
+        self.rejections_by_signature: BoundedCache[Hashable, dict[str, Reasons]] = BoundedCache(MAX_STATIC_SIGNATURES)
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
         self._last_load: tuple[Pod, PodLoad] | None = None
         self._allocatable: dict[int, dict[str, int]] = {}
         self._nominated: list[Pod] | None = None
-        self._storage: VolumeIndex | None = None
+        self._storage: StorageIndex | None = None
         self._last_volumes: tuple[Pod, PodVolumes | None] | None = None
-        self._groups: PodGroups | None = None
+        self._affinity_terms: AffinityTermIndex | None = None
         self._priorities: dict[str, int | None] | None = None
-        self.counted_nodes = CountedNodes(snapshot.nodes)
+        self._shared: dict[object, t.Any] = {}
+
+    def shared(self, make: t.Callable[[ClusterSnapshot], T]) -> T:
+        if make not in self._shared:
+            self._shared[make] = make(self.snapshot)
+        known: T = self._shared[make]
+        return known
 
     def info(self, node_name: str) -> NodeInfo:
         info = self.infos.get(node_name)
         if info is None:
             node = self.snapshot.nodes[node_name]
             pods = (pod for pod in self.snapshot.pods_by_node.get(node_name, ()) if not pod.terminal)
-            info = NodeInfo.build(node, self._offer(node), {pod_key(pod): (pod, self.load(pod)) for pod in pods})
+            info = NodeInfo.build(node, self._allocatable_of(node), {pod_key(pod): (pod, self.load(pod)) for pod in pods})
             self.infos[node_name] = info
         return info
 
-    def take_over(self, other: _SnapshotPlacement) -> None:
+    def reuse(self, other: _SnapshotState) -> None:
         """What the other has worked out of nodes that have not changed.
 
         What is attached to their infos may be something else by now, so that is left behind.
@@ -243,9 +234,9 @@ class _SnapshotPlacement:
         for name, info in other.infos.items():
             node = nodes.get(name)
             if node is not None and node is other_nodes.get(name) and name not in changed:
-                self.infos[name] = info if info.attached is None else info.without_attached()
-        if other._groups is not None:
-            self._groups = other._groups.after(_running_on(changed, other.snapshot), _running_on(changed, self.snapshot))
+                self.infos[name] = info if info.attached is None else info.without_attached_volumes()
+        if other._affinity_terms is not None:
+            self._affinity_terms = other._affinity_terms.updated(_running_on(changed, other.snapshot), _running_on(changed, self.snapshot))
 
     def nominated(self) -> list[Pod]:
         if self._nominated is None:
@@ -253,10 +244,12 @@ class _SnapshotPlacement:
             self._nominated = [pod for pod in pending if not pod.terminal]
         return self._nominated
 
-    def groups(self) -> PodGroups:
-        if self._groups is None:
-            self._groups = PodGroups.of(pod for pod in self.snapshot.pods if pod.spec.node_name in self.snapshot.nodes and not pod.terminal)
-        return self._groups
+    def affinity_terms(self) -> AffinityTermIndex:
+        if self._affinity_terms is None:
+            self._affinity_terms = AffinityTermIndex.of(
+                pod for pod in self.snapshot.pods if pod.spec.node_name in self.snapshot.nodes and not pod.terminal
+            )
+        return self._affinity_terms
 
     def priorities(self) -> dict[str, int | None]:
         if self._priorities is None:
@@ -268,15 +261,15 @@ class _SnapshotPlacement:
             self._priorities = found
         return self._priorities
 
-    def storage(self) -> VolumeIndex:
+    def storage(self) -> StorageIndex:
         if self._storage is None:
-            self._storage = VolumeIndex(self.snapshot, self.info)
+            self._storage = StorageIndex(self.snapshot, self.info)
         return self._storage
 
     def volumes_of(self, pod: Pod) -> PodVolumes | None:
         # Every volume rule asks for the same pod, and a simulation does so again and again.
         if self._last_volumes is None or self._last_volumes[0] is not pod:
-            self._last_volumes = (pod, resolve(pod, self.storage()))
+            self._last_volumes = (pod, resolve_volumes(pod, self.storage()))
         return self._last_volumes[1]
 
     def load(self, pod: Pod) -> PodLoad:
@@ -305,12 +298,12 @@ class _SnapshotPlacement:
         self._last_load = (pod, known[1])
         return known[1]
 
-    def _offer(self, node: Node) -> dict[str, int]:
+    def _allocatable_of(self, node: Node) -> dict[str, int]:
         # Equal nodes share their allocatable as well, and the snapshot keeps it alive.
         key = id(node.status.allocatable)
         offer = self._allocatable.get(key)
         if offer is None:
-            offer = self._allocatable[key] = allocatable(node)
+            offer = self._allocatable[key] = node_allocatable(node)
         return offer
 
 
@@ -330,11 +323,3 @@ def _running_on(node_names: Iterable[str], snapshot: ClusterSnapshot) -> Iterato
 
 def _same_objects(some: t.Sequence[Pod], others: t.Sequence[Pod]) -> bool:
     return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))
-
-
-def pod_key(pod: Pod) -> str:
-    """What tells pods apart: the uid, or namespace and name where a pod has none yet. Raises ValueError where it has neither."""
-    metadata = pod.metadata
-    if not metadata.uid and not metadata.name:
-        raise ValueError("a pod without uid and name cannot be placed: give simulated pods a uid of their own")
-    return metadata.uid or f"{metadata.namespace}/{metadata.name}"

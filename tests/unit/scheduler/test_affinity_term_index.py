@@ -10,8 +10,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import LabelSelector, ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import pod_groups
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_groups import PodGroups
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import affinity_term_index
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.affinity_term_index import AffinityTermIndex
 
 from tests.unit.scheduler.builders import pod
 
@@ -29,7 +29,7 @@ def repelled(
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     owner = pod(on="node-1", namespace="tenant", affinity=affinity)
     other = pod(namespace=namespace, labels=labels)
-    return bool(PodGroups.of([owner]).repelling(other, namespaces(known or {})))
+    return bool(AffinityTermIndex.of([owner]).anti_affinity_terms_matching(other, namespaces(known or {})))
 
 
 def namespaces(labels: dict[str, dict[str, str]]) -> dict[str, Namespace]:
@@ -85,16 +85,16 @@ def test_a_term_is_left_out_where_its_namespaces_do_not_take_in_the_pods(selecto
 def test_a_term_that_names_and_selects_a_namespace_is_found_once() -> None:
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaces": ["default", "default"], "namespaceSelector": {}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    groups = PodGroups.of([pod(on="node-1", namespace="tenant", affinity=affinity)])
-    assert len(groups.repelling(pod(namespace="default"), namespaces({"default": {}}))) == 1
+    groups = AffinityTermIndex.of([pod(on="node-1", namespace="tenant", affinity=affinity)])
+    assert len(groups.anti_affinity_terms_matching(pod(namespace="default"), namespaces({"default": {}}))) == 1
 
 
 def test_other_labels_of_the_namespace_in_a_later_snapshot_count() -> None:
     term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {"matchLabels": {"team": "shop"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    groups = PodGroups.of([pod(on="node-1", namespace="tenant", affinity=affinity)])
+    groups = AffinityTermIndex.of([pod(on="node-1", namespace="tenant", affinity=affinity)])
     for team, found in (("shop", 1), ("bank", 0), ("shop", 1)):
-        assert len(groups.repelling(pod(namespace="default"), namespaces({"default": {"team": team}}))) == found
+        assert len(groups.anti_affinity_terms_matching(pod(namespace="default"), namespaces({"default": {"team": team}}))) == found
 
 
 @pytest.mark.parametrize("of", ["terms of others", "own terms"])
@@ -108,7 +108,7 @@ def test_terms_with_namespace_selectors_are_compared_in_proportion_to_their_numb
         ]
         affinity = [{"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}} for term in terms]
         owners = [pod(on="node-1", namespace=f"tenant-{i}", labels={"own": str(i)}, affinity=affinity[i]) for i in range(size)]
-        groups = PodGroups.of(owners)
+        groups = AffinityTermIndex.of(owners)
         compared = 0
 
         def counted(*arguments: t.Any) -> bool:
@@ -117,11 +117,13 @@ def test_terms_with_namespace_selectors_are_compared_in_proportion_to_their_numb
             return matches(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(pod_groups, "matches", counted)
+            patch.setattr(affinity_term_index, "matches", counted)
             for number in range(size):
                 if of == "own terms":
-                    groups.selected(None, LabelSelector(match_labels={"own": str(number)}))
+                    groups.pods_matching(None, LabelSelector(match_labels={"own": str(number)}))
                 else:
-                    groups.repelling(pod(namespace="default", labels={KEY: str(number)}), namespaces({"default": {"n": "3"}}))
+                    groups.anti_affinity_terms_matching(
+                        pod(namespace="default", labels={KEY: str(number)}), namespaces({"default": {"n": "3"}})
+                    )
         counts.append(compared)
     assert 0 < counts[1] <= 2.2 * counts[0]

@@ -15,7 +15,7 @@ CYCLE = 20
 
 
 @dataclass(frozen=True)
-class Flavour:
+class PodVariant:
     """One sort of Deployment.
 
     ``turns``: which of every twenty Deployments are of it. ``rules``: what it adds to the pod spec of a Deployment, which is
@@ -28,9 +28,9 @@ class Flavour:
     step: int = 13
 
 
-def of_deployment(index: int) -> Flavour:
+def of_deployment(index: int) -> PodVariant:
     """The flavour of the Deployment with this number."""
-    return next((flavour for flavour in FLAVOURS if index % CYCLE in flavour.turns), PLAIN)
+    return next((variant for variant in VARIANTS if index % CYCLE in variant.turns), PLAIN)
 
 
 def claim_objects(namespace: str, name: str) -> list[dict[str, Any]]:
@@ -93,12 +93,12 @@ def _app(name: str) -> dict[str, Any]:
     return {"labelSelector": {"matchLabels": {"app": name}}}
 
 
-PLAIN = Flavour("no rule", (), lambda _name, _neighbour: {})
-CLAIM = Flavour("bound claim, volume in half the zones", (4,), _claim, step=14)
-FLAVOURS = (
+PLAIN = PodVariant("no rule", (), lambda _name, _neighbour: {})
+CLAIM = PodVariant("bound claim, volume in half the zones", (4,), _claim, step=14)
+VARIANTS = (
     PLAIN,
-    Flavour("anti-affinity by hostname, required and preferred", (1, 11), _anti_affinity),
-    Flavour("spread constraint by zone, DoNotSchedule", (2, 12), _zone_spread),
-    Flavour("pod affinity by zone, required", (3,), _pod_affinity),
+    PodVariant("anti-affinity by hostname, required and preferred", (1, 11), _anti_affinity),
+    PodVariant("spread constraint by zone, DoNotSchedule", (2, 12), _zone_spread),
+    PodVariant("pod affinity by zone, required", (3,), _pod_affinity),
     CLAIM,
 )

@@ -1,36 +1,40 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Room on the node (kubernetes ``plugins/noderesources/fit.go``)."""
+"""Free capacity on the node (kubernetes ``plugins/noderesources/fit.go``).
+
+Extended resources that a DeviceClass offers: where no device plugin has them, dynamic resource allocation looks for devices
+(shouldDelegateResourceToDRA). What it would find is not judged.
+"""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from ...model.api.device import DEVICE_CLASS_PREFIX, is_extended
-from ...model.api.pod import Pod
+from ...model.api.device import DEVICE_CLASS_PREFIX, DeviceClass, is_extended
+from ...model.api.pod import Pod, extended_resources
 from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
-from ..profile import STOCK, Profile
-from ..resources import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
+from ..pod_requests import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
+from ..profile import DEFAULT_PROFILE, Profile
 
 TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")
 
 _BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
-def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
+def pre_filter(pod: Pod, profile: Profile = DEFAULT_PROFILE, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
     """Rejects nodes that hold as many pods as they may, or have too little left of something the pod asks for; says all of it.
 
     Extended resources that the profile ignores are taken as there. So are those of ``devices`` on nodes where no device plugin offers
     them: there dynamic resource allocation decides, not this plugin.
     """
-    wanted = [(name, amount, insufficient(name), name in devices) for name, amount in asked_for(pod, profile)]
+    requests = [(name, amount, insufficient(name), name in devices) for name, amount in asked_for(pod, profile)]
 
     def check(info: NodeInfo) -> Reasons:
         allocatable, requested = info.allocatable, info.requested
         missing = PASSED
-        for name, amount, reason, by_device in wanted:
+        for name, amount, reason, by_device in requests:
             offered = allocatable.get(name, 0)
             if amount > offered - requested.get(name, 0) and not (by_device and offered <= 0):
                 missing = (*missing, reason)
@@ -41,13 +45,13 @@ def prepare(pod: Pod, profile: Profile = STOCK, devices: Collection[str] = ()) -
 
 def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
     """On which nodes dynamic resource allocation would have to find one of ``devices`` for the pod; None where on none."""
-    wanted = [name for name, _amount in asked_for(pod, profile) if name in devices] if devices else []
-    if not wanted:
+    requests = [name for name, _amount in asked_for(pod, profile) if name in devices] if devices else []
+    if not requests:
         return None
-    return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in wanted)
+    return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in requests)
 
 
-def asked_for(pod: Pod, profile: Profile = STOCK) -> list[tuple[str, int]]:
+def asked_for(pod: Pod, profile: Profile = DEFAULT_PROFILE) -> list[tuple[str, int]]:
     """The resources that the pod asks for and that count by the profile, with how much of them in scheduler units; cpu comes first."""
     requests = _in_order(pod_requests(pod, from_status=False))
     return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
@@ -69,3 +73,26 @@ def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:
     basic = [(name, requests[name]) for name in _BASIC if name in requests]
     others = sorted(item for item in requests.items() if item[0] not in _BASIC and not item[0].startswith(DEVICE_CLASS_PREFIX))
     return basic + others
+
+
+DEVICES: Reasons = (Reason("device_class", "a DeviceClass offers an extended resource; whether it has devices there is not judged"),)
+NOT_READABLE: Reasons = (
+    Reason("deviceclasses_not_readable", "whether a DeviceClass offers an extended resource is not known: deviceclasses could not be read"),
+)
+
+
+def device_class_resources(pod: Pod, classes: Iterable[DeviceClass] | None) -> Collection[str]:
+    """Those of the pod's extended resources that a DeviceClass offers, or may offer where the classes could not be read."""
+    asked = extended_resources(pod)
+    return asked if classes is None else asked.intersection(known.spec.extended_resource_name for known in classes)
+
+
+def device_unknowns(
+    pod: Pod, classes: Iterable[DeviceClass] | None, profile: Profile, devices: Collection[str]
+) -> t.Callable[[NodeInfo], Reasons] | None:
+    """The doubt about nodes that would need one of ``devices`` (``device_class_resources``); None where none would."""
+    needs = needs_devices(pod, profile, devices)
+    if needs is None:
+        return None
+    unknown = NOT_READABLE if classes is None else DEVICES
+    return lambda info: unknown if needs(info) else PASSED

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.device import DeviceClass, DeviceClassSpec
 
-from tests.unit.scheduler.builders import codes, container, judge, node, pod
+from tests.unit.scheduler.builders import codes, container, feasibility_of, node, pod
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_only_finished_pods_leave_room(phase: str, expected: int) -> None:
 
 def test_a_node_without_pod_capacity_takes_none() -> None:
     bare = node(allocatable={"pods": "0"})
-    assert judge(pod(), [bare]).counts()[0][0].text == "Too many pods"
+    assert feasibility_of(pod(), [bare]).counts()[0][0].text == "Too many pods"
 
 
 def test_reasons_carry_the_scheduler_s_text() -> None:
-    found = judge(pod({"example.com/gpu": "1"}), [node()])
+    found = feasibility_of(pod({"example.com/gpu": "1"}), [node()])
     assert [reason.text for reason, _count in found.counts()] == ["Insufficient example.com/gpu"]
 
 
@@ -79,7 +79,7 @@ GPU = "example.com/gpu"
 )
 def test_devices_that_a_class_may_offer_are_unknown(classes: list[str] | None, allocatable: t.Any, used: t.Any, expected: str) -> None:
     known = None if classes is None else [DeviceClass(spec=DeviceClassSpec(extended_resource_name=name)) for name in classes]
-    found = judge(pod({GPU: "1"}), [node(allocatable=allocatable)], [pod(used, on="node-1")], device_classes=known)
+    found = feasibility_of(pod({GPU: "1"}), [node(allocatable=allocatable)], [pod(used, on="node-1")], device_classes=known)
     (answer,) = (*found.rejected.values(), *found.unknown_nodes.values()) or ("feasible",)
     assert answer == "feasible" or [reason.code for reason in answer] == [expected]
     assert (answer == "feasible") == (found.feasible == ("node-1",)) == (expected == "feasible")
@@ -95,5 +95,5 @@ def test_devices_that_a_class_may_offer_are_unknown(classes: list[str] | None, a
 )
 def test_a_node_that_lacks_something_else_is_out_all_the_same(requests: t.Any, needs: t.Any, expected: str) -> None:
     classes = [DeviceClass(spec=DeviceClassSpec(extended_resource_name=GPU))]
-    found = judge(pod({GPU: "1", **requests}, **needs), [node()], device_classes=classes)
+    found = feasibility_of(pod({GPU: "1", **requests}, **needs), [node()], device_classes=classes)
     assert [reason.code for reason in found.rejected["node-1"]] == [expected]

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What of a pod's volumes cannot be judged on a node."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ...model.api.pod import Pod, mounts_claims
+from ...model.api.storage import class_of_claim
+from ...model.reason import PASSED, Reason, Reasons
+from ..filters.volume_binding import uses_migrated_topology, volume_matcher
+from ..node_info import NodeInfo
+from ..pod_volumes import PodVolumes, unreadable_reason
+from ..storage_index import UNKNOWN_HANDLE, StorageIndex, in_tree_plugin
+
+MIGRATED = Reason("migrated_volumes", "a CSI driver has taken over a volume's in-tree plugin; what becomes of the volume is not worked out")
+CHOICE = Reason("volume_choice", "it depends on which of several volumes the scheduler chooses")
+
+_UnknownOf = t.Callable[[NodeInfo], Reasons]
+
+
+def volume_unknowns(volumes: PodVolumes, storage: StorageIndex, arrived_pods: t.Callable[[], Iterable[Pod]]) -> _UnknownOf | None:
+    """What cannot be judged on a node that every rule has passed; None where there is nothing of the kind.
+
+    ``arrived_pods`` gives the pods that are on another node now than the snapshot has them on.
+    """
+    if volumes.rejected:
+        return None
+    unknowns = [*(unknown(volumes, storage) for unknown in (_limits, _translation, _choice)), _competition(volumes, storage, arrived_pods)]
+    asked = [unknown for unknown in unknowns if unknown is not None]
+    if not asked:
+        return None
+    return lambda info: tuple(dict.fromkeys(reason for unknown in asked for reason in unknown(info)))
+
+
+def _limits(volumes: PodVolumes, storage: StorageIndex) -> _UnknownOf | None:
+    drivers = {driver for driver, _handle in volumes.attachable} & storage.limited_drivers
+    unknown = {driver for driver, handle in volumes.attachable if handle == UNKNOWN_HANDLE} & drivers
+    if not drivers:
+        return None
+
+    def check(info: NodeInfo) -> Reasons:
+        limited = drivers.intersection(storage.limits.get(info.node.name, ()))
+        if not limited:
+            return PASSED
+        uncertain = storage.attached(info).uncertain
+        if limited & (unknown | uncertain):
+            return (MIGRATED,)
+        return (unreadable_reason("persistentvolumeclaims"),) if "" in uncertain else PASSED
+
+    return check
+
+
+def _translation(volumes: PodVolumes, storage: StorageIndex) -> _UnknownOf | None:
+    bound = [volume for volume in volumes.bound if volume is not None and in_tree_plugin(volume.spec)]
+    if not bound:
+        return None
+    return lambda info: (MIGRATED,) if any(uses_migrated_topology(volume, info.node, storage) for volume in bound) else PASSED
+
+
+def _choice(volumes: PodVolumes, storage: StorageIndex) -> _UnknownOf | None:
+    if len(volumes.delayed) == 1 and not storage.has_competing_volumes(volumes.delayed[0]):
+        return None
+    match = volume_matcher(volumes.delayed, storage)
+    return None if match is None else lambda info: (CHOICE,) if match(info.node).uncertain else PASSED
+
+
+def _competition(volumes: PodVolumes, storage: StorageIndex, arrived_pods: t.Callable[[], Iterable[Pod]]) -> _UnknownOf | None:
+    """Pods that came before in a simulation may have bound a claim, or taken the free volumes that one would find."""
+    if not _competes(volumes, storage):
+        return None
+    return lambda _info: (CHOICE,) if any(map(mounts_claims, arrived_pods())) else PASSED
+
+
+def _competes(volumes: PodVolumes, storage: StorageIndex) -> bool:
+    """Where one such pod goes decides where the next one can go, whatever node that is."""
+    return any(
+        storage.available(class_of_claim(claim) or "") or (claim.metadata.namespace, claim.metadata.name) in storage.claims
+        for claim in volumes.delayed
+    )
