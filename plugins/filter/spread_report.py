@@ -43,7 +43,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.page import MAX_COLUMNS, build_page
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.html_page import MAX_COLUMNS, build_page
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
 
 

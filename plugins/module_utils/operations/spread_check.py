@@ -4,9 +4,6 @@
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Mapping
-
 from ..kube.client.api import KubeApi
 from ..kube.client.errors import InvalidError
 from ..kube.snapshot_reader import read_snapshot
@@ -14,33 +11,9 @@ from ..model.codec import replace
 from ..model.gc_pause import gc_paused
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
-from ..spread.check import CheckOptions, SpreadReport, check_spread
-from ..spread.options import (
-    KINDS,
-    OptionError,
-    check_labels_exist,
-    check_minima,
-    check_missing_namespaces,
-    check_namespaces,
-    check_topology_keys,
-    parse_annotation_selector,
-)
-
-
-def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
-    """CheckOptions from the module's options; raises OptionError that names the option."""
-    check_minima(params)
-    return CheckOptions(
-        namespaces=check_namespaces(params.get("namespaces")),
-        namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
-        kinds=tuple(params.get("kinds") or KINDS),
-        topology_keys=check_topology_keys(params["topology_keys"]),
-        max_skew=params.get("max_skew"),
-        min_ready_nodes=params["min_ready_nodes"],
-        predict=params["predict"],
-        cooldown_s=params["cooldown"],
-        max_attempts=params["max_attempts"],
-    )
+from ..spread.check import check_spread
+from ..spread.options import CheckOptions, OptionError, check_labels_exist, check_missing_namespaces
+from ..spread.spread_report import SpreadReport
 
 
 def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str = "") -> tuple[ClusterSnapshot, SpreadReport]:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..model.well_known import HOSTNAME
-from .rows import Counts, NodeInfo, Report, natural
+from .rows import Counts, NodeColumn, Report, natural
 
 NODES = "nodes"
 ZONES = "zones"
@@ -137,14 +137,14 @@ def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]
     return [(name, before[name], after[name]) for name in names[:limit]]
 
 
-def _shown_nodes(report: Report) -> list[NodeInfo]:
+def _shown_nodes(report: Report) -> list[NodeColumn]:
     """The domains that hold or may hold replicas of the listed workloads, by zone and name; without a zone last."""
     known = {node.name: node for node in report.nodes} if report.topology_key == HOSTNAME else {}
     before, after = report.replicas
-    nodes = [known.get(name, NodeInfo(name)) for name in before.keys() | after.keys()]
+    nodes = [known.get(name, NodeColumn(name)) for name in before.keys() | after.keys()]
     return sorted(nodes, key=lambda node: (not node.zone, natural(node.zone), natural(node.name)))
 
 
-def _node_column(node: NodeInfo) -> Column:
+def _node_column(node: NodeColumn) -> Column:
     note = "not ready" if not node.ready else "" if node.schedulable else "cordoned"
     return Column(node.name, node.zone, (node.name,), note)

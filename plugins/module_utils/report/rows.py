@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
 from ..model.well_known import HOSTNAME
-from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED
+from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
 
 RESTARTED = "restarted"
@@ -46,7 +46,7 @@ class ReportError(ValueError):
 
 
 @dataclass(frozen=True)
-class NodeInfo:
+class NodeColumn:
     """A node as a domain of replicas: ``name`` is its host name, by which they are counted; ``zone`` is empty where it has none."""
 
     name: str
@@ -56,7 +56,7 @@ class NodeInfo:
 
 
 @dataclass(frozen=True)
-class Look:
+class WorkloadObservation:
     """A workload at one time. ``counts``: replicas by domain, where 0 means open to it and absent means closed."""
 
     counts: Counts
@@ -73,7 +73,7 @@ class Look:
 class Row:
     """A workload before and after; ``after`` is None without a second look.
 
-    ``deed`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty where nothing is the matter.
+    ``action`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty where nothing is the matter.
     ``why`` explains it, ``evicted`` is how many pods of it were (in a plan: would be) evicted.
     """
 
@@ -81,9 +81,9 @@ class Row:
     namespace: str
     name: str
     replicas: int
-    before: Look
-    after: t.Optional[Look]
-    deed: str = ""
+    before: WorkloadObservation
+    after: t.Optional[WorkloadObservation]
+    action: str = ""
     outcome: str = ""
     why: str = ""
     duration_s: int = 0
@@ -91,20 +91,20 @@ class Row:
     advice: tuple[str, ...] = ()
 
     @property
-    def last(self) -> Look:
+    def last(self) -> WorkloadObservation:
         """The newer look."""
         return self.before if self.after is None else self.after
 
     @property
-    def quiet(self) -> bool:
+    def unremarkable(self) -> bool:
         """Nothing is the matter with it and nothing was done."""
-        return not self.deed and {self.before.verdict, self.last.verdict} <= {HEALTHY, SKIPPED}
+        return not self.action and {self.before.verdict, self.last.verdict} <= {HEALTHY, SKIPPED}
 
     @property
     def order(self) -> tuple[int, str, str, str]:
         """What a reader looks for comes first."""
         verdicts = (self.before.verdict, self.last.verdict)
-        rank = _RANK.get(self.deed, min(_RANK_OF_VERDICT.get(verdict, _RANK_OTHERS) for verdict in verdicts))
+        rank = _RANK.get(self.action, min(_RANK_OF_VERDICT.get(verdict, _RANK_OTHERS) for verdict in verdicts))
         return (rank, self.namespace, self.name, self.kind)
 
 
@@ -116,7 +116,7 @@ class Report:
     plan: bool
     topology_key: str
     rows: tuple[Row, ...]
-    nodes: tuple[NodeInfo, ...]
+    nodes: tuple[NodeColumn, ...]
     node_counts: Counts
     summary: Counts
     totals: dict[str, t.Any]
@@ -230,12 +230,12 @@ def _topology_key(result: Mapping[str, t.Any]) -> str:
     return HOSTNAME
 
 
-def _nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> list[NodeInfo]:
+def _nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> list[NodeColumn]:
     """The nodes of both looks, as they are at the second one; one that is not there any more is not ready."""
     later = {entry["name"]: entry for entry in second.get("node_list") or ()}
     entries = {entry["name"]: {**entry, "ready": entry.get("ready", True) and not later} for entry in first.get("node_list") or ()}
     found = [
-        NodeInfo(entry["hostname"], entry.get("zone") or "", entry.get("ready", True), entry.get("schedulable", True))
+        NodeColumn(entry["hostname"], entry.get("zone") or "", entry.get("ready", True), entry.get("schedulable", True))
         for entry in {**entries, **later}.values()
         if entry.get("hostname")
     ]
@@ -266,7 +266,7 @@ class _RowReader:
         self,
         entry: Mapping[str, t.Any],
         later: t.Optional[Mapping[str, t.Any]],
-        action: t.Optional[Mapping[str, t.Any]],
+        restart_entry: t.Optional[Mapping[str, t.Any]],
         *,
         restartable: bool,
     ) -> Row:
@@ -275,47 +275,47 @@ class _RowReader:
         if later is not None:
             after = self._look(later)
         elif self._looked_again:
-            after = self._not_listed(action)
-        elif action and action.get("after"):
-            after = Look(dict(action["after"].get(self._topology_key) or {}))
-        deed, why = self._deed(entry, before, action, restartable=restartable)
+            after = self._not_listed(restart_entry)
+        elif restart_entry and restart_entry.get("after"):
+            after = WorkloadObservation(dict(restart_entry["after"].get(self._topology_key) or {}))
+        action, why = self._action(entry, before, restart_entry, restartable=restartable)
         return Row(
             *_key(entry),
             replicas=entry["replicas"],
             before=before,
             after=after,
-            deed=deed,
-            outcome=(action or {}).get("verdict") or "" if not self._plan else "",
+            action=action,
+            outcome=(restart_entry or {}).get("verdict") or "" if not self._plan else "",
             why=why,
-            duration_s=int((action or {}).get("duration") or 0),
-            evicted=len((action or {}).get("evicted") or ()),
+            duration_s=int((restart_entry or {}).get("duration") or 0),
+            evicted=len((restart_entry or {}).get("evicted") or ()),
             advice=tuple(entry.get("advice") or ()),
         )
 
-    def _not_listed(self, action: t.Optional[Mapping[str, t.Any]]) -> Look:
+    def _not_listed(self, restart_entry: t.Optional[Mapping[str, t.Any]]) -> WorkloadObservation:
         """A workload that the second look does not list. Where that leaves healthy ones out, the restart tells where its replicas are."""
         if not self._healthy_left_out:
-            return Look({}, verdict=GONE, reason="gone: not there any more")
-        counts = ((action or {}).get("after") or {}).get(self._topology_key)
+            return WorkloadObservation({}, verdict=GONE, reason="gone: not there any more")
+        counts = ((restart_entry or {}).get("after") or {}).get(self._topology_key)
         if counts:
-            return Look(dict(counts), verdict=HEALTHY)
-        return Look({}, verdict=NOT_LISTED, reason="not_listed: healthy now, or deleted; healthy workloads were not listed")
+            return WorkloadObservation(dict(counts), verdict=HEALTHY)
+        return WorkloadObservation({}, verdict=NOT_LISTED, reason="not_listed: healthy now, or deleted; healthy workloads were not listed")
 
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
         """A row that only the second look has."""
-        before = Look({}, verdict=NOT_LISTED if self._healthy_left_out_before else NEW)
+        before = WorkloadObservation({}, verdict=NOT_LISTED if self._healthy_left_out_before else NEW)
         return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._look(entry))
 
-    def _look(self, entry: Mapping[str, t.Any]) -> Look:
+    def _look(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
         counts = dict(entry["domains"].get(self._topology_key) or {})
-        return Look(counts, str(entry["verdict"]), str(entry["reason"]))
+        return WorkloadObservation(counts, str(entry["verdict"]), str(entry["reason"]))
 
-    def _deed(
-        self, entry: Mapping[str, t.Any], before: Look, action: t.Optional[Mapping[str, t.Any]], *, restartable: bool
+    def _action(
+        self, entry: Mapping[str, t.Any], before: WorkloadObservation, restart_entry: t.Optional[Mapping[str, t.Any]], *, restartable: bool
     ) -> tuple[str, str]:
-        if action is not None:
-            deed = str(action["action"])
-            return (_PLANNED.get(deed, deed) if self._plan else deed), str(action["reason"])
+        if restart_entry is not None:
+            action = str(restart_entry["action"])
+            return (_PLANNED.get(action, action) if self._plan else action), str(restart_entry["reason"])
         if restartable:
             return TO_RESTART, before.reason
         if before.verdict in (COLLAPSED, SKEWED):

@@ -9,10 +9,10 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.messages import pluralize
-from ..spread.distribution import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
+from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Look, Report, Row, by_reason
+from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_reason
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -130,7 +130,7 @@ def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool) -> _
     marks = [_clip(label, MAX_LABEL) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
     table = [_row_cells(grid, row.before, row.after) for row in rows]
     before, after = report.replicas
-    sums = _row_cells(grid, Look(before), Look(after) if report.seen_twice else None)
+    sums = _row_cells(grid, WorkloadObservation(before), WorkloadObservation(after) if report.seen_twice else None)
     if not grid.shows_every_node:
         marks.append("fullest")
         sums.append("")
@@ -141,7 +141,7 @@ def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool) -> _
     return _Cells(heading, [_join(line, widths) for line in table], _join(sums, widths), _legend(report, grid, left_out))
 
 
-def _row_cells(grid: Grid, before: Look, after: t.Optional[Look]) -> list[str]:
+def _row_cells(grid: Grid, before: WorkloadObservation, after: t.Optional[WorkloadObservation]) -> list[str]:
     first = grid.counts(before.counts)
     if after is None:
         return [_cell(count) for count in first]
@@ -199,11 +199,11 @@ def _state(row: Row) -> str:
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
         return verdict
     pods = f" ({pluralize(row.evicted, 'pod')})" if row.evicted else ""
-    if row.deed in (RESTARTED, EVICTED):
-        return f"{verdict}, {row.outcome or row.deed}{pods}"
-    if row.deed == FAILED and pods:
+    if row.action in (RESTARTED, EVICTED):
+        return f"{verdict}, {row.outcome or row.action}{pods}"
+    if row.action == FAILED and pods:
         return f"{verdict}, evicted{pods}, failed"
-    return f"{verdict}, {row.deed}{pods}" if row.deed else verdict
+    return f"{verdict}, {row.action}{pods}" if row.action else verdict
 
 
 def _clip(text: str, size: int) -> str:
@@ -216,8 +216,8 @@ def _clip(text: str, size: int) -> str:
 def _not_listed(rows: Sequence[Row]) -> list[str]:
     if not rows:
         return []
-    quiet = sum(row.quiet for row in rows)
-    return [f"{len(rows)} more {'is' if len(rows) == 1 else 'are'} not listed, {quiet} of them healthy or skipped"]
+    unremarkable = sum(row.unremarkable for row in rows)
+    return [f"{len(rows)} more {'is' if len(rows) == 1 else 'are'} not listed, {unremarkable} of them healthy or skipped"]
 
 
 # --- reasons ----------------------------------------------------------------------------------------------------------
@@ -230,12 +230,12 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
         SKIPPED: "Not restarted after all:",
         STAYS: "Stay where they are, because a restart would not help or is not allowed:",
     }
-    for deed, title in titles.items():
-        yield _by_text(title, [(row.why, row) for row in report.rows if row.deed == deed], width)
-    waiting = sum(row.deed == TO_RESTART for row in report.rows)
+    for action, title in titles.items():
+        yield _by_text(title, [(row.why, row) for row in report.rows if row.action == action], width)
+    waiting = sum(row.action == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
         yield [f"{pluralize(waiting, 'workload')} can be restarted; this run was not asked to."]
-    not_judged = [row for row in report.rows if not row.deed and row.last.verdict in (UNKNOWN, SKIPPED)]
+    not_judged = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
     yield _by_text("Not judged:", [(row.last.reason, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
     yield _by_text("Advice:", [(advice, row) for row in report.rows for advice in row.advice], width)
     skipped = [f"{_named(names)}: {reason}" for reason, names in report.skipped_by_reason]

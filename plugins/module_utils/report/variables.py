@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from ..rescue.options import HOLDS, HONORED, STATES
 from ..rescue.options import MINIMA as RESCUE_MINIMA
 from ..spread.options import MINIMA
-from ..spread.restart_plan import STRATEGIES
+from ..spread.restart.options import STRATEGIES
 from .text_map import MIN_WIDTH
 
 LEAST = {"grace_period": "1, or 0 with {prefix}force"}

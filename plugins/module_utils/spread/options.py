@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Checks of what users write into options, with errors that name the option, what was wrong and what to do."""
+"""The options of the spread check, and the checks of options that it shares with the restart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.api.node import Node
+from ..model.codec import Struct
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
+from ..model.well_known import HOSTNAME
+
+DEFAULT_COOLDOWN_S = 600
+DEFAULT_MAX_ATTEMPTS = 3
+
 
 KINDS = ("Deployment", "StatefulSet")
 
@@ -95,3 +101,37 @@ def check_minima(params: Mapping[str, t.Any]) -> None:
         value = params.get(name)
         if value is not None and value < minimum:
             raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")
+
+
+class CheckOptions(Struct, frozen=True):
+    """What to look at and how to judge it; the options of k8s_spread_check.
+
+    ``namespace_annotation`` is a (key, value) that a namespace must carry, or None for any namespace. ``cooldown_s`` and ``max_attempts``:
+    what k8s_rollout_restart will be given.
+    """
+
+    namespaces: t.Optional[Sequence[str]] = None
+    namespace_annotation: t.Optional[tuple[str, str]] = ("collectdeployments", "allow")
+    kinds: Sequence[str] = ("Deployment", "StatefulSet")
+    topology_keys: Sequence[str] = (HOSTNAME,)
+    max_skew: t.Optional[int] = None
+    min_ready_nodes: int = 2
+    predict: bool = True
+    cooldown_s: int = DEFAULT_COOLDOWN_S
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+
+
+def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
+    """CheckOptions from the module's options; raises OptionError that names the option."""
+    check_minima(params)
+    return CheckOptions(
+        namespaces=check_namespaces(params.get("namespaces")),
+        namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
+        kinds=tuple(params.get("kinds") or KINDS),
+        topology_keys=check_topology_keys(params["topology_keys"]),
+        max_skew=params.get("max_skew"),
+        min_ready_nodes=params["min_ready_nodes"],
+        predict=params["predict"],
+        cooldown_s=params["cooldown"],
+        max_attempts=params["max_attempts"],
+    )

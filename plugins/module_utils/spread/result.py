@@ -10,9 +10,10 @@ from ..model.reason import reason_text
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_results
 from ..model.well_known import HOSTNAME, ZONE
-from .check import SpreadReport, WorkloadReport
-from .distribution import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, listed_by_key
-from .predicted import HELPS_UNKNOWN, Blocker
+from .distribution import listed_by_key
+from .prediction.prediction import HELPS_UNKNOWN, Blocker
+from .spread_report import SpreadReport, WorkloadReport
+from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
 
 MOST_FEASIBLE = 20
 """Names in each list of ``feasible_domains``. The output of 100 took a third of the time for 1,000 workloads on 5,000 nodes."""
@@ -20,8 +21,10 @@ MOST_FEASIBLE = 20
 
 def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
     """``nodes``, ``summary``, ``workloads``, ``restartable``, ``interrupted`` and ``uneven`` of k8s_spread_check."""
-    lines = [line for line in report.workloads if include_healthy or line.verdict.verdict != HEALTHY]
-    restartable = [line for line in report.workloads if line.restartable]
+    workload_reports = [
+        workload_report for workload_report in report.workloads if include_healthy or workload_report.verdict.verdict != HEALTHY
+    ]
+    restartable = [workload_report for workload_report in report.workloads if workload_report.restartable]
     return {
         "nodes": {"total": report.nodes_total, "ready": report.nodes_ready, "eligible": report.nodes_eligible},
         "reason": reason_text(report.reason),
@@ -36,10 +39,12 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
             "unknown": report.count(UNKNOWN),
             "restartable": len(restartable),
         },
-        "workloads": [workload_to_result(line) for line in lines],
-        "restartable": [identity(line) for line in restartable],
-        "interrupted": [identity(line) for line in report.workloads if line.interrupted],
-        "uneven": [identity(line) for line in report.workloads if line.verdict.verdict in (COLLAPSED, SKEWED)],
+        "workloads": [workload_to_result(workload_report) for workload_report in workload_reports],
+        "restartable": [identity(workload_report) for workload_report in restartable],
+        "interrupted": [identity(workload_report) for workload_report in report.workloads if workload_report.interrupted],
+        "uneven": [
+            identity(workload_report) for workload_report in report.workloads if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
+        ],
         "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
         "skipped_objects": undecodable_results(report.undecodable),
     }
@@ -60,29 +65,29 @@ def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
     return sorted(nodes, key=lambda node: (node["zone"], node["name"]))
 
 
-def identity(line: WorkloadReport) -> dict[str, str]:
+def identity(workload_report: WorkloadReport) -> dict[str, str]:
     """Kind, namespace and name: what k8s_rollout_restart takes."""
-    metadata = line.workload.metadata
-    return {"kind": line.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
+    metadata = workload_report.workload.metadata
+    return {"kind": workload_report.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
 
 
-def workload_to_result(line: WorkloadReport) -> dict[str, t.Any]:
+def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
     """One entry of ``workloads``."""
-    prediction = line.prediction
+    prediction = workload_report.prediction
     blockers = list(prediction.blockers) if prediction else []
-    if line.refusal is not None and line.refusal.code not in {blocker.reason.code for blocker in blockers}:
-        blockers.append(Blocker(line.refusal))
+    if workload_report.refusal is not None and workload_report.refusal.code not in {blocker.reason.code for blocker in blockers}:
+        blockers.append(Blocker(workload_report.refusal))
     return {
-        **identity(line),
-        "uid": line.workload.metadata.uid,
-        "replicas": line.workload.spec.replicas,
-        "placed": line.placed,
-        "domains": listed_by_key(line.distributions),
-        "eligible_domains": {distribution.topology_key: len(distribution.domains) for distribution in line.distributions},
-        "verdict": line.verdict.verdict,
-        "reason": str(line.verdict.reason),
+        **identity(workload_report),
+        "uid": workload_report.workload.metadata.uid,
+        "replicas": workload_report.workload.spec.replicas,
+        "placed": workload_report.placed,
+        "domains": listed_by_key(workload_report.distributions),
+        "eligible_domains": {distribution.topology_key: len(distribution.domains) for distribution in workload_report.distributions},
+        "verdict": workload_report.verdict.verdict,
+        "reason": str(workload_report.verdict.reason),
         "restart_helps": prediction.restart_helps if prediction else HELPS_UNKNOWN,
         "feasible_domains": {key: names[:MOST_FEASIBLE] for key, names in prediction.feasible_domains.items()} if prediction else {},
         "blockers": [{"reason": b.reason.code, "text": b.reason.text, "nodes": b.nodes} for b in blockers],
-        "advice": [str(advice) for advice in line.advice],
+        "advice": [str(advice) for advice in workload_report.advice],
     }

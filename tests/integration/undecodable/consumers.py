@@ -18,9 +18,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadChecker, check_spread
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions, decide
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, struct
@@ -58,7 +60,7 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
     checker = WorkloadChecker(snapshot, options)
     for workload in snapshot.workloads():
         line = checker.check(workload)
-        decide(line, snapshot, RestartOptions(), now_s=NOW)
+        decide_restart(line, snapshot, RestartOptions(), now_s=NOW)
         decide_eviction(line, snapshot, ClusterState.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW)
     planner = RescuePlanner(snapshot, RescueOptions(), now_s=NOW)
     for pod in snapshot.pods:

@@ -14,7 +14,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows
     by_reason,
     natural,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.report.results import HOST, check, even, nodes, piled, restart, workload
@@ -34,16 +35,16 @@ def test_a_restarted_workload_has_before_after_and_outcome() -> None:
     row = only_row(check([WEB], NODES), after=check([WEB_SPREAD], NODES), restart=restart(WEB))
     assert (row.before.fullest, row.last.fullest) == (3, 1)
     assert (row.before.verdict, row.last.verdict) == ("collapsed", "healthy")
-    assert (row.deed, row.outcome, row.duration_s) == ("restarted", "improved", 7)
+    assert (row.action, row.outcome, row.duration_s) == ("restarted", "improved", 7)
 
 
 def test_in_a_plan_nothing_was_restarted_and_there_is_no_outcome() -> None:
     row = only_row(check([WEB], NODES), restart=restart(WEB, verdict="pending"), plan=True)
-    assert (row.deed, row.outcome, row.after) == ("to restart", "", None)
+    assert (row.action, row.outcome, row.after) == ("to restart", "", None)
 
 
 def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait() -> None:
-    assert only_row(check([WEB], NODES)).deed == "to restart"
+    assert only_row(check([WEB], NODES)).action == "to restart"
 
 
 @pytest.mark.parametrize(
@@ -68,13 +69,13 @@ def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait()
 )
 def test_what_stays_says_why(helps: t.Any, blockers: list[t.Any], why: str) -> None:
     row = only_row(check([workload("web", piled(NODES, 3), "collapsed", restart_helps=helps, blockers=blockers)], NODES))
-    assert (row.deed, row.why) == ("stays", why)
+    assert (row.action, row.why) == ("stays", why)
 
 
 @pytest.mark.parametrize("action", ["refused", "skipped", "failed"])
 def test_an_action_that_did_not_restart_gives_its_own_reason(action: str) -> None:
     row = only_row(check([WEB], NODES), restart=restart(WEB, action=action, verdict="", reason="cooldown: wait 5 s"))
-    assert (row.deed, row.why) == (action, "cooldown: wait 5 s")
+    assert (row.action, row.why) == (action, "cooldown: wait 5 s")
 
 
 def test_without_a_second_check_the_restart_tells_where_the_replicas_are() -> None:
@@ -104,7 +105,7 @@ def test_what_was_done_comes_first_and_what_is_healthy_last() -> None:
     done["workloads"] += restart(entries[4], action="failed", verdict="failed")["workloads"]
     report = build_report(check(entries, NODES), restart=done)
     assert [row.name for row in report.rows] == ["failed", "web", "stays", "rolling", "skipped", "healthy"]
-    assert [row.name for row in report.rows if row.quiet] == ["skipped", "healthy"]
+    assert [row.name for row in report.rows if row.unremarkable] == ["skipped", "healthy"]
 
 
 def test_what_became_worse_is_not_quiet() -> None:
@@ -112,7 +113,7 @@ def test_what_became_worse_is_not_quiet() -> None:
         check([workload("web", even(NODES, 3), "healthy")], NODES),
         after=check([workload("web", piled(NODES, 3), "collapsed")], NODES),
     )
-    assert not row.quiet
+    assert not row.unremarkable
 
 
 def test_totals_of_a_run() -> None:
@@ -181,7 +182,7 @@ def test_the_check_returns_what_the_report_reads() -> None:
     result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=True)
     row = only_row(result)
     assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
-    assert (row.before.verdict, row.deed) == ("collapsed", "to restart")
+    assert (row.before.verdict, row.action) == ("collapsed", "to restart")
 
 
 def test_a_workload_that_became_healthy_is_not_shown_as_gone_where_healthy_ones_are_left_out() -> None:

@@ -35,7 +35,17 @@ def test_a_module_starts_without_the_kubernetes_client_and_with_nothing_of_kuber
 def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
     loaded = loaded_by("k8s_spread_check")
     rooms = {
-        "spread": ("simulation", "prediction", "guard", "admission", "quota", "places", "unhealthy"),
+        "spread": (
+            "prediction.restart_simulation",
+            "prediction.predictor",
+            "preconditions.restart",
+            "preconditions.budgets",
+            "preconditions.admission.admission",
+            "preconditions.admission.quota",
+            "preconditions.unhealthy_pods",
+            "stuck_pods",
+            "topology.domain_tuples",
+        ),
         "scheduler": ("cluster_state", "affinity_term_index"),
     }
     unwanted = {f"{MODULE_UTILS}.{room}.{name}" for room, names in rooms.items() for name in names}

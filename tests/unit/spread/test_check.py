@@ -7,10 +7,13 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, WorkloadReport, check_spread
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible import EligibleNodes
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import RestartOptions, decide
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible_nodes import EligibleNodes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import nodes_to_result, report_to_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
     eligible_hash,
@@ -392,7 +395,7 @@ def test_the_check_calls_restartable_what_the_restart_will_do_with_the_same_cool
     snapshot = cluster.snapshot(read_at_s=NOW + age_s)
     (line,) = check_spread(snapshot, CheckOptions(**options)).workloads
     assert line.restartable is restartable
-    decision = decide(line, snapshot, RestartOptions(**options), now_s=NOW + age_s)
+    decision = decide_restart(line, snapshot, RestartOptions(**options), now_s=NOW + age_s)
     assert (decision.action == "restart") is restartable
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import force_setattr
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout_status import is_rolling
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import is_rolling
 
 from tests.unit.support.cluster_builder import ClusterBuilder
 

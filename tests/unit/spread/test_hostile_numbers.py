@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.support.cluster_builder import workers

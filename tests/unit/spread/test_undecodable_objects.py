@@ -13,15 +13,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import (
-    CheckOptions,
-    SpreadReport,
-    WorkloadChecker,
-    check_spread,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction_plan import decide_eviction
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart_plan import EVICT_SURPLUS, RestartOptions, decide
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import SpreadReport
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
 
@@ -143,7 +141,7 @@ def test_undecodable_object_that_may_forbid_a_restart_forbids_it(undecodable: Un
     of = snapshot(cluster, undecodable)
     checker = WorkloadChecker(of, CheckOptions(max_skew=1))
     line = checker.check(of.deployments[0])
-    decision = decide(line, of, RestartOptions(only_if_helps=False), now_s=NOW)
+    decision = decide_restart(line, of, RestartOptions(only_if_helps=False), now_s=NOW)
     assert (decision.action, decision.reason.code) == ("refused", "undecodable")
     assert undecodable.name in decision.reason.text
     assert only_line(cluster, undecodable)["restartable"] == []

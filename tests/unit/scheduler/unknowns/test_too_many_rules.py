@@ -13,7 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.u
     MAX_RULES,
     without_excess_rules,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import CheckOptions, check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 
 from tests.unit.scheduler.builders import feasibility_of, node, pod
 from tests.unit.support.cluster_builder import workers

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Waits for the state of a workload, or for the replacement of an evicted pod.
+
+Both watch, and read again every few seconds only where watching is forbidden.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
+from ...kube.client.resources import PODS, WORKLOADS, Resource
+from ...model.api.meta import LabelSelector
+from ...model.api.pod import Pod
+from ...model.api.workload import Workload
+from ...model.selectors.label_selector import as_query
+from ...spread.eviction.replacement import availability_progress, missing_replicas
+from ...spread.rollout import FAILED, WAITING, Progress
+from ...spread.stuck_pods import stuck_container, why_not_ready
+from .guarded_patch import read_live_workload
+
+WATCH_ERROR = "ERROR"
+"""The type of a watch's last event, where the API server ends it with a Status."""
+
+ProgressOf = t.Callable[[Workload], Progress]
+
+_WATCH_S = 60.0
+CHECK_EVERY_S = 5.0
+"""Seconds between two checks whether the rollout hangs: its workload does not change then, so that no watch of it tells."""
+WATCH_AT_MOST_EVERY_S = 1.0
+"""A watch may end as soon as it has begun, again and again: a version that stays too old for an API server that was just started, or a
+proxy that closes watches."""
+
+
+def wait_for_workload(
+    api: KubeApi,
+    workload: Workload,
+    progress_of: ProgressOf,
+    *,
+    timeout_s: float,
+    poll_s: float,
+    stuck: t.Optional[t.Callable[[Workload], str]] = None,
+    clock: t.Callable[[], float] = time.monotonic,
+) -> tuple[Workload, Progress]:
+    """Wait until ``progress_of`` says done or failed, or until ``timeout_s`` has passed (then the state is ``waiting``).
+
+    ``workload`` as it was last read or written: the wait starts from there. A broken or expired watch starts from a fresh read.
+    ``stuck`` says why the wait would be without effect; the state is ``failed`` then, as where another workload has the name by now.
+    Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
+    """
+    deadline = clock() + timeout_s
+    resource, metadata = WORKLOADS[workload.kind], workload.metadata
+    check_s = clock() + CHECK_EVERY_S if stuck is not None else float("inf")
+    may_watch = True
+    while True:
+        progress = progress_of(workload)
+        left_s = deadline - clock()
+        if progress.state != WAITING or left_s <= 0:
+            return workload, progress
+        if stuck is not None and clock() >= check_s:
+            cause = stuck(workload)
+            if cause:
+                return workload, Progress(FAILED, f"{progress.text}: {cause}")
+            check_s = clock() + CHECK_EVERY_S
+        if may_watch:
+            may_watch = _watch_once(api, resource, workload, progress_of, min(left_s, _WATCH_S, max(0.0, check_s - clock())))
+        else:
+            time.sleep(min(poll_s, left_s))
+        workload = api.get(resource, metadata.namespace, metadata.name)
+        if workload.metadata.uid != metadata.uid:
+            return workload, created_again(workload)
+
+
+def created_again(workload: Workload) -> Progress:
+    """Return the end of a wait for a workload in whose place there is another one with its name."""
+    return Progress(FAILED, f"{workload} was deleted, and created again by someone else")
+
+
+def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_of: ProgressOf, timeout_s: float) -> bool:
+    """Return when the progress is made or the watch has ended; False where watching is forbidden."""
+    metadata = workload.metadata
+    events = api.watch(resource, metadata.namespace, metadata.name, resource_version=metadata.resource_version, timeout_s=timeout_s)
+
+    def see() -> bool:
+        for event in events:
+            if event.type == WATCH_ERROR:  # such as an expired version: the next read tells
+                return False
+            if event.type != "MODIFIED" or progress_of(resource.decode(bytes(event.object))).state != WAITING:
+                return True
+        return False
+
+    return watch_if_allowed(see)
+
+
+def watch_if_allowed(see: t.Callable[[], bool]) -> bool:
+    """Watch with ``see``, which says whether it saw what it waits for; False where watching is forbidden.
+
+    A watch that breaks off or expires has just ended. If nothing was seen, the next one is not due before
+    ``WATCH_AT_MOST_EVERY_S``, or before what an overloaded server asks for.
+    """
+    due_s = time.monotonic() + WATCH_AT_MOST_EVERY_S
+    try:
+        if see():
+            return True
+    except ForbiddenError as error:
+        if not error.early:
+            return False
+    except (ExpiredError, UnreachableError):
+        pass
+    except ApiError as error:
+        if error.status < 500 and error.status != 429:
+            raise
+        due_s = max(due_s, time.monotonic() + (error.retry_after_s or 0.0))
+    time.sleep(max(0.0, due_s - time.monotonic()))
+    return True
+
+
+def wait_for_replacement(
+    api: KubeApi,
+    workload: Workload,
+    *,
+    owner: str,
+    gone: str,
+    template: t.Optional[bytes],
+    timeout_s: float,
+    poll_s: float,
+    clock: t.Callable[[], float] = time.monotonic,
+) -> Progress:
+    """Wait until all replicas are there, ready and counted as available, and the pod with uid ``gone`` is not.
+
+    ``owner`` is the uid that controls the pods, ``template`` the workload's as the server wrote it when the pod went, None for the one of
+    now. The state is ``waiting`` after ``timeout_s``, and ``failed`` where somebody changed the template or created the workload again, or
+    where a container waits with an error that does not end by itself. Raises NotFoundError if the workload is deleted, and UnreachableError
+    if the API server stays away.
+    """
+    deadline = clock() + timeout_s
+    pods = _PodsOfWorkload(api, workload, owner)
+    may_watch = True
+    while True:
+        live, template_now = read_live_workload(api, workload)
+        if live.metadata.uid != workload.metadata.uid:
+            return created_again(live)
+        template = template if template is not None else template_now
+        if template_now != template:
+            return Progress(FAILED, f"somebody changed {workload} meanwhile")
+        found = pods.read()
+        away = missing_replicas(live, found, gone)
+        left_s = deadline - clock()
+        if not away:
+            return wait_for_workload(
+                api, live, availability_progress, timeout_s=left_s, poll_s=poll_s, stuck=lambda _workload: pods.stuck()
+            )[1]
+        staying = [pod for pod in found if not pod.terminating and pod.metadata.uid != gone]
+        stuck = stuck_container(staying)
+        if stuck:
+            return Progress(FAILED, f"{away}: {stuck}")
+        if left_s <= 0:
+            return Progress(WAITING, ": ".join(filter(None, (away, why_not_ready(staying)))))
+        if may_watch:
+            ending = next((pod for pod in found if pod.terminating or pod.metadata.uid == gone), None)
+            may_watch = pods.watch(live, ending, timeout_s=min(left_s, _WATCH_S))
+        else:
+            time.sleep(min(poll_s, left_s))
+
+
+class _PodsOfWorkload:
+    """The unfinished pods that one owner controls."""
+
+    def __init__(self, api: KubeApi, workload: Workload, owner: str) -> None:
+        self._api = api
+        self._namespace = workload.metadata.namespace
+        self._selector = as_query(workload.spec.selector or LabelSelector())
+        self._owner = owner
+
+    def read(self) -> list[Pod]:
+        pods = self._api.list_all(PODS, namespace=self._namespace, label_selector=self._selector)
+        return [pod for pod in pods if self._counts(pod)]
+
+    def stuck(self) -> str:
+        """Return the container that keeps its pod from being available, in words: a pod may crash after it was ready. Empty: none."""
+        return stuck_container(pod for pod in self.read() if not pod.terminating)
+
+    def watch(self, workload: Workload, ending: t.Optional[Pod], *, timeout_s: float) -> bool:
+        """Return when ``ending`` is gone or, without it, when all replicas are ready, or the watch has ended; False where forbidden."""
+        if ending is not None:
+            return watch_if_allowed(lambda: self._see_end(ending, timeout_s))
+        return watch_if_allowed(lambda: self._see_replicas(workload, timeout_s))
+
+    def _see_end(self, pod: Pod, timeout_s: float) -> bool:
+        version = pod.metadata.resource_version
+        for event in self._api.watch(PODS, self._namespace, pod.metadata.name, resource_version=version, timeout_s=timeout_s):
+            if event.type != "MODIFIED":
+                return event.type != WATCH_ERROR
+        return False
+
+    def _see_replicas(self, workload: Workload, timeout_s: float) -> bool:
+        known: dict[str, Pod] = {}
+        for event in self._api.watch_selected(PODS, self._namespace, label_selector=self._selector, timeout_s=timeout_s):
+            if event.type not in ("ADDED", "MODIFIED", "DELETED"):
+                return False
+            pod: Pod = PODS.read(bytes(event.object))
+            known.pop(pod.metadata.uid, None)
+            if event.type != "DELETED" and self._counts(pod):
+                known[pod.metadata.uid] = pod
+            staying = [pod for pod in known.values() if not pod.terminating]
+            if not missing_replicas(workload, known.values()) or stuck_container(staying):
+                return True
+        return False
+
+    def _counts(self, pod: Pod) -> bool:
+        controller = pod.metadata.controller
+        return controller is not None and controller.uid == self._owner and not pod.terminal

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The eviction strategy: one surplus pod at a time by the Eviction subresource, each decided on a new observation.
+
+What is about to be done is written on the workload before every eviction, so that the next run continues after a run that was killed, and a
+second one that runs at the same time notices.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import (
+    ApiError,
+    ConflictError,
+    DryRunUnsupportedError,
+    KubeError,
+    NotFoundError,
+    UnreachableError,
+    is_admission_denial,
+    is_transient,
+)
+from ...model.reason import Reason
+from ...rescue.budgets import BUDGETS_NOT_READABLE, alike
+from ...spread.distribution import listed_by_key
+from ...spread.eviction.decision import EvictionDecision, decide_eviction
+from ...spread.eviction.planner import Move, planned_moves
+from ...spread.preconditions.budgets import names_of_budgets
+from ...spread.restart.actions import REFUSED, SKIPPED, WAIT
+from ...spread.restart.options import RestartOptions, Target
+from ...spread.spread_report import WorkloadReport
+from ...state.restart_outcome import PENDING
+from .budget_wait import BudgetWait, Trouble
+from .eviction_steps import Attempt, EvictionDenied, PodGone, Replacement, end_denied
+from .observation import Observation
+from .outcome_store import record_event, remember_eviction
+from .result import EVICTED, EvictedPod, RestartResult
+from .strategy import BudgetLocks, ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
+
+
+class EvictionStrategy:
+    """Evens workloads out by evicting single pods."""
+
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, budget_wait: BudgetWait) -> None:
+        self._api = api
+        self._options = options
+        self._budgets = budgets
+        self._budget_wait = budget_wait
+        self._attempts: dict[Target, Attempt] = {}
+
+    def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
+        """Decide on the next step of the workload and, if it is an eviction, ask for it at once."""
+        attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, None)
+        if attempt.outcome is None:
+            result.before = listed_by_key(report.distributions)
+        decision = decide_eviction(
+            report,
+            observation.snapshot,
+            observation.cluster_state,
+            self._options,
+            now_s=self._api.now_s(),
+            ours=attempt.outcome,
+            denied=attempt.denied,
+        )
+        if decision.action == WAIT:
+            return self._wait_for_earlier(report, observation, decision, attempt)
+        if decision.move is None or decision.outcome is None:
+            defer_if_capacity_reserved(decision.reason, alone=alone)
+            self._none_left(report, observation, decision, attempt)
+            return None
+        budgets = names_of_budgets(report.workload, observation.snapshot)
+        conflict = self._budgets.conflict(result.target, budgets)
+        if conflict is not None:
+            result.stop(REFUSED, conflict)
+            return None
+        refused = self._closed_budget(decision.move, observation, attempt)
+        if refused is not None:
+            attempt.refuse(refused, report, observation)
+            return None
+        # An eviction that was turned down is asked for as a dry run again, so that nothing is written as long as that goes on.
+        if (attempt.outcome is None or attempt.denied) and not self._is_admitted(decision.move, report, observation, attempt):
+            return None
+        if self._options.dry_run:
+            self._plan(report, observation, decision, decision.move, result)
+            return None
+        remembered = remember_eviction(self._api, report.workload, decision.outcome)
+        if attempt.outcome is None:
+            attempt.before = report
+            result.reason, result.verdict = decision.reason, PENDING
+        attempt.outcome, result.changed = remembered.outcome, True
+        self._attempts[result.target] = attempt
+        self._budgets.begin(result.target, budgets)
+        observation.assume_moved(decision.move)
+        return self._evict(decision.move, report, observation, attempt, remembered.template)
+
+    def _evict(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt, template: bytes) -> Step:
+        pod = move.pod.metadata
+        began_s = time.monotonic()
+        try:
+            self._api.evict(pod.namespace, pod.name, uid=pod.uid)
+        except (ApiError, UnreachableError) as error:
+            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+            if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
+                return PodGone(self._api, self._options, attempt, error)
+            return EvictionDenied(self._api, self._options, attempt, move, report, error, self._budget_wait)
+        self._budget_wait.granted()
+        attempt.note_eviction(move, report, observation)
+        record_event(self._api, attempt.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason}")
+        return Replacement(self._api, self._options, attempt, report.workload, observation, template)
+
+    def _closed_budget(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
+        """Why no budget lets the pod go; None where one may. Raises ClosedBudgetError where one will soon, and there is time to wait."""
+        standing = observation.budgets.standing(move.pod, alike(move.pod))
+        refusal, closed = standing.refusal, attempt.closed
+        attempt.closed = None
+        if refusal is None or refusal.code == BUDGETS_NOT_READABLE:
+            if closed is not None:
+                self._wait_if_it_may_help(closed)
+            return None  # the server decides
+        pod = move.pod.metadata
+        text = f"pod {pod.namespace}/{pod.name} may not be evicted: {refusal.text}"
+        if standing.budget is None:
+            return Reason(refusal.code, text)
+        if not observation.budgets.opens_soon(standing.budget):
+            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.counts(standing.budget)}")
+        if not self._budget_wait.over:
+            self._budget_wait.expect(standing.budget)
+            raise ClosedBudgetError
+        return Reason(refusal.code, f"{text}: {observation.budgets.counts(standing.budget)}; run again when more pods are healthy")
+
+    def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt) -> bool:
+        """Ask the server whether it would evict the pod, before anything is written. Where it would not, the result says why.
+
+        A webhook that does not support dry runs is asked in earnest only. Raises ClosedBudgetError where the answer may change soon,
+        StaleDecisionError where the pod is gone, and DryRunUnsupportedError in check mode.
+        """
+        pod = move.pod.metadata
+        trouble = self._budget_wait.trouble(pod.namespace)
+        if trouble is not None:
+            self._wait_if_it_may_help(trouble.error)
+            text = f"the eviction of pod {pod.namespace}/{pod.name} was not asked for, because the API server answered another one in its"
+            attempt.fail(
+                Reason("error", f"{text} namespace after {trouble.took_s:.0f} s with an error: {trouble.error}"), report, observation
+            )
+            return False
+        began_s = time.monotonic()
+        try:
+            self._api.evict(pod.namespace, pod.name, uid=pod.uid, dry_run=True)
+        except DryRunUnsupportedError:
+            if self._options.dry_run:
+                raise
+        except (ApiError, UnreachableError) as error:
+            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+            if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
+                raise StaleDecisionError from error
+            self._wait_if_it_may_help(error)
+            end_denied(attempt, error, move, report, observation)
+            return False
+        return True
+
+    def _wait_if_it_may_help(self, error: KubeError) -> None:
+        """Raise ClosedBudgetError where the server may answer otherwise soon, and there is time to wait for that."""
+        if is_transient(error) and not self._budget_wait.over:
+            self._budget_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
+            raise ClosedBudgetError from error
+
+    def _wait_for_earlier(
+        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, attempt: Attempt
+    ) -> t.Optional[Step]:
+        """A pod is still away: nothing is evicted before it is back."""
+        result = attempt.result
+        if attempt.outcome is None:
+            result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
+        if self._options.dry_run or not self._options.wait:
+            return None
+        self._attempts[result.target] = attempt
+        self._budgets.begin(result.target, names_of_budgets(report.workload, observation.snapshot))
+        return Replacement(self._api, self._options, attempt, report.workload, observation)
+
+    def _none_left(self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, attempt: Attempt) -> None:
+        result = attempt.result
+        if not (result.evicted and decision.even):
+            result.stop(decision.action, decision.reason)
+        if not decision.begun:
+            # Nothing is remembered, or what is belongs to somebody else by now.
+            result.verdict = PENDING if result.evicted else ""
+            return
+        if attempt.outcome is None:
+            result.before = {}
+        if self._options.dry_run:
+            result.verdict = PENDING
+            return
+        attempt.conclude(report, observation, even=decision.even)
+
+    def _plan(
+        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, result: RestartResult
+    ) -> None:
+        """The server would evict the first pod; later ones cannot be asked for, since the first stays."""
+        moves = planned_moves(report, observation.snapshot, observation.cluster_state, self._options, move)
+        for planned in moves:
+            observation.assume_moved(planned)
+        result.end(EVICTED, decision.reason)
+        result.verdict, result.changed = PENDING, True
+        result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]

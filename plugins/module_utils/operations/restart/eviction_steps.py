@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The evictions of one workload in one run, and their steps: wait for a replacement, ask again later, see that the pod had gone."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, BudgetError, KubeError, MultipleBudgetsError, is_admission_denial, is_transient, was_not_applied
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.selectors.label_selector import matches
+from ...model.snapshot import ClusterSnapshot
+from ...spread.distribution import listed_by_key
+from ...spread.eviction.comparison import compare_skew, skew_cost
+from ...spread.eviction.planner import Move
+from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
+from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.options import RestartOptions
+from ...spread.rollout import DONE, Progress
+from ...spread.spread_report import WorkloadReport
+from ...spread.stuck_pods import why_unfinished
+from ...state.restart_outcome import FAILED, PENDING, Outcome, read_outcome
+from ..common.wait import wait_for_replacement
+from .budget_wait import BudgetWait
+from .observation import Observation
+from .outcome_store import finalize, revert
+from .result import EVICTED, FAILED_ACTION, EvictedPod, RestartResult
+
+
+class Evicted(t.NamedTuple):
+    """An eviction whose replacement is still to be seen: how the workload lay before it, and the uids of the pods that it had."""
+
+    pod: EvictedPod
+    uid: str
+    before: WorkloadReport
+    known: t.AbstractSet[str]
+
+
+class Attempt:
+    """The evictions of one workload in this run.
+
+    ``before``: how it lay before the first one; None where an earlier run began. ``outcome``: what this run has remembered; None as long as
+    it has evicted nothing itself. ``evicted``: the eviction whose replacement is awaited. ``denied``: the server surely did not make
+    the last one. ``closed``: the error for which the next one has to wait.
+    """
+
+    def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, before: t.Optional[WorkloadReport]) -> None:
+        self.result = result
+        self.before = before
+        self.outcome: t.Optional[Outcome] = None
+        self.evicted: t.Optional[Evicted] = None
+        self.denied = False
+        self.closed: t.Optional[KubeError] = None
+        self.vanished = 0
+        self._api = api
+        self._options = options
+
+    def note_eviction(self, move: Move, report: WorkloadReport, observation: Observation) -> None:
+        """The pod of the move goes."""
+        self.denied = False
+        known = {pod.metadata.uid for pod in observation.snapshot.owned_pods(report.workload)}
+        evicted = EvictedPod(move.pod.metadata.name, move.pod.spec.node_name)
+        self.evicted = Evicted(evicted, move.pod.metadata.uid, report, known)
+        self.result.action = EVICTED
+        self.result.evicted.append(evicted)
+
+    def note_replacement(self, evicted: Evicted, report: WorkloadReport, observation: Observation) -> None:
+        """What came in the place of the evicted pod."""
+        self.evicted = None
+        for pod in observation.snapshot.placed_pods(report.workload):
+            if pod.metadata.uid not in evicted.known:
+                evicted.pod.replacement, evicted.pod.replacement_node = pod.metadata.name, pod.spec.node_name
+
+    def revert(self) -> None:
+        """Nothing was done, and will not be by trying again: the attempt does not count."""
+        self.result.verdict = ""
+        if self.before is not None and self.outcome is not None:
+            revert(self._api, self.result, self.before.workload, self.outcome)
+
+    def refuse(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
+        """No pod may be evicted. Where none was, nothing stays written; otherwise see what came of those that were."""
+        if self.result.evicted or self.outcome is None:
+            self.result.stop(REFUSED, reason)
+            if self.outcome is not None:
+                self.conclude(report, observation)
+            return
+        self.result.end(REFUSED, reason)
+        self.revert()
+
+    def fail(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
+        """The server cannot evict a pod. Where none was evicted, nothing stays written; otherwise see what came of those that were."""
+        self.result.end(FAILED_ACTION, reason)
+        if self.result.evicted:
+            self.result.verdict = FAILED
+            self.conclude(report, observation)
+        elif self.outcome is not None:
+            self.revert()
+
+    def conclude(self, report: WorkloadReport, observation: Observation, *, even: bool = False) -> None:
+        """The last look at the workload: compare with the first one, and remember what came of it; ``even``: nothing is left to do."""
+        result = self.result
+        if self._options.verify_spread:
+            result.after = listed_by_key(report.distributions)
+        if result.verdict != FAILED and (self._options.verify_spread or even):
+            earlier = self.before.distributions if self.before is not None else None
+            result.verdict = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
+        if result.verdict != PENDING:
+            # What this run wrote last, or else what it found: anything newer is another run's, which still needs it.
+            pending = self.outcome or read_outcome(report.workload.metadata.annotations)
+            # Where this run began and no pod went, nothing was tried that could have helped: then the attempt does not count.
+            counted = bool(result.evicted) or self.before is None
+            finalize(
+                self._api,
+                result,
+                report.workload,
+                pending,
+                observation.snapshot,
+                settled=even,
+                counted=counted,
+                event="SpreadEvictionOutcome",
+            )
+
+
+def end_denied(attempt: Attempt, error: KubeError, move: Move, report: WorkloadReport, observation: Observation) -> None:
+    """End the attempt with an error that shows that the server did nothing: a refusal, or trouble of the server."""
+    if isinstance(error, ApiError) and is_admission_denial(error):
+        attempt.refuse(denial(error, move), report, observation)
+    elif isinstance(error, (BudgetError, MultipleBudgetsError)):
+        attempt.refuse(budget_refusal(error, move, observation.snapshot), report, observation)
+    else:
+        attempt.fail(Reason("error", str(error)), report, observation)
+
+
+def denial(error: ApiError, move: Move) -> Reason:
+    """Why the pod may not go, in the words of the webhook or policy that denies it."""
+    pod = move.pod.metadata
+    said = str(error).partition(f"an eviction of Pod {pod.namespace}/{pod.name}: ")[2] or str(error)
+    return Reason("denied", f"the eviction of pod {pod.namespace}/{pod.name} is not admitted: {said}")
+
+
+def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> Reason:
+    """Why the pod may not go, with the names of the budgets where the server does not give them."""
+    pod = move.pod.metadata
+    if isinstance(error, BudgetError):
+        said = "; ".join(cause.message for cause in error.causes) or str(error)
+        return Reason("budget", f"pod {pod.namespace}/{pod.name} may not be evicted now: {said}")
+    budgets = snapshot.budgets_by_namespace.get(pod.namespace, ())
+    names = [budget.metadata.name for budget in budgets if matches(budget.spec.selector, pod.labels)]
+    named = f"PodDisruptionBudgets {' and '.join(sorted(names))} select pod {pod.name}: " if names else ""
+    return Reason("several_budgets", f"{named}{error}")
+
+
+ENOUGH_TIME = "wait_timeout has to cover the end of the old pod (its grace period) and the start of the new one; the next run goes on"
+MOST_PODS_GONE = 5
+"""Pods that may go by themselves, just before they are evicted, until the workload counts as too restless."""
+
+
+class _EvictionStep:
+    """What the steps have in common: a workload of which a pod was to be evicted."""
+
+    under_way = False
+
+    def __init__(self, api: KubeApi, options: RestartOptions, attempt: Attempt) -> None:
+        self.result = attempt.result
+        self.may_continue = options.wait
+        self._api = api
+        self._options = options
+        self._attempt = attempt
+
+    @property
+    def needs_observation(self) -> bool:
+        return True
+
+    @property
+    def has_ended(self) -> bool:
+        return True
+
+    def assume(self, observation: Observation) -> None:
+        """The pod that goes is seen at once, and what comes in its place soon after."""
+
+    def wait(self) -> None:
+        """Nothing to wait for."""
+
+    def finish(self, observation: Observation) -> bool:
+        """See what came of it; every further step is decided on this look."""
+        report = observation.report_for(self.result.target)
+        if report is not None:
+            return self._finish(report, observation)
+        undecodable = observation.undecodable(self.result.target)
+        if undecodable is not None:
+            self.result.end(FAILED_ACTION, undecodable)
+        else:
+            self.result.vanish(FAILED_ACTION, Reason("vanished", f"{self.result.target} was deleted during its evictions"))
+        return False
+
+    def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
+        raise NotImplementedError
+
+
+class Replacement(_EvictionStep):
+    """The wait for the replacement of an evicted pod, be it of this run or of an earlier one."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        options: RestartOptions,
+        attempt: Attempt,
+        workload: Workload,
+        observation: Observation,
+        template: t.Optional[bytes] = None,
+    ) -> None:
+        super().__init__(api, options, attempt)
+        self.under_way = True
+        self._workload = workload
+        self._template = template
+        self._owner = _owner_of_pods(workload, observation.snapshot)
+        self._progress: t.Optional[Progress] = None
+        self._lost = False
+
+    @property
+    def needs_observation(self) -> bool:
+        return self._options.wait
+
+    @property
+    def has_ended(self) -> bool:
+        return self._progress is not None and self._progress.state == DONE
+
+    def wait(self) -> None:
+        try:
+            if self._options.wait:
+                self._wait()
+        except KubeError as error:
+            self._lost = True
+            self.result.end(FAILED_ACTION, Reason("lost", str(error)))
+        finally:
+            self.under_way = False
+            self.result.take_time()
+
+    def _wait(self) -> None:
+        if self._attempt.outcome is None:
+            time.sleep(min(TAKE_OVER_AFTER_S, self._options.wait_timeout_s))  # the run that wrote last may be about to evict
+        evicted = self._attempt.evicted
+        self._progress = wait_for_replacement(
+            self._api,
+            self._workload,
+            owner=self._owner,
+            gone=evicted.uid if evicted is not None else "",
+            template=self._template,
+            timeout_s=self._options.wait_timeout_s,
+            poll_s=self._options.wait_sleep_s,
+        )
+
+    def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
+        attempt, progress = self._attempt, self._progress
+        if self._lost or progress is None:
+            return False
+        if progress.state != DONE:
+            cause = why_unfinished(report.workload, observation.snapshot)
+            self.result.fail_unfinished(
+                "replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, cause=cause, advice=ENOUGH_TIME
+            )
+            attempt.conclude(report, observation)
+            return False
+        evicted = attempt.evicted
+        if evicted is None:
+            return True
+        attempt.note_replacement(evicted, report, observation)
+        # With another number of replicas than before it cannot be told what the eviction made of them.
+        same = report.placed == evicted.before.placed
+        if same and skew_cost(observation.distribution_over(evicted.before, report)) >= skew_cost(evicted.before.distributions):
+            home = evicted.pod.replacement_node
+            self.result.stop(REFUSED, Reason("came_back", f"the replacement of {evicted.pod.pod} came to {home}"))
+            attempt.conclude(report, observation)
+            return False
+        return True
+
+
+class EvictionDenied(_EvictionStep):
+    """An eviction that the server did not make, or did not say that it made."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        options: RestartOptions,
+        attempt: Attempt,
+        move: Move,
+        before: WorkloadReport,
+        error: KubeError,
+        budget_wait: BudgetWait,
+    ) -> None:
+        super().__init__(api, options, attempt)
+        self._budget_wait = budget_wait
+        self._move = move
+        self._before = before
+        self._error = error
+        attempt.denied = was_not_applied(error)  # otherwise it may have been made all the same
+
+    def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
+        attempt, error, move = self._attempt, self._error, self._move
+        if not attempt.denied:
+            placed = {pod.metadata.uid for pod in observation.snapshot.placed_pods(report.workload)}
+            if move.pod.metadata.uid not in placed:
+                attempt.note_eviction(move, self._before, observation)  # only the answer was lost
+                return self._options.wait
+        if is_transient(error) and not self._budget_wait.over:
+            attempt.closed = error
+            return True
+        if attempt.denied or isinstance(error, MultipleBudgetsError):
+            end_denied(attempt, error, move, report, observation)
+            return False
+        self.result.verdict = FAILED
+        self.result.end(FAILED_ACTION, Reason("error", str(error)))
+        attempt.conclude(report, observation)
+        return False
+
+
+class PodGone(_EvictionStep):
+    """The pod was gone when it was to be evicted, and another may have its name by now; or its budget was being written or deleted."""
+
+    def __init__(self, api: KubeApi, options: RestartOptions, attempt: Attempt, error: KubeError) -> None:
+        super().__init__(api, options, attempt)
+        self._error = error
+        attempt.vanished += 1
+        attempt.denied = False
+
+    def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
+        if self._attempt.vanished > MOST_PODS_GONE:
+            self.result.verdict = FAILED
+            self.result.end(FAILED_ACTION, Reason("error", str(self._error)))
+        elif self._options.wait:
+            return True
+        else:
+            text = f"the pod of {self.result.target} was gone before it was evicted, or its budget was being changed; run again"
+            self.result.end(SKIPPED, Reason("changed_meanwhile", text))
+        self._attempt.conclude(report, observation)
+        return False
+
+
+def _owner_of_pods(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """The uid that controls the pods of the workload's current revision."""
+    if workload.kind != "Deployment":
+        return workload.metadata.uid
+    replica_set = snapshot.current_replica_set(workload)
+    return replica_set.metadata.uid if replica_set is not None else ""

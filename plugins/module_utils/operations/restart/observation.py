@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""One observation of the cluster: a snapshot, and the reports of single workloads on it."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Sequence
+from functools import cached_property
+
+from ...kube.client.api import KubeApi
+from ...kube.client.resources import NAMESPACES, WORKLOADS
+from ...kube.snapshot_reader import read_snapshot
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...rescue.budgets import Budgets
+from ...scheduler.cluster_state import ClusterState
+from ...spread.check import WorkloadChecker
+from ...spread.distribution import Distribution
+from ...spread.eviction.planner import Move
+from ...spread.options import CheckOptions
+from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions, Target
+from ...spread.spread_report import WorkloadReport
+from ...spread.topology.topology import Topology
+
+
+class Observation:
+    """What is decided one after the other on one look counts with what was begun on it before: see ``assume_restarted``, ``assume_moved``.
+
+    The room on nodes is known only where it is asked for.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
+        self.snapshot = snapshot
+        self._predicts = predict
+        self._topology_keys = options.topology_keys
+        check_options = CheckOptions(
+            namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew, predict=predict
+        )
+        self._checker = WorkloadChecker(snapshot, check_options)
+        self._workloads = {
+            Target(workload.kind, workload.metadata.namespace, workload.metadata.name): workload for workload in snapshot.workloads()
+        }
+
+    @classmethod
+    def read(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, last: bool = False) -> Observation:
+        """A fresh look at the namespaces of the targets. Raises KubeError where nothing can be read.
+
+        ``last``: nothing will be begun on it, so that only the replicas themselves matter.
+        """
+        # What a restart gains depends on the room on nodes, which all pods take up. Whether it does harm does not.
+        pods_everywhere = not last and (options.only_if_helps or options.strategy != ROLLOUT)
+        namespaces = sorted({target.namespace for target in targets})
+        # Workloads of the other kind may share budgets with the targets.
+        kinds = sorted({target.kind for target in targets}) if last else tuple(WORKLOADS)
+        snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere, for_moves=not last)
+        predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
+        return cls(snapshot, options, predict=predict)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        """What the budgets let go."""
+        return Budgets(self.snapshot)
+
+    @property
+    def cluster_state(self) -> ClusterState:
+        """What runs where, with what was assumed."""
+        return self._checker.cluster_state
+
+    def assume_restarted(self, report: WorkloadReport) -> None:
+        """The workload's replicas go where a prediction of its restart has them."""
+        if self._predicts:
+            self._checker.assume_restarted(report)
+
+    def assume_moved(self, move: Move) -> None:
+        """The replacement of an evicted pod comes to the move's node."""
+        move.apply_to(self.cluster_state)
+
+    def report_for(self, target: Target) -> t.Optional[WorkloadReport]:
+        """How the target lies; None where it does not exist or could not be read."""
+        workload = self._workloads.get(target)
+        return None if workload is None else self._checker.check(workload)
+
+    def undecodable(self, target: Target) -> t.Optional[Reason]:
+        """Why the target cannot be judged although it exists: it, or its namespace, could not be decoded. None for any other target."""
+        for one in self.snapshot.undecodable:
+            is_it = one.kind == target.kind and one.may_be(target.namespace, target.name)
+            if is_it or (one.kind == NAMESPACES.kind and one.metadata.name == target.namespace):
+                return one.reason
+        return None
+
+    def distribution_over(self, before: t.Optional[WorkloadReport], report: WorkloadReport) -> Sequence[Distribution]:
+        """The replicas of now over the nodes that were eligible before: a node that closed meanwhile makes nothing better."""
+        if before is None:
+            return report.distributions
+        eligible = tuple(name for name in before.eligible if name in self.snapshot.nodes)
+        node_names = [pod.spec.node_name for pod in self.snapshot.placed_pods(report.workload)]
+        return self.snapshot.once(Topology.of).distribute_over(self._topology_keys, node_names, eligible)

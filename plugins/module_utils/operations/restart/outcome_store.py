@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The outcome of a restart or of evictions, written on the workload, and Events about it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, KubeError
+from ...kube.client.events import make_workload_event
+from ...model.api.workload import Workload
+from ...model.codec import replace
+from ...model.snapshot import ClusterSnapshot
+from ...model.values.timestamps import format_time
+from ...spread.history import RESTARTED_AT, is_eviction, made_current_revision
+from ...spread.rollout import DONE, WAITING, Progress
+from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
+from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
+from ..common.wait import wait_for_workload
+from .result import FAILED_ACTION, RestartResult
+from .strategy import StaleDecisionError
+
+SEEN_WITHIN_S = 15
+"""Seconds that the StatefulSet controller gets to see a restart; it needs milliseconds."""
+
+
+class _OutcomeNotWrittenError(Exception):
+    """The outcome could not be written; it stays pending, and the next run settles it."""
+
+
+class WrittenOutcome(t.NamedTuple):
+    """What was written before an eviction, and the workload's whole template as it was then."""
+
+    outcome: Outcome
+    template: bytes
+
+
+def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> WrittenOutcome:
+    """Write, before a pod is evicted, that this is about to happen.
+
+    Raises StaleDecisionError where the workload, or what is remembered on it, is no longer as it was judged: then another run may have
+    evicted a pod since.
+    """
+    metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
+    written = outcome
+
+    def annotations_for(live: LiveWorkload) -> Annotations:
+        nonlocal written
+        now = live.workload.metadata
+        if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
+            raise StaleDecisionError
+        if read_outcome(now.annotations) != known:
+            raise StaleDecisionError
+        written = replace(outcome, time=format_time(next_outcome_time(api.now_s(), live.workload)))
+        return {OUTCOME_ANNOTATION: written.to_annotation()}
+
+    try:
+        live = patch_annotations(api, judged, annotations_for)
+    except ConflictError as error:
+        raise StaleDecisionError from error
+    return WrittenOutcome(written, live.template)
+
+
+def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
+    """Add the updateRevision that the restart of a StatefulSet has made to its outcome; returns what is remembered then.
+
+    The controller names it, so that it cannot be written together with the restart. Without it only the generation shows whose rollout it
+    is, and each later change of the StatefulSet, such as another number of replicas, counts as somebody else's rollout. What cannot be
+    written is in the result's warnings.
+    """
+
+    def seen(workload: Workload) -> Progress:
+        waiting = workload.status.observed_generation < restarted.metadata.generation
+        return Progress(WAITING if waiting else DONE, "")
+
+    remembered = ours
+
+    def annotations_for(live: LiveWorkload) -> Annotations:
+        nonlocal remembered
+        now, status = live.workload.metadata, live.workload.status
+        if read_outcome(now.annotations) != ours or now.uid != restarted.metadata.uid:
+            raise _OutcomeNotWrittenError(f"{restarted} was changed by someone else meanwhile")
+        if (now.generation, status.observed_generation) != (restarted.metadata.generation,) * 2:
+            raise _OutcomeNotWrittenError(f"{restarted} was changed by someone else, or its controller has not seen the restart")
+        remembered = replace(ours, expected=status.update_revision)
+        return {OUTCOME_ANNOTATION: remembered.to_annotation()}
+
+    try:
+        live, _progress = wait_for_workload(api, restarted, seen, timeout_s=SEEN_WITHIN_S, poll_s=poll_s)
+        patch_annotations(api, live, annotations_for)
+    except (KubeError, _OutcomeNotWrittenError) as error:
+        result.warnings.append(f"the revision that the restart of {restarted} makes is not remembered: {error}")
+        return ours
+    return remembered
+
+
+def revert(api: KubeApi, result: RestartResult, judged: Workload, ours: Outcome) -> None:
+    """Put what was remembered on ``judged`` before ``ours`` back in its place: nothing has come of the announced eviction.
+
+    What cannot be written is in the result's warnings.
+    """
+    earlier = (judged.metadata.annotations or {}).get(OUTCOME_ANNOTATION)
+
+    def annotations_for(live: LiveWorkload) -> Annotations:
+        if read_outcome(live.workload.metadata.annotations) != ours:
+            raise _OutcomeNotWrittenError(f"{judged} was changed by someone else meanwhile: what is remembered on it stays")
+        return {OUTCOME_ANNOTATION: earlier}
+
+    try:
+        patch_annotations(api, judged, annotations_for)
+    except (KubeError, _OutcomeNotWrittenError) as error:
+        result.warnings.append(str(error))
+    else:
+        result.changed = False
+
+
+def finalize(
+    api: KubeApi,
+    result: RestartResult,
+    workload: Workload,
+    pending: t.Optional[Outcome],
+    snapshot: ClusterSnapshot,
+    *,
+    settled: bool,
+    event: str,
+    counted: bool = True,
+) -> None:
+    """Replace the ``pending`` outcome, if it still is the one, by the result's verdict; and tell of it in an Event with reason ``event``.
+
+    ``settled``: the workload is well spread now. Only that sets the attempts back: a skew that gets better and worse in turn would
+    otherwise be restarted for ever. ``counted``: whether the attempt counts as one. What cannot be written is in the result's warnings.
+    """
+    try:
+        live = _remember(api, workload, pending, result.verdict, snapshot, settled=settled, counted=counted)
+    except _OutcomeNotWrittenError as error:
+        result.warnings.append(str(error))
+        return
+    result.changed = True
+    record_event(api, result, live, reason=event, message=f"{result.verdict}: {result.in_words}")
+
+
+def _remember(
+    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
+) -> Workload:
+    """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
+
+    def annotations_for(live: LiveWorkload) -> Annotations:
+        found = read_outcome(live.workload.metadata.annotations)
+        if found is None or found != pending or not _is_about(live.workload, found, snapshot):
+            raise _OutcomeNotWrittenError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
+        attempts = 0 if verdict == IMPROVED and settled else max(0, found.attempts - (not counted))
+        revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
+        outcome = replace(found, attempts=attempts, verdict=verdict, revision=revision, number=number, expected=None, generation=None)
+        return {OUTCOME_ANNOTATION: outcome.to_annotation()}
+
+    try:
+        return patch_annotations(api, workload, annotations_for).workload
+    except ConflictError as error:
+        raise _OutcomeNotWrittenError(f"{workload} kept changing: the outcome stays pending until the next run") from error
+    except KubeError as error:
+        raise _OutcomeNotWrittenError(f"the outcome of {workload} stays pending until the next run: {error}") from error
+
+
+def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+    return made_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
+
+
+def record_event(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:
+    """Write an Event on the workload; the work does not depend on it, so that a failure is a warning of the result."""
+    warning = result.action == FAILED_ACTION
+    event = make_workload_event(workload, reason=reason, message=message, time=format_time(api.now_s()), warning=warning)
+    try:
+        api.create_event(workload.metadata.namespace, event)
+    except KubeError as error:
+        result.warnings.append(f"no event was written: {error}")
+
+
+def next_outcome_time(now_s: float, live: Workload) -> float:
+    """Now, or the next second where the last restart has this one already: times tell restarts and evictions apart."""
+    last = (live.spec.template.metadata.annotations or {}).get(RESTARTED_AT)
+    return now_s + 1 if last == format_time(now_s) else now_s  # the same text again would start no rollout

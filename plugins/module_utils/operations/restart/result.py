@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What happened to each target of a restart, and the plain values of the module's result."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+
+from ...model.messages import missing_permission
+from ...model.reason import Reason, reason_text
+from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.options import Target
+from ...spread.rollout import WAITING, Progress
+from ...state.restart_outcome import FAILED
+
+RESTARTED = "restarted"
+EVICTED = "evicted"
+FAILED_ACTION = "failed"
+
+
+@dataclass
+class EvictedPod:
+    """A pod that was evicted (in a plan: would be), and what came in its place; empty where that was not seen."""
+
+    pod: str
+    node: str
+    replacement: str = ""
+    replacement_node: str = ""
+
+
+@dataclass
+class RestartResult:
+    """What happened to one target.
+
+    ``before`` and ``after``: replicas by topology key and domain. ``missing``: it does not exist, or no longer.
+    """
+
+    target: Target
+    action: str = ""
+    reason: t.Optional[Reason] = None
+    verdict: str = ""
+    before: dict[str, dict[str, int]] = field(default_factory=dict)
+    after: dict[str, dict[str, int]] = field(default_factory=dict)
+    evicted: list[EvictedPod] = field(default_factory=list)
+    duration_s: float = 0.0
+    changed: bool = False
+    missing: bool = False
+    warnings: list[str] = field(default_factory=list)
+    _began_s: t.Optional[float] = None
+
+    def start(self) -> None:
+        """Its turn has come; from the first time on the time counts."""
+        if self._began_s is None:
+            self._began_s = time.monotonic()
+
+    def end(self, action: str, reason: Reason) -> None:
+        """Nothing more happens to the target."""
+        self.action, self.reason = action, reason
+
+    def stop(self, action: str, reason: Reason) -> None:
+        """As ``end``, unless pods have been evicted: that stays what was done, and this is why no more were."""
+        if not self.evicted:
+            self.end(action, reason)
+            return
+        first = self.reason or reason
+        self.reason = Reason(first.code, f"{first.text}; then {reason}")
+
+    def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, cause: str = "", advice: str = "") -> None:
+        """What was waited for has failed, or has not come within ``timeout_s``.
+
+        ``cause`` is what the pods say of it, ``advice`` says what to do about the time.
+        """
+        waited = progress.state == WAITING
+        said = f"{progress.text} after {timeout_s} s" if waited else progress.text
+        parts = [said, "" if cause in said else cause, advice if waited else ""]
+        self.verdict = FAILED
+        self.end(FAILED_ACTION, Reason(code, "; ".join(filter(None, parts))))
+
+    def vanish(self, action: str, reason: Reason) -> None:
+        """The target does not exist."""
+        self.missing = True
+        self.end(action, reason)
+
+    def take_time(self) -> None:
+        """Count the time until now."""
+        if self._began_s is not None:
+            self.duration_s = time.monotonic() - self._began_s
+
+    @property
+    def in_words(self) -> str:
+        """Where the replicas are now, or what went wrong."""
+        if self.action == FAILED_ACTION:
+            return reason_text(self.reason)
+        return "; ".join(
+            f"{key}: " + ", ".join(f"{domain}={count}" for domain, count in domains.items()) for key, domains in self.after.items()
+        )
+
+
+MOST_NAMED = 12
+
+
+def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.Any]:
+    """``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in one shape whatever their number.
+
+    Anything that failed fails the task; what was refused or has vanished fails it only if it was ``named``.
+    """
+    bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
+    warnings = (warning for result in results for warning in result.warnings)
+    return {
+        "changed": any(result.changed for result in results),
+        "failed": bool(bad),
+        "msg": "; ".join(_complaints(bad)),
+        "warnings": list({missing_permission(warning) or warning: warning for warning in warnings}.values()),
+        "workloads": [_entry(result) for result in results],
+    }
+
+
+def not_begun(targets: Sequence[Target], error: Exception) -> list[dict[str, t.Any]]:
+    """The entries where nothing could be begun at all."""
+    return [_entry(RestartResult(target, FAILED_ACTION, Reason("not_begun", str(error)))) for target in targets]
+
+
+def _complaints(bad: Sequence[RestartResult]) -> list[str]:
+    """One sentence for each that was not done; a missing role is said once, with the others that lack it, too."""
+    by_role: dict[str, list[RestartResult]] = {}
+    for result in bad:
+        by_role.setdefault(missing_permission(reason_text(result.reason)) or str(result.target), []).append(result)
+    return [_complaint(first) + _also(others) for first, *others in by_role.values()]
+
+
+def _also(others: Sequence[RestartResult]) -> str:
+    if not others:
+        return ""
+    named = ", ".join(str(result.target) for result in others[:MOST_NAMED])
+    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    return f" The same verb is missing for {named}{more}"
+
+
+def _complaint(result: RestartResult) -> str:
+    """One sentence for the error of the task, with what to do about it."""
+    target, code = result.target, result.reason.code if result.reason is not None else ""
+    if result.missing and result.action == SKIPPED:
+        return f"there is no {target.kind} {target.name} in namespace {target.namespace}; check the spelling and the cluster"
+    remedy = ", or set cooldown to 0" if code == "cooldown" else ""
+    return f"{target}: {result.action}, {reason_text(result.reason)}{remedy}"
+
+
+def _entry(result: RestartResult) -> dict[str, t.Any]:
+    return {
+        **result.target._asdict(),
+        "action": result.action,
+        "reason": reason_text(result.reason),
+        "before": result.before,
+        "after": result.after,
+        "evicted": [asdict(pod) for pod in result.evicted],
+        "verdict": result.verdict,
+        "duration": round(result.duration_s),
+    }
+
+
+def _not_done(result: RestartResult) -> bool:
+    return result.action == REFUSED or result.missing

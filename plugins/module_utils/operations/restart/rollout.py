@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The rollout strategy: one guarded patch restarts the whole workload, which then follows its own update strategy."""
+
+from __future__ import annotations
+
+import typing as t
+from functools import partial
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, KubeError
+from ...kube.client.resources import WORKLOADS
+from ...model.api.workload import Workload
+from ...model.codec import replace
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...spread.distribution import listed_by_key
+from ...spread.preconditions.budgets import budgets_at_stake
+from ...spread.restart.actions import REFUSED, RESTART, RESUME, SKIPPED
+from ...spread.restart.comparison import compare_spread, is_well_spread
+from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
+from ...spread.restart.options import RestartOptions
+from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
+from ...spread.spread_report import WorkloadReport
+from ...spread.stuck_pods import why_unfinished
+from ...state.restart_outcome import PENDING, Outcome, make_outcome, read_outcome
+from ..common.guarded_patch import CONFLICT_RETRIES, read_live_workload
+from ..common.wait import wait_for_workload
+from .observation import Observation
+from .outcome_store import finalize, next_outcome_time, record_event, remember_update_revision
+from .result import FAILED_ACTION, RESTARTED, RestartResult
+from .strategy import BudgetLocks, StaleDecisionError, Step, defer_if_capacity_reserved
+from .stuck_rollout import stuck_container_of_rollout
+
+
+def write_restart(
+    api: KubeApi, judged: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, options: RestartOptions
+) -> t.Optional[Workload]:
+    """The restarted workload, or None where somebody changed it while the restart was being written.
+
+    Status and autoscaler writes move the resource version without making the judgement on ``snapshot`` wrong: after such a conflict
+    the workload is read again and the patch repeated. Raises StaleDecisionError before anything is written where the generation is not
+    that of the snapshot: an annotation raises it as well as an edit, and a snapshot does not hold enough to tell them apart.
+    """
+    metadata, resource = judged.metadata, WORKLOADS[judged.kind]
+    live, template = read_live_workload(api, judged)
+    if live.metadata.generation != metadata.generation or not is_still_valid_for(live, judged, snapshot, options):
+        raise StaleDecisionError
+    outcome = make_outcome(
+        now_s=next_outcome_time(api.now_s(), live),
+        attempts=decision.attempts,
+        verdict=PENDING,
+        revision=decision.revision,
+        eligible=decision.eligible,
+        number=snapshot.revision_number(judged),
+    )
+    for _attempt in range(CONFLICT_RETRIES):
+        written = _with_expected_generation(outcome, live)
+        patch = restart_patch(live, written)
+        try:
+            patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
+            return patched
+        except ConflictError as error:
+            repeated = error.repeated
+            live, template_now = read_live_workload(api, judged)
+        # Without the first condition it might be another run's, of the same second.
+        if repeated and read_outcome(live.metadata.annotations) == written:
+            return live  # the patch had got through, only its answer was lost
+        if template_now != template or not is_still_valid_for(live, judged, snapshot, options):
+            return None
+    return None
+
+
+def _with_expected_generation(outcome: Outcome, live: Workload) -> Outcome:
+    """With the generation that a StatefulSet gets by the patch, which holds for no other version of it."""
+    return replace(outcome, generation=live.metadata.generation + 1) if live.kind == "StatefulSet" else outcome
+
+
+class RolloutStrategy:
+    """Restarts workloads as ``kubectl rollout restart`` does."""
+
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks) -> None:
+        self._api = api
+        self._options = options
+        self._budgets = budgets
+
+    def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
+        """Decide and, if so decided, write the restart."""
+        result.before = listed_by_key(report.distributions)
+        decision = decide_restart(report, observation.snapshot, self._options, now_s=self._api.now_s())
+        if decision.action == RESUME:
+            return self._resume(report, decision, result)
+        if decision.action != RESTART:
+            defer_if_capacity_reserved(decision.reason, alone=alone)
+            result.end(decision.action, decision.reason)
+            return None
+        at_stake = set() if self._options.allow_downtime else budgets_at_stake(report.workload, observation.snapshot)
+        conflict = self._budgets.conflict(result.target, at_stake)
+        if conflict is not None:
+            result.end(REFUSED, conflict)
+            return None
+        patched = write_restart(self._api, report.workload, decision, observation.snapshot, self._options)
+        if patched is None:
+            text = f"{result.target} was changed while its restart was being decided; run again"
+            result.end(SKIPPED, Reason("changed_meanwhile", text))
+            return None
+        result.action, result.reason, result.verdict, result.changed = RESTARTED, decision.reason, PENDING, True
+        observation.assume_restarted(report)
+        if self._options.dry_run:
+            return None
+        self._budgets.begin(result.target, at_stake)
+        outcome = read_outcome(patched.metadata.annotations)
+        if patched.kind == "StatefulSet" and outcome is not None:
+            outcome = remember_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
+        record_event(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason}")
+        return _Rollout(self._api, self._options, result, patched, outcome, before=report)
+
+    def _resume(self, report: WorkloadReport, decision: RestartDecision, result: RestartResult) -> t.Optional[Step]:
+        """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
+        result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
+        result.before = {}
+        progress = rollout_progress(report.workload)
+        under_way = progress.state == WAITING
+        if self._options.dry_run or (under_way and not self._options.wait):
+            return None
+        outcome = read_outcome(report.workload.metadata.annotations)
+        return _Rollout(self._api, self._options, result, report.workload, outcome, progress=None if under_way else progress)
+
+
+class _Rollout:
+    """One rollout: how the workload lay before (None after an interruption), and how it went (None while it is under way)."""
+
+    may_continue = False
+
+    def __init__(
+        self,
+        api: KubeApi,
+        options: RestartOptions,
+        result: RestartResult,
+        workload: Workload,
+        outcome: t.Optional[Outcome],
+        *,
+        before: t.Optional[WorkloadReport] = None,
+        progress: t.Optional[Progress] = None,
+    ) -> None:
+        self.result = result
+        self._api = api
+        self._options = options
+        self._workload = workload
+        self._outcome = outcome
+        self._before = before
+        self._progress = progress
+
+    @property
+    def under_way(self) -> bool:
+        return self._progress is None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._progress is not None and self._progress.state == DONE
+
+    @property
+    def needs_observation(self) -> bool:
+        return self._progress is not None and (self._progress.state != DONE or self._options.verify_spread)
+
+    def assume(self, observation: Observation) -> None:
+        report = observation.report_for(self.result.target)
+        if report is not None:
+            observation.assume_restarted(report)
+
+    def wait(self) -> None:
+        if not self._options.wait or not self.under_way:
+            return
+        try:
+            self._workload, self._progress = wait_for_workload(
+                self._api,
+                self._workload,
+                rollout_progress,
+                timeout_s=self._options.wait_timeout_s,
+                poll_s=self._options.wait_sleep_s,
+                stuck=partial(stuck_container_of_rollout, self._api),
+            )
+        except KubeError as error:
+            self.result.end(FAILED_ACTION, Reason("lost", str(error)))
+        self.result.take_time()
+
+    def finish(self, observation: Observation) -> bool:
+        result, progress = self.result, self._progress
+        if progress is None:
+            return False
+        report = observation.report_for(result.target)
+        if progress.state != DONE:
+            cause = why_unfinished(report.workload, observation.snapshot) if report is not None else ""
+            result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s, cause=cause)
+        undecodable = observation.undecodable(result.target) if report is None else None
+        if undecodable is not None:
+            result.end(FAILED_ACTION, undecodable)
+            return False
+        if report is None:
+            result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
+            return False
+        if self._options.verify_spread:
+            result.after = listed_by_key(report.distributions)
+            if progress.state == DONE:
+                before = self._before.distributions if self._before else None
+                result.verdict = compare_spread(
+                    before, observation.distribution_over(self._before, report), max_skew=self._options.max_skew
+                )
+        if result.verdict != PENDING:
+            settled = is_well_spread(report.distributions, max_skew=self._options.max_skew)
+            finalize(self._api, result, self._workload, self._outcome, observation.snapshot, settled=settled, event="SpreadRestartOutcome")
+        return False

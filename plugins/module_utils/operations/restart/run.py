@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Moves the replicas of workloads, batch by batch: decide on a fresh snapshot, act, wait, look again, remember what came of it.
+
+A run that does not wait has nothing to see between two targets. It decides on one snapshot as long as that is young enough, and what it has
+begun is assumed there.
+
+How they are moved is the business of the ways: rollout.py and eviction.py. Every step can be interrupted. What has been done stands in the
+workload's own annotation, and the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import DryRunUnsupportedError, KubeError, NotFoundError
+from ...kube.client.resources import NAMESPACES, WORKLOADS
+from ...model.reason import Reason
+from ...model.undecodable import Undecodable
+from ...spread.options import check_labels_exist
+from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions, Target
+from ...spread.restart.strategy_choice import choose_strategy
+from .budget_wait import BudgetWait
+from .eviction import EvictionStrategy
+from .observation import Observation
+from .result import FAILED_ACTION, RestartResult
+from .rollout import RolloutStrategy
+from .strategy import BudgetLocks, CapacityReservedError, ClosedBudgetError, MoveStrategy, SharedBudgetError, StaleDecisionError, Step
+
+MOST_OBSERVATIONS = 3
+"""How often a workload is judged anew when it has moved on before anything could be written."""
+
+OBSERVATION_VALID_S = 10.0
+"""How long a run that does not wait begins targets on one look. Other runs and controllers change the cluster meanwhile."""
+
+
+def restart_workloads(
+    api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, undecodable: t.Optional[list[Undecodable]] = None
+) -> list[RestartResult]:
+    """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
+
+    Each batch is decided on a snapshot that is newer than the last action. Without waiting all targets are begun, each on a snapshot that
+    is at most LOOK_SERVES_S old and counts with all that was begun before. Raises KubeError only where nothing can be read, and OptionError
+    for a topology key that no node has. ``undecodable`` gets the objects that could not be
+    decoded.
+    """
+    batches = _Batches(api, list(dict.fromkeys(targets)), options)
+    try:
+        return batches.run()
+    finally:
+        if undecodable is not None:
+            undecodable += batches.undecodable
+
+
+class _Batches:
+    def __init__(self, api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> None:
+        self._api = api
+        self._options = options
+        self._targets = targets
+        self._results = {target: RestartResult(target) for target in targets}
+        self._budgets = BudgetLocks()
+        may_wait = options.wait and not options.dry_run
+        self._budget_wait = BudgetWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
+        self._strategies: dict[str, MoveStrategy] = {
+            ROLLOUT: RolloutStrategy(api, options, self._budgets),
+            EVICT_SURPLUS: EvictionStrategy(api, options, self._budgets, self._budget_wait),
+        }
+        self._blocked: list[Target] = []
+        self._strategy_of: dict[Target, MoveStrategy] = {}
+        self._unfinished: list[Step] = []
+        self._observation: Observation
+        self._observed_at_s = 0.0
+        self.undecodable: list[Undecodable] = []
+
+    def run(self) -> list[RestartResult]:
+        self._observation = self._observe()
+        check_labels_exist(self._options.topology_keys, self._observation.snapshot.nodes.values())
+        if self._options.wait:
+            self._in_batches()
+        else:
+            self._without_waiting()
+        return list(self._results.values())
+
+    def _in_batches(self) -> None:
+        waiting = list(self._targets)
+        while waiting or self._blocked:
+            batch, waiting = self._begin_batch(waiting)
+            self._wait(batch)
+            self._note_ends(batch)
+            try:
+                # What was begun is finished before anything else is begun.
+                waiting = [*self._observe_again(batch, last=not waiting), *waiting] or self._wait_for_budgets()
+            except KubeError as error:
+                self._abort(batch, [*waiting, *self._blocked], error)
+                break
+
+    def _without_waiting(self) -> None:
+        """Begin all targets, and see at the end what came of those that had ended already."""
+        waiting = list(self._targets)
+        deferred: list[Target] = []
+        needs_observation: list[Step] = []
+        try:
+            self._begin_each(waiting, deferred, needs_observation)
+            if deferred:
+                waiting, deferred = deferred, []
+                self._observation = self._observe()
+                self._begin_each(waiting, deferred, needs_observation, last=True)
+            if needs_observation:
+                self._observation = self._observe(last=True)
+        except KubeError as error:
+            self._abort(needs_observation, [*deferred, *waiting], error)
+            return
+        for run in needs_observation:
+            run.finish(self._observation)
+
+    def _begin_each(self, waiting: list[Target], deferred: list[Target], needs_observation: list[Step], *, last: bool = False) -> None:
+        """Begin the targets one after the other and take them from ``waiting``; those on which another look has to decide are put off.
+
+        ``last``: no other look could show more.
+        """
+        begun = False
+        while waiting:
+            if time.monotonic() > self._observed_at_s + OBSERVATION_VALID_S:
+                self._observation = self._observe()
+            target = waiting[0]
+            try:
+                run = self._begin(target, alone=last or not begun)
+            except (SharedBudgetError, StaleDecisionError, CapacityReservedError):
+                run = None
+                deferred.append(target)
+            del waiting[0]
+            if run is None:
+                continue
+            begun = True
+            run.wait()
+            self._note_ends([run])
+            if run.needs_observation:
+                needs_observation.append(run)
+
+    def _wait_for_budgets(self) -> list[Target]:
+        """All other work is done: wait, once for all targets that need it, until a pod may go. Returns these targets.
+
+        Another one is the first each time: one that meets a slow error keeps the others from being asked for.
+        """
+        blocked, self._blocked = [*self._blocked[1:], *self._blocked[:1]], []
+        if blocked:
+            try:
+                self._budget_wait.wait()
+                self._observation = self._observe()
+            except KubeError:
+                self._blocked = blocked
+                raise
+        return blocked
+
+    def _begin_batch(self, waiting: Sequence[Target]) -> tuple[list[Step], list[Target]]:
+        """Begin up to ``max_parallel`` steps; what has to know how one of them ends waits for the next batch."""
+        batch: list[Step] = []
+        deferred: list[Target] = []
+        for number, target in enumerate(waiting):
+            if sum(run.under_way for run in batch) == self._options.max_parallel:
+                return batch, [*deferred, *waiting[number:]]
+            try:
+                run = self._begin(target, alone=not batch)
+            except (SharedBudgetError, StaleDecisionError, CapacityReservedError):
+                deferred.append(target)
+            except ClosedBudgetError:
+                self._blocked.append(target)
+            else:
+                batch += [run] if run is not None else []
+        return batch, deferred
+
+    def _wait(self, batch: Sequence[Step]) -> None:
+        under_way = [run for run in batch if run.under_way]
+        if not under_way:
+            return
+        with ThreadPoolExecutor(max_workers=len(under_way)) as pool:
+            for _done in pool.map(lambda run: run.wait(), under_way):
+                pass
+
+    def _note_ends(self, batch: Sequence[Step]) -> None:
+        """What has not ended is not waited for any longer, but still takes from its budgets and will take up room."""
+        for run in batch:
+            if run.has_ended:
+                self._budgets.ended(run.result.target)
+            else:
+                self._budgets.left_unfinished(run.result.target)
+                self._unfinished.append(run)
+
+    def _observe(self, *, last: bool = False) -> Observation:
+        observation = Observation.read(self._api, self._targets, self._options, last=last)
+        self.undecodable += observation.snapshot.undecodable
+        for run in self._unfinished:
+            run.assume(observation)
+        self._observed_at_s = time.monotonic()
+        return observation
+
+    def _observe_again(self, batch: Sequence[Step], *, last: bool) -> list[Target]:
+        """See what came of the batch; the next one is decided on what is seen now. Returns the targets that want another step."""
+        if not batch or (last and not any(run.needs_observation for run in batch)):
+            return []
+        self._observation = self._observe(last=last and not any(run.may_continue for run in batch))
+        return [run.result.target for run in batch if run.finish(self._observation)]
+
+    def _abort(self, batch: Sequence[Step], waiting: Sequence[Target], error: KubeError) -> None:
+        """The cluster can no longer be read: what has been begun stays pending, the rest is not begun."""
+        for run in batch:
+            run.result.end(FAILED_ACTION, Reason("lost", str(error)))
+        for target in waiting:
+            result = self._results[target]
+            result.end(FAILED_ACTION, Reason("lost" if result.changed else "not_begun", str(error)))
+
+    def _begin(self, target: Target, *, alone: bool) -> t.Optional[Step]:
+        """Decide and act; None where there is nothing to wait for. ``alone``: nothing else has been begun since the last look."""
+        result = self._results[target]
+        result.start()
+        try:
+            return self._begin_on_fresh_judgement(target, result, alone=alone)
+        except NotFoundError as error:
+            result.vanish(SKIPPED, Reason("vanished", str(error)))
+            return None
+        except DryRunUnsupportedError as error:
+            text = f"{target} cannot be tried in check mode: {error}; a run without check mode asks the webhook"
+            result.end(SKIPPED, Reason("dry_run_unsupported", text))
+            return None
+        except KubeError as error:
+            result.end(FAILED_ACTION, Reason("error", str(error)))
+            self._budgets.left_unfinished(target)  # it may have got as far as taking from them
+            return None
+        finally:
+            result.take_time()
+
+    def _begin_on_fresh_judgement(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
+        for _attempt in range(MOST_OBSERVATIONS):
+            report = self._observation.report_for(target)
+            if report is None:
+                self._absent(target, result)
+                return None
+            if target not in self._strategy_of:
+                self._strategy_of[target] = self._strategies[choose_strategy(report, self._observation.snapshot, self._options)]
+            try:
+                return self._strategy_of[target].begin(report, self._observation, result, alone=alone)
+            except StaleDecisionError:
+                if not alone:
+                    raise
+                self._observation = self._observe()
+        result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
+        return None
+
+    def _absent(self, target: Target, result: RestartResult) -> None:
+        """Not in the snapshot: it is gone, it cannot be decoded, or its namespace or kind may not be read."""
+        undecodable = self._observation.undecodable(target)
+        if undecodable is not None:
+            result.end(REFUSED, undecodable)
+            return
+        wanted = (NAMESPACES.plural, WORKLOADS[target.kind].plural)
+        for entry in self._observation.snapshot.skipped:
+            if entry.resource in wanted and entry.namespace in ("", target.namespace):
+                result.end(FAILED_ACTION, Reason("unreadable", entry.reason))
+                return
+        result.vanish(SKIPPED, Reason("vanished", f"there is no {target}"))

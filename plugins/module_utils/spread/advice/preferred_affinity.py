@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Preferred affinities that draw new pods to the domains where the replicas are now."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ...model.api.node import Node
+from ...model.api.pod import NodeAffinity, Pod
+from ...model.reason import Reason
+from ...model.selectors.label_selector import matches
+from ...model.selectors.node_selector import term_matches
+
+COUNTERACTING_NODE_AFFINITY = Reason(
+    "preference_outweighs",
+    "a preferred node affinity favours the nodes where the replicas are now; lower it, or add a spread constraint with DoNotSchedule",
+)
+COUNTERACTING_POD_AFFINITY = Reason(
+    "preference_outweighs",
+    "a preferred pod affinity draws the workload's own pods together; remove it, or narrow its selector",
+)
+
+
+def counteracting_preference(
+    pod: Pod, node_names: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
+) -> t.Optional[Reason]:
+    """Soft rules of a new pod that draw it to where the replicas are now; None where there are none.
+
+    The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100, both with weight
+    2), so a preference that only the present nodes meet may win, whatever its own weight. A soft affinity to the workload's own
+    pods draws them together in the same way.
+    """
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return None
+    if affinity.node_affinity is not None:
+        present = {name for name in node_names if name in nodes}
+        best = max((_preference(affinity.node_affinity, nodes[name]) for name in present), default=0)
+        others = [name for name in candidates if name not in present]
+        if best > max((_preference(affinity.node_affinity, nodes[name]) for name in others), default=best):
+            return COUNTERACTING_NODE_AFFINITY
+    soft = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution if affinity.pod_affinity is not None else None
+    labels = pod.metadata.labels
+    if any(matches(term.pod_affinity_term.label_selector, labels) for term in soft or ()):
+        return COUNTERACTING_POD_AFFINITY
+    return None
+
+
+def _preference(affinity: NodeAffinity, node: Node) -> int:
+    terms = affinity.preferred_during_scheduling_ignored_during_execution or ()
+    return sum(term.weight for term in terms if term_matches(term.preference, node))

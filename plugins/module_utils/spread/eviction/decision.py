@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The decision on the next eviction of one workload. Every eviction is decided on a new snapshot."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass, replace
+
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import undecodable_of
+from ...model.values.timestamps import parse_time
+from ...scheduler.cluster_state import ClusterState
+from ...state.restart_outcome import PENDING, Outcome, make_outcome
+from ..advice.preferred_affinity import counteracting_preference
+from ..history import interrupted_eviction, restart_permission
+from ..next_pod.next_pod import next_pod
+from ..preconditions.admission.admission import admission_violation
+from ..preconditions.admission.quota import quota_violation
+from ..preconditions.autoscaling import autoscaling_violation
+from ..preconditions.budgets import undecodable_budget_violation
+from ..preconditions.deletion import deletion_violation
+from ..preconditions.host_path import host_path_violation
+from ..preconditions.readability import readability_violation
+from ..preconditions.rolling import rolling_violation
+from ..preconditions.shared_volume import shared_volume_violation
+from ..preconditions.strategy.pending_revision import pending_revision_violation
+from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.unhealthy_pods import unhealthy_violation
+from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
+from ..restart.options import EVICT_SURPLUS, RestartOptions
+from ..rollout import is_rolling
+from ..spread_report import WorkloadReport
+from ..topology.topology import Topology
+from ..verdict import COLLAPSED, SKEWED, SPREAD
+from .planner import EvictionPlanner, Move
+from .replacement import TAKE_OVER_AFTER_S, missing_replicas, unavailable_replicas, unfinished_pods
+
+
+@dataclass(frozen=True)
+class EvictionDecision:
+    """``action`` is evict, wait (for an eviction that is under way), skipped or refused.
+
+    ``begun``: evictions have been made for the remembered outcome, which is to be settled where none follows.
+    For an eviction ``outcome`` is to be remembered before it.
+    """
+
+    action: str
+    reason: Reason
+    begun: bool = False
+    move: t.Optional[Move] = None
+    outcome: t.Optional[Outcome] = None
+
+    @property
+    def even(self) -> bool:
+        """Nothing is done because no replica has a better place."""
+        return self.move is None and self.reason.code == SPREAD
+
+
+def decide_eviction(
+    report: WorkloadReport,
+    snapshot: ClusterSnapshot,
+    cluster_state: ClusterState,
+    options: RestartOptions,
+    *,
+    now_s: float,
+    ours: t.Optional[Outcome] = None,
+    denied: bool = False,
+) -> EvictionDecision:
+    """Decide on one workload; ``now_s`` in seconds since the epoch.
+
+    ``ours``: what this run has remembered before its last eviction; ``denied``: the server did not grant that one.
+    """
+    workload = report.workload
+    outcome = interrupted_eviction(workload, snapshot)
+    begun = outcome is not None
+    if ours is not None and outcome != ours:
+        text = f"{workload} was changed by someone else between two evictions"
+        return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
+    forbidden = deletion_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=False)
+    if forbidden is None and outcome is not None:
+        under_way = _pending_replacement(
+            workload, snapshot, outcome, age_s=None if ours else now_s - parse_time(outcome.time), none_away=denied
+        )
+        if under_way is not None:
+            return EvictionDecision(WAIT, under_way, begun)
+    forbidden = forbidden or _eviction_violation(workload, snapshot)
+    if forbidden is not None:
+        return EvictionDecision(REFUSED, forbidden, begun)
+    useless = _no_benefit(report, snapshot, options) if options.only_if_helps else None
+    if useless is not None:
+        return EvictionDecision(*useless, begun)
+    move = _safe_move(report, snapshot, cluster_state, options)
+    if isinstance(move, EvictionDecision):
+        return replace(move, begun=begun)
+    if ours is not None:
+        return EvictionDecision(EVICT, move.reason, begun, move, ours)
+    permission = restart_permission(
+        workload,
+        snapshot,
+        report.eligible_hash,
+        now_s=now_s,
+        cooldown_s=0 if begun else options.cooldown_s,
+        max_attempts=options.max_attempts,
+    )
+    if permission.violation is not None:
+        return EvictionDecision(REFUSED, permission.violation, begun)
+    reason = report.verdict.reason if report.verdict.verdict in (COLLAPSED, SKEWED) else move.reason
+    new = make_outcome(
+        now_s=now_s,
+        attempts=permission.attempts,
+        verdict=PENDING,
+        revision=snapshot.revision(workload),
+        eligible=report.eligible_hash,
+        number=snapshot.revision_number(workload),
+    )
+    return EvictionDecision(EVICT, reason, begun, move, new)
+
+
+def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why no pod of the workload may be evicted now; None where one may."""
+    for pod in unfinished_pods(workload, snapshot):
+        undecodable = undecodable_of(pod)
+        if undecodable is not None:
+            return undecodable.reason
+    budget = undecodable_budget_violation(workload, snapshot)
+    if budget is not None:
+        return budget
+    return (
+        pending_revision_violation(workload, snapshot)
+        or rolling_violation(workload, snapshot)
+        or unhealthy_violation(workload, snapshot)
+        or shared_volume_violation(workload, snapshot)
+        or host_path_violation(workload, snapshot)
+        or admission_violation(workload, snapshot)
+        or quota_violation(workload, snapshot)
+    )
+
+
+def _no_benefit(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[tuple[str, Reason]]:
+    """Why the workload does not need evictions, or they would not last."""
+    workload, verdict = report.workload, report.verdict
+    too_few = too_few_replicas_violation(workload)
+    if too_few is not None:
+        return REFUSED, too_few
+    # Without max_skew any surplus counts, where evictions were asked for by name.
+    surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason.code == SPREAD
+    if verdict.verdict not in (COLLAPSED, SKEWED) and not surplus_counts:
+        return SKIPPED, verdict.reason
+    node_names = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]
+    obstacle = (
+        autoscaling_violation(workload, snapshot)
+        or snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
+        or counteracting_preference(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
+    )
+    return (SKIPPED, obstacle) if obstacle is not None else None
+
+
+def _pending_replacement(
+    workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
+) -> t.Optional[Reason]:
+    """Why the next eviction has to wait for the one before; None where that one has ended.
+
+    ``age_s``: of another run's outcome. ``none_away``: a pod that is away was so before.
+    """
+    begun = f"a pod of {workload} is being evicted since {outcome.time}"
+    if is_rolling(workload, snapshot):
+        return Reason("replacement_under_way", f"{begun}; its controller has yet to see all replicas")
+    away = "" if none_away else missing_replicas(workload, unfinished_pods(workload, snapshot)) or unavailable_replicas(workload)
+    if away:
+        return Reason("replacement_under_way", f"{begun}; {away}")
+    if age_s is not None and abs(age_s) < TAKE_OVER_AFTER_S:  # API servers' clocks may differ a little
+        return Reason("replacement_under_way", begun)
+    return None
+
+
+def _safe_move(
+    report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions
+) -> t.Union[Move, EvictionDecision]:
+    """The next move, with which at most one pod is away and another is available; or why there is none."""
+    workload = report.workload
+    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
+    move = planner.next_move()
+    if isinstance(move, Reason):
+        return EvictionDecision(SKIPPED, move)
+    pods = unfinished_pods(workload, snapshot)
+    away = missing_replicas(workload, pods) or unavailable_replicas(workload)
+    if away:
+        # A single pod that is not ready may itself go: it is away already.
+        unready = [pod.metadata.uid for pod in pods if not pod.ready and not pod.terminating]
+        only_it = len(unready) == 1 and len(pods) == workload.spec.replicas and not any(pod.terminating for pod in pods)
+        sick = planner.next_move(unready) if only_it else None
+        if not isinstance(sick, Move):
+            text = f"{away}; at most one pod of {workload} is away at a time"
+            return EvictionDecision(REFUSED, Reason("not_ready", text))
+        move = sick
+    left = workload.status.available_replicas - (1 if move.pod.ready else 0)
+    if left < 1 and not options.allow_downtime:
+        text = f"the eviction of a pod of {workload} may leave no available pod; set allow_downtime"
+        return EvictionDecision(REFUSED, Reason("downtime", text))
+    return move

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Which single pod to evict so that its replacement evens the workload out. Pure: nothing is done here.
+
+A move is useful if the sums of squared domain counts, one for each topology key, get lexicographically smaller: the key listed first
+wins. Every useful move lowers them, so moves that land as planned come to an end.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+
+from ...model.api.pod import Pod
+from ...model.codec import replace
+from ...model.messages import pluralize
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot, ordinal
+from ...model.values.integers import parse_int64
+from ...model.values.timestamps import read_time
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.feasibility import Feasibility, FilterRunner
+from ..next_pod.next_pod import next_pod
+from ..restart.options import RestartOptions
+from ..spread_report import WorkloadReport
+from ..topology.domain_tuples import DomainTuple, DomainTuples, TouchedTuples
+from ..topology.topology import Topology
+from ..verdict import SPREAD
+from .comparison import Gain
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+MOST_NAMED = 3
+
+
+class Move(t.NamedTuple):
+    """The eviction of one pod. ``targets``: the domains of ``topology_key`` with room for its replacement that make it worth while.
+
+    ``node``: one of them that would be best, which nobody promises.
+    """
+
+    pod: Pod
+    topology_key: str
+    source: str
+    targets: tuple[str, ...]
+    node: str
+    reason: Reason
+
+    def apply_to(self, cluster_state: ClusterState) -> Pod:
+        """Put the replacement on its node in the placement; returns it."""
+        pod = self.pod
+        moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=self.node))
+        cluster_state.remove(pod)
+        cluster_state.assign(moved, self.node)
+        return moved
+
+
+class _TargetNodes:
+    """Where a pod of one place should go: places by what each would gain."""
+
+    def __init__(self, domain_tuples: DomainTuples, touched: TouchedTuples) -> None:
+        self._domain_tuples = domain_tuples
+        self._touched = touched
+        self._kinds: dict[Gain, list[DomainTuple]] = {}
+        self._single: dict[Gain, list[DomainTuple]] = {}
+        self._nodes: dict[Gain, list[str]] = {}
+
+    def add_kind(self, kind: DomainTuple, gain: Gain) -> None:
+        """All places of the kind gain as much, except touched ones."""
+        self._kinds.setdefault(gain, []).append(kind)
+
+    def add(self, domain_tuple: DomainTuple, gain: Gain) -> None:
+        """The place gains as much."""
+        self._single.setdefault(gain, []).append(domain_tuple)
+
+    @property
+    def gains(self) -> list[Gain]:
+        """The gains, best first."""
+        return sorted({*self._kinds, *self._single})
+
+    def nodes(self, gain: Gain) -> list[str]:
+        """The nodes at the places with this gain, by place in the order of each place's first node."""
+        found = self._nodes.get(gain)
+        if found is None:
+            by_kind, touched = self._domain_tuples.by_kind, self._touched.domain_tuples
+            domain_tuples = [
+                domain_tuple for kind in self._kinds.get(gain, ()) for domain_tuple in by_kind[kind] if domain_tuple not in touched
+            ]
+            found = self._nodes[gain] = self._domain_tuples.nodes_at([*domain_tuples, *self._single.get(gain, ())])
+        return found
+
+
+class _EvictionCandidate(t.NamedTuple):
+    """A pod that should go, the gain of its best goal, and its goals."""
+
+    best: Gain
+    rank: tuple[t.Any, ...]
+    pod: Pod
+    target_nodes: _TargetNodes
+
+
+class EvictionPlanner:
+    """Plans the evictions of one workload from its line of the spread check, one after the other.
+
+    ``next_move`` says which comes next, ``assume`` plays it through, so that a whole plan can be shown.
+    """
+
+    def __init__(
+        self, report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, topology_keys: Sequence[str]
+    ) -> None:
+        self._workload = report.workload
+        self._revision = snapshot.revision(report.workload)
+        self._snapshot = snapshot
+        self._cluster_state = cluster_state.fork()
+        self._keys = tuple(topology_keys)
+        self._pods = snapshot.placed_pods(report.workload)
+        topology = snapshot.once(Topology.of)
+        self._domains = [topology.groups.domains(key) for key in self._keys]
+        self._domain_tuples = topology.domain_tuples(self._keys, report.eligible)
+
+    def next_move(self, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
+        """The next eviction, or the reason why there is none; ``among``: only pods with these uids."""
+        counts = self._counts()
+        pods = [pod for pod in self._pods if among is None or pod.metadata.uid in among]
+        candidates = sorted(self._candidates(pods, counts), key=lambda candidate: (candidate.best, candidate.rank))
+        if not candidates:
+            return Reason(SPREAD, "no replica has a place that would be better")
+        unsure = next_pod(self._workload, self._snapshot).doubts
+        if unsure:
+            return Reason("unknown", f"whether a replacement would find room is not known: {', '.join(doubt.text for doubt in unsure)}")
+        obstacle: t.Optional[tuple[_EvictionCandidate, Feasibility]] = None
+        found: t.Optional[tuple[Gain, _EvictionCandidate, Feasibility]] = None
+        for candidate in candidates:
+            if found is not None and found[0] <= candidate.best:
+                break
+            feasibility = self._feasibility(candidate)
+            feasible = set(feasibility.feasible)
+            gain = next(
+                (gain for gain in candidate.target_nodes.gains if not feasible.isdisjoint(candidate.target_nodes.nodes(gain))), None
+            )
+            if feasibility.unknown or gain is None:
+                obstacle = obstacle or (candidate, feasibility)
+            elif found is None or gain < found[0]:
+                found = (gain, candidate, feasibility)
+        if found is not None:
+            return self._move(*found, counts)
+        if obstacle is None:
+            raise AssertionError("unreachable")  # each of the aims is one or the other
+        return _no_capacity(_among(*obstacle))
+
+    def assume(self, move: Move) -> None:
+        """Go on as if the replacement had come to the move's node."""
+        moved = move.apply_to(self._cluster_state)
+        self._pods = [moved if other is move.pod else other for other in self._pods]
+
+    def _domain_tuple(self, node: str) -> DomainTuple:
+        return tuple(domains.get(node) for domains in self._domains)
+
+    def _counts(self) -> list[Counter[t.Optional[str]]]:
+        domain_tuples = [self._domain_tuple(pod.spec.node_name) for pod in self._pods]
+        return [Counter(domain_tuple[index] for domain_tuple in domain_tuples) for index in range(len(self._keys))]
+
+    def _candidates(self, pods: Iterable[Pod], counts: Sequence[Counter[t.Optional[str]]]) -> Iterable[_EvictionCandidate]:
+        """For each place with useful goals the pods that may go."""
+        by_domain_tuple: dict[DomainTuple, list[Pod]] = {}
+        for pod in pods:
+            by_domain_tuple.setdefault(self._domain_tuple(pod.spec.node_name), []).append(pod)
+        touched = self._domain_tuples.touched(counts)
+        for source, at_source in by_domain_tuple.items():
+            target_nodes = self._target_nodes_from(source, counts, touched)
+            gains = target_nodes.gains
+            for pod in self._first_to_go(at_source) if gains else ():
+                yield _EvictionCandidate(gains[0], self._rank(pod), pod, target_nodes)
+
+    def _target_nodes_from(self, source: DomainTuple, counts: Sequence[Counter[t.Optional[str]]], touched: TouchedTuples) -> _TargetNodes:
+        """The places to which it is useful to go from ``source``; ``touched``: what the replicas have touched."""
+        target_nodes, nothing = _TargetNodes(self._domain_tuples, touched), (0,) * len(self._keys)
+        for kind in touched.kinds:
+            gain = _gain(source, kind, counts)
+            if gain < nothing:
+                target_nodes.add_kind(kind, gain)
+        for domain_tuple in touched.domain_tuples:
+            gain = _gain(source, domain_tuple, counts)
+            if gain < nothing:
+                target_nodes.add(domain_tuple, gain)
+        return target_nodes
+
+    def _first_to_go(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """The pod that goes first; where each has claims of its own, another one may find room where that one does not."""
+        return pods if self._workload.spec.volume_claim_templates else [min(pods, key=self._rank)]
+
+    def _rank(self, pod: Pod) -> tuple[t.Any, ...]:
+        """Pods with lower ranks go first."""
+        if self._workload.kind == "StatefulSet":
+            return (pod.ready, -ordinal(pod))
+        return (pod.ready, _deletion_cost(pod), -(read_time(pod.metadata.creation_timestamp) or 0.0), pod.metadata.name)
+
+    def _feasibility(self, candidate: _EvictionCandidate) -> Feasibility:
+        """Where the replacement could go once the pod has left."""
+        without = self._cluster_state.fork()
+        without.remove(candidate.pod)
+        return FilterRunner(self._replacement(candidate.pod), without).feasibility(self._domain_tuples.names)
+
+    def _replacement(self, pod: Pod) -> Pod:
+        number = ordinal(pod) if self._workload.kind == "StatefulSet" else None
+        return next_pod(self._workload, self._snapshot, ordinal=number, revision=self._revision).pod
+
+    def _move(
+        self, gain: Gain, candidate: _EvictionCandidate, feasibility: Feasibility, counts: Sequence[Counter[t.Optional[str]]]
+    ) -> Move:
+        index = next(index for index, change in enumerate(gain) if change)
+        key, count = self._keys[index], counts[index]
+        feasible = set(feasibility.feasible)
+        upper = (0,) * (index + 1)  # worse for a key listed before, or no better for this one
+        target_nodes = [one for one in candidate.target_nodes.gains if one[: index + 1] < upper]
+        open_nodes = [name for one in target_nodes for name in candidate.target_nodes.nodes(one) if name in feasible]
+        targets = tuple(dict.fromkeys(str(self._domains[index][name]) for name in open_nodes))
+        source = str(self._domain_tuple(candidate.pod.spec.node_name)[index])
+        named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
+        more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
+        text = f"{pluralize(count[source], 'replica')} in {key}={source}, room for one of them in {named}{more}"
+        return Move(candidate.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
+
+
+def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibility:
+    """The answers about the nodes of the aim's goals."""
+    names = {name for gain in candidate.target_nodes.gains for name in candidate.target_nodes.nodes(gain)}
+    rejected = {name: reasons for name, reasons in feasibility.rejected.items() if name in names}
+    unknown_nodes = {name: reasons for name, reasons in feasibility.unknown_nodes.items() if name in names}
+    return Feasibility(tuple(name for name in feasibility.feasible if name in names), rejected, feasibility.unknown, unknown_nodes)
+
+
+def _gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
+    """The change of the sums of squares if one replica goes from ``source`` to ``target``; less than nothing is better."""
+    return tuple(
+        0 if old == new else 2 * count[new] + 1 - (2 * count[old] - 1 if old is not None else sum(count.values()) ** 2)
+        for old, new, count in zip(source, target, counts)
+    )
+
+
+def _deletion_cost(pod: Pod) -> int:
+    """What the pod's owner says it costs to lose it (kubernetes ``controller/controller_utils.go``: what is no number counts as 0)."""
+    return parse_int64((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
+
+
+def _no_capacity(feasibility: Feasibility) -> Reason:
+    if feasibility.unknown:
+        texts = ", ".join(reason.text for reason in feasibility.unknown)
+        return Reason("unknown", f"whether a replacement would find room is not known: {texts}")
+    unsure = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
+    texts = ", ".join(f"{reason.text} ({pluralize(nodes, 'node')})" for reason, nodes in [*feasibility.counts(), *unsure.items()])
+    return Reason("unknown" if unsure else "no_room", f"no domain with fewer replicas is known to have room for a replacement: {texts}")
+
+
+MOST_PLANNED = 100
+"""Evictions that a plan shows; a plan is for people."""
+
+
+def planned_moves(
+    report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move
+) -> list[Move]:
+    """``first`` and all that would follow if every replacement came to its best node."""
+    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
+    moves = [first]
+    planner.assume(first)
+    while len(moves) < MOST_PLANNED:
+        move = planner.next_move()
+        if isinstance(move, Reason):
+            break
+        moves.append(move)
+        planner.assume(move)
+    return moves

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The namespaces that the check judges, and the reasons for which others are left out."""
+
+from __future__ import annotations
+
+import shlex
+import typing as t
+from collections.abc import Mapping
+
+from ..model.api.namespace import Namespace
+from ..model.messages import pluralize
+from ..model.reason import Reason
+from ..model.snapshot import ClusterSnapshot
+from .options import CheckOptions
+
+NO_NAMESPACE = "no_namespace"
+UNREADABLE = "unreadable"
+"""The code of the reason where namespaces are chosen and none of them can be read."""
+
+
+def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, str]]:
+    """The namespaces to look at, and why others are left out: those that cannot be read, and those that were asked for by name.
+
+    A namespace without the annotation is not chosen, so that it does not matter whether it can be read.
+    """
+    unreadable = _unreadable(snapshot)
+    chosen: list[Namespace] = []
+    skipped: dict[str, str] = {}
+    for name in _wanted(snapshot, options):
+        namespace = snapshot.namespaces.get(name)
+        if namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
+            if options.namespaces is not None and options.namespace_annotation is not None:
+                skipped[name] = str(Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation)))
+        elif name in unreadable:
+            skipped[name] = unreadable[name]
+        elif namespace is not None:
+            chosen.append(namespace)
+    return chosen, skipped
+
+
+def _wanted(snapshot: ClusterSnapshot, options: CheckOptions) -> list[str]:
+    """The names of the namespaces that may be chosen; without names also those whose Namespace cannot be decoded."""
+    if options.namespaces is not None:
+        return list(dict.fromkeys(options.namespaces))
+    undecodable = {one.metadata.name for one in snapshot.undecodable_of("Namespace") if one.metadata.name}
+    return sorted(undecodable.union(snapshot.namespaces))
+
+
+def _unreadable(snapshot: ClusterSnapshot) -> dict[str, str]:
+    """The namespaces that cannot be read, or not in full, and one reason for each."""
+    reasons = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
+    reasons.update({one.metadata.name: str(one.reason) for one in snapshot.undecodable_of("Namespace")})
+    return reasons
+
+
+def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skipped: Mapping[str, str]) -> Reason:
+    unreadable = _unreadable(snapshot)
+    found = [name for name, reason in skipped.items() if unreadable.get(name) == reason]
+    if not found:
+        return Reason(NO_NAMESPACE, _no_namespace(options))
+    number = pluralize(len(found), "namespace")
+    reasons = f"({found[0]}: {unreadable[found[0]]})"
+    if options.namespaces is not None or options.namespace_annotation is None:
+        return Reason(UNREADABLE, f"{number} {'is' if len(found) == 1 else 'are'} chosen and none can be read {reasons}")
+    annotation = "=".join(options.namespace_annotation)
+    verb = "has" if len(found) == 1 else "have"
+    doubt = "" if all(name in snapshot.namespaces for name in found) else ", or may have it,"
+    return Reason(UNREADABLE, f"{number} {verb} the annotation {annotation}{doubt} and none can be read {reasons}")
+
+
+def _no_namespace(options: CheckOptions) -> str:
+    if options.namespaces is not None:
+        return "none of the namespaces asked for can be judged"
+    if options.namespace_annotation is None:
+        return "there is no namespace"
+    key, value = options.namespace_annotation
+    return f"no namespace has the annotation {key}={value}; choose with: kubectl annotate namespace NAME {shlex.quote(f'{key}={value}')}"
+
+
+def _not_annotated(namespace: Namespace, key: str, value: str) -> str:
+    present = (namespace.metadata.annotations or {}).get(key)
+    command = f"{namespace.metadata.name} {shlex.quote(f'{key}={value}')}"
+    if present is None:
+        return f"namespace has no annotation {key}={value}; to let it take part: kubectl annotate namespace {command}"
+    return f"its annotation {key} is {present!r}, not {value!r}; to let it take part: kubectl annotate --overwrite namespace {command}"
+
+
+def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:
+    return annotation is None or (namespace.metadata.annotations or {}).get(annotation[0]) == annotation[1]

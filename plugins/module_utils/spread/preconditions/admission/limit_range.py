@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal: the new pod is outside the limits of a LimitRange.
+
+Source: kubernetes ``plugin/pkg/admission/limitranger/admission.go``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ....model.api.meta import ResourceList
+from ....model.api.namespace import LimitRange, LimitRangeItem
+from ....model.api.pod import Pod
+from ....model.reason import Reason
+from ....model.snapshot import ClusterSnapshot
+from ....model.values.quantity import NANO, parse_quantity
+from ....scheduler.pod_requests import quota_amount
+from .pod_resources import container_resources, resource_names
+
+
+def limit_range_violation(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return the limit that the pod or one of its containers is beyond; None where it is beyond none."""
+    limits = snapshot.once(_limits_by_namespace)
+    if namespace not in limits:
+        limits[namespace] = _Limits.of(snapshot.limit_ranges_by_namespace.get(namespace, ()))
+    beyond = _beyond_of_containers(pod, limits[namespace].of_container) or _beyond_of_pod(pod, limits[namespace].of_pod)
+    return Reason("limit_range", f"LimitRange {beyond}") if beyond else None
+
+
+def _limits_by_namespace(_snapshot: ClusterSnapshot) -> dict[str, _Limits]:
+    """Filled in by ``limit_range_violation``."""
+    return {}
+
+
+class _Limit(t.NamedTuple):
+    """The tightest bound of one resource. ``name`` is that of its LimitRange, ``text`` the bound as it is written there."""
+
+    amount: int
+    text: str
+    name: str
+
+
+class _Tightest:
+    """All limits of a namespace for pods, or for containers: the tightest bound of each resource."""
+
+    def __init__(self) -> None:
+        self.most: dict[str, _Limit] = {}
+        self.least: dict[str, _Limit] = {}
+        self.ratio: dict[str, _Limit] = {}
+
+    def add(self, item: LimitRangeItem, name: str) -> None:
+        """One more item, of the LimitRange with the name."""
+        for bounds, texts, sign in ((self.most, item.max, 1), (self.least, item.min, -1), (self.ratio, item.max_limit_request_ratio, 1)):
+            for resource, text in (texts or {}).items():
+                amount = parse_quantity(text)
+                if resource not in bounds or (bounds[resource].amount - amount) * sign > 0:
+                    bounds[resource] = _Limit(amount, text, name)
+
+
+class _Limits(t.NamedTuple):
+    """The limits of a namespace."""
+
+    of_pod: _Tightest
+    of_container: _Tightest
+
+    @classmethod
+    def of(cls, ranges: Iterable[LimitRange]) -> _Limits:
+        """Of the namespace's LimitRanges."""
+        limits = cls(_Tightest(), _Tightest())
+        by_type = {"Pod": limits.of_pod, "Container": limits.of_container}
+        for limit_range in ranges:
+            for item in limit_range.spec.limits or ():
+                if item.type in by_type:
+                    by_type[item.type].add(item, limit_range.metadata.name)
+        return limits
+
+
+def _beyond_of_containers(pod: Pod, limits: _Tightest) -> str:
+    for container in pod.spec.all_containers:
+        for part in ("requests", "limits"):
+            amounts = {name: parse_quantity(text) for name, text in container_resources(container, part).items()}
+            beyond = _beyond(limits, amounts, f"container {container.name} has {part}")
+            if beyond:
+                return beyond
+        ratio = _beyond_ratio(limits, container_resources(container, "limits"), container_resources(container, "requests"))
+        if ratio:
+            return f"{ratio} in container {container.name}"
+    return ""
+
+
+def _beyond_of_pod(pod: Pod, limits: _Tightest) -> str:
+    names = [name for name in resource_names(pod) if name in limits.most or name in limits.least]
+    for part in ("requests", "limits"):
+        amounts = {name: quota_amount(pod, name, limits=part == "limits") for name in names}
+        beyond = _beyond(limits, {name: amount for name, amount in amounts.items() if amount}, f"the pod has {part}")
+        if beyond:
+            return beyond
+    return ""
+
+
+def _beyond(limits: _Tightest, amounts: dict[str, int], said: str) -> str:
+    for resource, amount in sorted(amounts.items()):
+        for bounds, word, sign in ((limits.most, "at most", 1), (limits.least, "at least", -1)):
+            bound = bounds.get(resource)
+            if bound is not None and (amount - bound.amount) * sign > 0:
+                return f"{bound.name} allows {word} {bound.text} {resource}, and {said} beyond it"
+    return ""
+
+
+def _beyond_ratio(limits: _Tightest, given: ResourceList, requests: ResourceList) -> str:
+    for resource in sorted(limits.ratio.keys() & given.keys() & requests.keys()):
+        request, bound = parse_quantity(requests[resource]), limits.ratio[resource]
+        if request and parse_quantity(given[resource]) * NANO > bound.amount * request:
+            return f"{bound.name} allows a limit of {resource} of at most {bound.text} times the request, which is exceeded"
+    return ""

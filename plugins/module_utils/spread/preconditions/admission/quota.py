@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal: a ResourceQuota is overdrawn. Also: the amounts that quotas leave for new pods."""
+
+from __future__ import annotations
+
+import typing as t
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable
+
+from ....model.api.namespace import ResourceQuota
+from ....model.api.pod import Pod
+from ....model.api.workload import Workload
+from ....model.reason import Reason
+from ....model.snapshot import ClusterSnapshot
+from ....model.values.quantity import NANO, parse_quantity
+from ....scheduler.pod_requests import quota_amount
+from ...next_pod.next_pod import next_pod
+from .pod_resources import resource_names
+
+UNBOUNDED = 2**31
+"""More pods than any namespace has: no quota bounds them."""
+
+
+class SurgeCapacity(t.NamedTuple):
+    """Surge pods that the namespace admits now, and the quota that bounds them (empty where none does)."""
+
+    pods: int
+    bounded_by: str
+
+
+def quota_violation(workload: Workload, snapshot: ClusterSnapshot, *, pods: int = 1) -> t.Optional[Reason]:
+    """Why not so many ``pods`` that go one after the other would be made again; None where they would.
+
+    Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place. A new pod may also ask for more than
+    the one that goes, as where a LimitRange gives other defaults now.
+    """
+    quotas, namespace, pod = snapshot.once(QuotaIndex), workload.metadata.namespace, next_pod(workload, snapshot).pod
+    bounds = quotas.bounds(pod, namespace)
+    if not bounds:
+        return None
+    gone = _distinct(old for old in snapshot.owned_pods(workload) if not old.terminal)
+    freed = [dict(usages(old, bounds)) if _counted_alike(old, pod) else {} for old in gone]
+    lacking: list[tuple[tuple[int, str], str]] = []
+    for name, amount in usages(pod, bounds):
+        more = amount - min((usages.get(name, 0) for usages in freed), default=amount)
+        needed = max(more, pods * more)
+        if amount > 0 and bounds[name].least < needed:
+            lacking.append((bounds[name].first_below(needed), name))
+    if not lacking:
+        return None
+    (_number, quota), name = min(lacking)
+    state = "is overdrawn" if bounds[name].least < 0 else "has too little left for new pods, which ask for more"
+    return Reason("quota", f"ResourceQuota {quota} {state} ({name}): no pod would come in place of one that goes")
+
+
+def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
+    """One of the pods for each that ask for other amounts: siblings share equal parts (``model/interning.py``)."""
+    found: dict[tuple[int, int, int, int], Pod] = {}
+    for pod in pods:
+        spec = pod.spec
+        found[(id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead))] = pod
+    return found.values()
+
+
+def _counted_alike(pod: Pod, other: Pod) -> bool:
+    """The same quotas count both."""
+    return pod.spec.priority_class_name == other.spec.priority_class_name and _best_effort(pod) == _best_effort(other)
+
+
+class Bound:
+    """One resource in all quotas that count a pod. ``first`` is the number of the first of these quotas, ``name`` its name.
+
+    ``_lower``: the quotas that have less left than all before them. ``_used_up``: what each of these has left, with the sign changed, so
+    that the numbers rise.
+    """
+
+    def __init__(self, number: int, name: str) -> None:
+        self.first, self.name = number, name
+        self._lower: list[tuple[int, str]] = []
+        self._used_up: list[int] = []
+
+    def add(self, left: int, number: int, name: str) -> None:
+        """Another quota, of which ``left`` is left; negative where it is overdrawn."""
+        if not self._used_up or left < self.least:
+            self._lower.append((number, name))
+            self._used_up.append(-left)
+
+    @property
+    def least(self) -> int:
+        """The least that is left."""
+        return -self._used_up[-1]
+
+    def first_below(self, amount: int) -> tuple[int, str]:
+        """Number and name of the first quota that has less left than the amount, which is more than the least."""
+        return self._lower[bisect_right(self._used_up, -amount)]
+
+
+Bounds = dict[str, Bound]
+"""The bounds of a namespace by the resource's name, for pods that all the same quotas count."""
+
+
+class QuotaIndex:
+    """The quotas of a snapshot: each is parsed once for all pods that it counts, and pods are compared with the least that is left."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._by_namespace = snapshot.quotas_by_namespace
+        self._bounds: dict[Hashable, Bounds] = {}
+
+    def bounds(self, pod: Pod, namespace: str) -> Bounds:
+        """What all quotas that count the pod bound."""
+        key = namespace, pod.spec.priority_class_name, _best_effort(pod)
+        known = self._bounds.get(key)
+        if known is None:
+            known = self._bounds[key] = {}
+            for number, quota in enumerate(self._by_namespace.get(namespace, ())):
+                if quota_matches_pod(quota, pod):
+                    add_bounds(known, quota, number)
+        return known
+
+    def least(self, pod: Pod, namespace: str) -> SurgeCapacity:
+        """How many further pods like this one all quotas admit, and the first quota that admits no more."""
+        bounds = self.bounds(pod, namespace)
+        needs = {name: amount for name, amount in usages(pod, bounds) if amount > 0}
+        pods = min((max(0, bounds[name].least) // need for name, need in needs.items()), default=UNBOUNDED)
+        bounding = [bounds[name].first_below((pods + 1) * need) for name, need in needs.items() if bounds[name].least < (pods + 1) * need]
+        return SurgeCapacity(pods, min(bounding)[1] if bounding else "")
+
+
+def bounds_of(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> Bounds:
+    """What the quotas of the namespace that count the pod bound, by resource."""
+    return snapshot.once(QuotaIndex).bounds(pod, namespace)
+
+
+def add_bounds(bounds: Bounds, quota: ResourceQuota, number: int) -> None:
+    used, name = quota.status.used or {}, quota.metadata.name
+    for resource, amount in (quota.status.hard or quota.spec.hard or {}).items():
+        if resource not in bounds:
+            bounds[resource] = Bound(number, name)
+        bounds[resource].add(parse_quantity(amount) - parse_quantity(used.get(resource, "0")), number, name)
+
+
+def usages(pod: Pod, bounds: Bounds) -> t.Iterator[tuple[str, int]]:
+    """What the pod takes of each resource that is bounded, in nano-units."""
+    names = {"pods", "count/pods"}
+    for resource in resource_names(pod):
+        names.update((resource, f"requests.{resource}", f"limits.{resource}"))
+    return ((name, _usage(name, pod)) for name in names if name in bounds)
+
+
+def _usage(name: str, pod: Pod) -> int:
+    """What one pod takes of a quota's resource, in nano-units."""
+    if name in ("pods", "count/pods"):
+        return NANO
+    if name.startswith("limits."):
+        return quota_amount(pod, name[len("limits.") :], limits=True)
+    return quota_amount(pod, name[len("requests.") :] if name.startswith("requests.") else name, limits=False)
+
+
+def quota_matches_pod(quota: ResourceQuota, pod: Pod) -> bool:
+    """Whether the quota's scopes take in the pod; a scope that is not known here is taken to (the careful answer)."""
+    if not all(_in_scope(scope, pod) for scope in quota.spec.scopes or ()):
+        return False
+    selector = quota.spec.scope_selector
+    for requirement in (selector.match_expressions if selector is not None else None) or ():
+        if requirement.scope_name == "PriorityClass":
+            chosen = pod.spec.priority_class_name in (requirement.values or ())
+            held = {"In": chosen, "NotIn": not chosen, "Exists": bool(pod.spec.priority_class_name)}
+            if not held.get(requirement.operator, not pod.spec.priority_class_name):
+                return False
+        elif not _in_scope(requirement.scope_name, pod):
+            return False
+    return True
+
+
+def _in_scope(scope: str, pod: Pod) -> bool:
+    if scope in ("BestEffort", "NotBestEffort"):
+        return _best_effort(pod) == (scope == "BestEffort")
+    return scope != "Terminating"  # pods of a workload have no deadline
+
+
+def _best_effort(pod: Pod) -> bool:
+    parts = [container.resources for container in pod.spec.all_containers] + [pod.spec.resources]
+    return not any(part is not None and (part.requests or part.limits) for part in parts)

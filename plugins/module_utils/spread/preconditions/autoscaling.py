@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal of a prediction or an eviction: an autoscaler is changing the number of replicas, or may be."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.workload import HorizontalPodAutoscaler, Workload
+from ...model.messages import pluralize
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+
+
+def autoscaling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why an autoscaler is about to change the number of replicas, or may be; None where none is."""
+    undecodable = snapshot.undecodable_in(workload.metadata.namespace, "HorizontalPodAutoscaler")
+    if undecodable is not None:
+        return undecodable.reason
+    target = workload.metadata.namespace, workload.kind, workload.metadata.name
+    for autoscaler in snapshot.once(_by_target).get(target, ()):
+        replicas, name = workload.spec.replicas, autoscaler.metadata.name
+        low, high = autoscaler.spec.min_replicas or 1, autoscaler.spec.max_replicas
+        if not low <= replicas <= high:
+            return Reason("autoscaling", f"{replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}")
+        wanted = autoscaler.status.desired_replicas
+        if wanted and wanted != replicas:
+            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {pluralize(wanted, 'replica')}")
+    return None
+
+
+def _by_target(snapshot: ClusterSnapshot) -> dict[tuple[str, str, str], list[HorizontalPodAutoscaler]]:
+    """The autoscalers by namespace, and kind and name of the workload that they scale."""
+    found: dict[tuple[str, str, str], list[HorizontalPodAutoscaler]] = {}
+    for namespace, autoscalers in snapshot.autoscalers_by_namespace.items():
+        for autoscaler in autoscalers:
+            target = autoscaler.spec.scale_target_ref
+            found.setdefault((namespace, target.kind, target.name), []).append(autoscaler)
+    return found

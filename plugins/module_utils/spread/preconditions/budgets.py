@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""PodDisruptionBudgets of a workload. A rollout bypasses them, so they are checked here."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.policy import PodDisruptionBudget
+from ...model.api.workload import Workload
+from ...model.pod_template import pod_of_workload
+from ...model.reason import Reason
+from ...model.selectors.budget_index import BudgetIndex
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import UNDECODABLE
+from ..rollout import is_rolling, partition, rollout_bounds
+
+
+def undecodable_budget_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why a PodDisruptionBudget that could not be decoded protects the workload; None where none may select its pods."""
+    pods = (pod_of_workload(workload), *snapshot.owned_pods(workload)) if snapshot.undecodable_of("PodDisruptionBudget") else ()
+    found = next((one for one in map(snapshot.undecodable_budget, pods) if one is not None), None)
+    if found is None:
+        return None
+    return Reason(UNDECODABLE, f"{found.text}; it protects every pod that it may select, such as those of {workload}")
+
+
+def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
+    """(namespace, name) of the budgets from which a rollout of the workload may take healthy pods away for a while."""
+    if lowest_ready(workload) >= workload.status.ready_replicas:
+        return set()
+    return names_of_budgets(workload, snapshot)
+
+
+def names_of_budgets(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
+    """(namespace, name) of the workload's budgets."""
+    return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
+
+
+def unreliable_status(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Why what the budget's status says of healthy pods does not hold; empty where it does."""
+    status = budget.status
+    if status.observed_generation < budget.metadata.generation:
+        return "was changed, and its controller has not worked out yet what it asks for; try again in a moment"
+    failed = next((c for c in status.conditions or () if c.type == "DisruptionAllowed" and c.reason == "SyncFailed"), None)
+    if failed is not None:
+        return f"cannot be worked out by its controller: {failed.message}"
+    for other in snapshot.once(_rolling_workloads).get(id(budget), ()):
+        if other.metadata.uid != workload.metadata.uid:
+            return f"is also that of {other}, which is being rolled out; wait for its end"
+    return ""
+
+
+def _rolling_workloads(snapshot: ClusterSnapshot) -> dict[int, list[Workload]]:
+    """The workloads that are being rolled out, by the ``id`` of each of their budgets."""
+    found: dict[int, list[Workload]] = {}
+    for namespace in snapshot.budgets_by_namespace:
+        for workload in snapshot.workloads_by_namespace.get(namespace, ()):
+            if is_rolling(workload, snapshot):
+                for budget in budgets_of(workload, snapshot):
+                    found.setdefault(id(budget), []).append(workload)
+    return found
+
+
+def lowest_ready(workload: Workload) -> int:
+    """The lowest number of ready pods that the strategy lets a rollout come down to, from what is ready now.
+
+    A controller keeps its bound on *available* pods. Those that are ready and not yet available (minReadySeconds) it takes first, though
+    for a budget they are healthy.
+    """
+    status = workload.status
+    bounds = rollout_bounds(workload)
+    if workload.kind == "StatefulSet":
+        replaced = workload.spec.replicas - partition(workload)
+        return status.ready_replicas - min(status.ready_replicas, bounds.max_unavailable, max(0, replaced))
+    kept = min(status.available_replicas, max(0, workload.spec.replicas - bounds.max_unavailable))
+    return min(status.ready_replicas, kept)
+
+
+def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:
+    """The budgets whose selector takes in a pod of the workload, or those that its template would make."""
+    metadata = workload.metadata
+    if metadata.namespace not in snapshot.budgets_by_namespace:
+        return []
+    # Pods have labels that the template lacks, such as their name or revision; most pods share one mapping of labels.
+    of_pods = {id(pod.metadata.labels): pod.metadata.labels for pod in snapshot.owned_pods(workload)}
+    return snapshot.once(BudgetIndex).selecting(metadata.namespace, workload.spec.template.metadata.labels, *of_pods.values())

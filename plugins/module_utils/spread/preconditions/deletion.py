@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal: the workload or its namespace is being deleted."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+
+
+def deletion_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why the workload gets no new pods any more; None where it does."""
+    namespace = snapshot.namespaces.get(workload.metadata.namespace)
+    if namespace is not None and namespace.status.phase == "Terminating":
+        return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
+    if workload.metadata.deletion_timestamp is not None:
+        return Reason("terminating", f"{workload} is being deleted")
+    return None

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal: the rollout may leave too few ready pods, for the workload itself or for a PodDisruptionBudget."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.workload import Workload
+from ...model.messages import pluralize
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ..rollout import update_strategy_type
+from .budgets import budgets_of, lowest_ready, unreliable_status
+
+
+def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Whether the strategy may take more ready pods away than one has to stay and the budgets allow."""
+    ready, lowest = workload.status.ready_replicas, lowest_ready(workload)
+    loss = ready - lowest
+    strategy = update_strategy_type(workload)
+    if loss <= 0 and strategy != "Recreate":
+        return None
+    advice = "use strategy evict_surplus, which moves one pod at a time, or restart it by name with allow_downtime"
+    if lowest < 1:
+        return Reason("downtime", f"the {strategy} strategy of {workload} may leave no ready pod; {advice}")
+    for budget in budgets_of(workload, snapshot):
+        unsure = unreliable_status(budget, workload, snapshot)
+        if unsure:
+            return Reason("budget", f"PodDisruptionBudget {budget.metadata.name} {unsure}")
+        status = budget.status
+        left = status.current_healthy - loss
+        if left < status.desired_healthy:
+            said = (
+                f"may leave {pluralize(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
+            )
+            if status.desired_healthy >= status.current_healthy:  # an eviction would be turned down as well
+                advice = "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
+            return Reason("budget", f"a rollout of {workload} {said}; {advice}")
+    return None

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The refusals of a restart, in the order in which they are checked."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ..rollout import partition
+from .admission.admission import admission_violation
+from .admission.quota import quota_violation
+from .deletion import deletion_violation
+from .downtime import downtime_violation
+from .host_path import host_path_violation
+from .readability import readability_violation
+from .rolling import rolling_violation
+from .shared_volume import shared_volume_violation
+from .strategy.invalid_strategy import invalid_strategy_violation
+from .strategy.on_delete import on_delete_violation
+from .strategy.partition import partition_violation
+from .strategy.paused import paused_violation
+from .unhealthy_pods import unhealthy_violation
+
+
+def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
+    """Why the workload must not be restarted now; None where nothing forbids it."""
+    forbidden = rollout_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=not allow_downtime)
+    if forbidden is not None:
+        return forbidden
+    return (
+        rolling_violation(workload, snapshot)
+        or unhealthy_violation(workload, snapshot)
+        or disruption_violation(workload, snapshot, allow_downtime=allow_downtime)
+    )
+
+
+def disruption_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
+    """Why a rollout with the workload's replicas and strategy would take too much away, or move nothing; None where it would not."""
+    return (
+        partition_violation(workload)
+        or shared_volume_violation(workload, snapshot)
+        or host_path_violation(workload, snapshot)
+        or admission_violation(workload, snapshot)
+        or quota_violation(workload, snapshot, pods=workload.spec.replicas - partition(workload))
+        or (None if allow_downtime else downtime_violation(workload, snapshot))
+    )
+
+
+def rollout_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Why no rollout of the workload would go on; None where one would."""
+    return (
+        deletion_violation(workload, snapshot)
+        or paused_violation(workload)
+        or invalid_strategy_violation(workload)
+        or on_delete_violation(workload)
+    )

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal: a bound of the update strategy cannot be read by the controller."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ....model.api.workload import Workload
+from ....model.reason import Reason
+from ...rollout import invalid_bound
+
+
+def invalid_strategy_violation(workload: Workload) -> t.Optional[Reason]:
+    """Return the bound that is no percentage; None where the controller can read all bounds."""
+    invalid = invalid_bound(workload)
+    if not invalid:
+        return None
+    return Reason("invalid_strategy", f"{invalid} of {workload} is no percentage that its controller can read; correct it")

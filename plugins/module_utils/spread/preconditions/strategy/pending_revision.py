@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal of evictions: the StatefulSet has a new revision that its update strategy holds back."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ....model.api.workload import Workload
+from ....model.reason import Reason
+from ....model.snapshot import ClusterSnapshot
+from ...rollout import partition, update_strategy_type
+
+
+def pending_revision_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return the reason for which an evicted pod would come back at another revision; None where it would not."""
+    if not _has_pending_revision(workload, snapshot):
+        return None
+    text = f"{workload} has a new revision that its update strategy holds back: an evicted pod would come back at another one"
+    return Reason("pending_revision", text)
+
+
+def _has_pending_revision(workload: Workload, snapshot: ClusterSnapshot) -> bool:
+    if workload.kind != "StatefulSet":
+        return False
+    if update_strategy_type(workload) == "OnDelete":
+        return bool(snapshot.outdated_pods(workload))
+    return partition(workload) > 0 and workload.status.current_revision != workload.status.update_revision

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Refusal: containers wait with a lasting error, or no replica is ready.
+
+Pods on a node that is not ready count for neither, because their state is old and a restart may be the cure.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ..stuck_pods import LASTING_REASONS, is_on_lost_node, waiting_container, why_not_ready
+
+UNHEALTHY_PODS = "unhealthy_pods"
+NO_READY_REPLICA = "no_ready_replica"
+
+FIRST_FAILURES = frozenset({"ErrImagePull", "RegistryUnavailable"})
+"""Reasons of a first failure, after which the kubelet tries again or sets ImagePullBackOff: they forbid a restart, and end no wait."""
+
+
+def unhealthy_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return why the pods of the current revision forbid a restart; None where they do not."""
+    pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
+    waiting = waiting_container((pod for pod in pods if not is_on_lost_node(pod, snapshot)), LASTING_REASONS | FIRST_FAILURES)
+    if waiting:
+        return Reason(UNHEALTHY_PODS, f"{waiting}; neither a restart of {workload} nor an eviction of its pods would end that")
+    if not workload.spec.replicas or any(pod.ready for pod in pods):
+        return None
+    # A pod that has no node may wait for the capacity of the lost one.
+    judged = [pod for pod in pods if pod.spec.node_name and not is_on_lost_node(pod, snapshot)]
+    if not judged and any(is_on_lost_node(pod, snapshot) for pod in pods):
+        return None
+    cause = why_not_ready(judged or pods)
+    text = f"none of the {workload.spec.replicas} replicas of {workload} is ready" + (f": {cause}" if cause else "")
+    return Reason(NO_READY_REPLICA, f"{text}; a restart is refused until one is")

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The node for the next pod of a simulated restart: the feasible one whose domains have the fewest new replicas."""
+
+from __future__ import annotations
+
+import heapq
+import typing as t
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.feasibility import FilterRunner
+from ..topology.node_groups import OWN_DOMAIN, Group, NodeGroups
+
+NO_DOMAIN = 2**31
+"""The fullness of nodes without the topology key: a replica there is in no domain, so they come last."""
+
+NodeLoad = tuple[int, ...]
+
+OwnDomainCounts = tuple[tuple[Mapping[str, t.Optional[str]], Counter[str]], ...]
+
+
+class ReplicaCounts:
+    """The replicas of a simulated restart: by topology key and domain the new ones, and by node those of the workload that are there."""
+
+    def __init__(self, nodes: NodeGroups, topology_keys: Sequence[str]) -> None:
+        self.keys = tuple(topology_keys)
+        self.per_domain: list[Counter[str]] = [Counter() for _key in self.keys]
+        self.per_node: Counter[str] = Counter()
+        self._domains = [nodes.domains(key) for key in self.keys]
+
+    def add(self, node: str) -> None:
+        """A new replica is on the node."""
+        self.per_node[node] += 1
+        for of_node, counter in zip(self._domains, self.per_domain):
+            domain = of_node.get(node)
+            if domain is not None:
+                counter[domain] += 1
+
+    def load_of(self, domains: Sequence[t.Optional[str]], own: Sequence[int], replicas: int) -> NodeLoad:
+        """Fewest new replicas in a node's domains, in the order of the topology keys, then fewest replicas on the node.
+
+        ``own``: the replicas in the domains that are OWN, in their order.
+        """
+        left = iter(own)
+        counts = []
+        for domain, counter in zip(domains, self.per_domain):
+            if domain is None:
+                counts.append(NO_DOMAIN)
+            else:
+                counts.append(next(left) if domain == OWN_DOMAIN else counter.get(domain, 0))
+        return (*counts, replicas)
+
+    def own(self, domains: Sequence[t.Optional[str]]) -> OwnDomainCounts:
+        """The domain of each node, and the new replicas by domain, for those of the topology keys whose domain is OWN in ``domains``."""
+        found = zip(domains, self._domains, self.per_domain)
+        return tuple((of_node, counter) for domain, of_node, counter in found if domain == OWN_DOMAIN)
+
+
+class _Part:
+    """A group, how far its untouched nodes have been looked through, and its touched nodes as a heap."""
+
+    __slots__ = ("group", "heap", "next", "own")
+
+    def __init__(self, group: Group, own: OwnDomainCounts) -> None:
+        self.group = group
+        self.own = own
+        self.next = 0
+        self.heap: list[_Touched] = []
+
+
+class _Touched(t.NamedTuple):
+    """What tells a touched node from others of its group."""
+
+    in_own_domains: tuple[int, ...]
+    replicas: int
+    position: int
+    node: str
+
+
+class _Found(t.NamedTuple):
+    load: NodeLoad
+    position: int
+    node: str
+
+
+class LeastLoadedNode:
+    """Finds the node for pods like the judge's: the feasible candidate with the lowest fullness, of equal ones the first.
+
+    Most candidates are untouched: nothing has changed on them, and no replica of the workload is on them or in a small domain of theirs.
+    Of each group of such nodes only the first feasible one is compared. Touched nodes are compared one by one.
+    """
+
+    def __init__(
+        self,
+        filter_runner: FilterRunner,
+        cluster_state: ClusterState,
+        candidates: tuple[str, ...],
+        nodes: NodeGroups,
+        counts: ReplicaCounts,
+        *,
+        accept_unknown: bool,
+    ) -> None:
+        self._filter_runner = filter_runner
+        self._cluster_state = cluster_state
+        self._counts = counts
+        self._accept_unknown = accept_unknown
+        self._known = nodes.of(candidates, filter_runner.passing_node_local_filters(candidates), counts.keys, filter_runner.topology_keys)
+        self._parts = [_Part(group, counts.own(group.domains)) for group in self._known.groups]
+        self._part_of: dict[str, _Part] = {}
+        self._nothing = (0,) * len(counts.keys)
+        self._generation = filter_runner.generation
+        self._seen = 0
+        for node in counts.per_node:
+            self._touch(node)
+
+    def find(self) -> t.Optional[str]:
+        """The emptiest feasible node; None where no candidate is feasible."""
+        if self._filter_runner.unknown and not self._accept_unknown:
+            return None
+        self._apply_changes()
+        load_of, nothing = self._counts.load_of, self._nothing
+        bounds = sorted([(load_of(part.group.domains, nothing, 0), number) for number, part in enumerate(self._parts)])
+        best: t.Optional[_Found] = None
+        for bound, number in bounds:
+            if best is not None and bound > best.load:
+                break
+            part = self._parts[number]
+            if part.group.ruled and any(self._filter_runner.rejects_domain(key, domain) for key, domain in part.group.ruled):
+                continue
+            for found in (self._best_touched(part), self._best_untouched(part, bound)):
+                if found is not None and (best is None or found < best):
+                    best = found
+        return best.node if best is not None else None
+
+    def _apply_changes(self) -> None:
+        """Take in what has changed since the last time."""
+        changes = self._cluster_state.changes
+        for number in range(self._seen, len(changes)):
+            self._touch(changes[number].node_name)
+        self._seen = len(changes)
+        if self._filter_runner.generation != self._generation:
+            # A rule that looks beyond one node may have opened again what it had closed.
+            self._generation = self._filter_runner.generation
+            for part in self._parts:
+                part.next, part.heap = 0, []
+            for node, part in self._part_of.items():
+                heapq.heappush(part.heap, self._touched(node, part))
+
+    def _touch(self, node: str) -> None:
+        for other in self._known.in_same_small_domains(node):
+            part = self._part_of.get(other)
+            if part is None:
+                part = self._part_of[other] = self._find_part(other)
+            heapq.heappush(part.heap, self._touched(other, part))
+
+    def _find_part(self, node: str) -> _Part:
+        number = self._known.number_of.get(node)
+        if number is not None:
+            return self._parts[number]
+        group = self._known.group_of(node)
+        for part in self._parts:
+            if part.group.domains == group.domains and part.group.ruled == group.ruled:
+                return part
+        self._parts.append(_Part(group, self._counts.own(group.domains)))
+        return self._parts[-1]
+
+    def _touched(self, node: str, part: _Part) -> _Touched:
+        # ``get``: a Counter answers for what it does not hold by a method in Python.
+        in_own_domains = tuple([counter.get(of_node[node] or "", 0) for of_node, counter in part.own])
+        return _Touched(in_own_domains, self._counts.per_node.get(node, 0), self._known.positions[node], node)
+
+    def _best_touched(self, part: _Part) -> t.Optional[_Found]:
+        heap = part.heap
+        while heap:
+            top = heap[0]
+            now = self._touched(top.node, part)
+            if now != top:
+                heapq.heapreplace(heap, now)
+            elif self._is_feasible(top.node):
+                return _Found(self._counts.load_of(part.group.domains, top.in_own_domains, top.replicas), top.position, top.node)
+            else:
+                heapq.heappop(heap)  # it is touched again when something changes on it
+        return None
+
+    def _best_untouched(self, part: _Part, load: NodeLoad) -> t.Optional[_Found]:
+        nodes, position, touched = part.group.nodes, part.next, self._part_of
+        while position < len(nodes) and (nodes[position] in touched or not self._is_feasible(nodes[position])):
+            position += 1
+        part.next = position
+        return _Found(load, self._known.positions[nodes[position]], nodes[position]) if position < len(nodes) else None
+
+    def _is_feasible(self, node: str) -> bool:
+        reasons, doubts = self._filter_runner.run_filters(node)
+        return not reasons and (self._accept_unknown or not doubts)

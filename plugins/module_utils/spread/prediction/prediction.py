@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The predicted result of a restart, and what prevents it."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.codec import Struct, field
+from ...model.reason import Reason
+
+HELPS_UNKNOWN = "unknown"
+RestartHelps = t.Union[bool, str]
+
+
+class Blocker(Struct, frozen=True):
+    """Something that stands in the way, and how many nodes it closes."""
+
+    reason: Reason
+    nodes: int = 0
+
+
+class Prediction(Struct, frozen=True):
+    """``restart_helps`` is True, False or ``unknown``; ``feasible_domains`` by topology key."""
+
+    restart_helps: RestartHelps
+    feasible_domains: dict[str, list[str]] = field(default_factory=dict)
+    blockers: list[Blocker] = field(default_factory=list)

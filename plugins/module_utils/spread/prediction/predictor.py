@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Prediction of whether a restart would spread a workload better."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Sequence
+
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.feasibility import Feasibility, find_feasible
+from ..distribution import Distribution
+from ..next_pod.next_pod import next_pod
+from ..preconditions.admission.admission import admission_violation
+from ..preconditions.admission.quota import quota_violation
+from ..preconditions.autoscaling import autoscaling_violation
+from ..preconditions.shared_volume import shared_single_writer_claim
+from ..rollout import partition, rollout_bounds, update_strategy_type
+from ..topology.topology import Topology
+from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
+from .prediction import HELPS_UNKNOWN, Blocker, Prediction
+from .restart_simulation import RestartSimulation, SimulatedRestart
+from .surge_capacity import no_surge_reason, surge_capacity
+
+
+class RestartPredictor:
+    """Predicts restarts on one snapshot; the load of the nodes is worked out once.
+
+    ``cluster_state``: what runs where, with the restarts that are assumed to have been made.
+    """
+
+    def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
+        self._snapshot = snapshot
+        self._topology = topology
+        self.cluster_state = ClusterState.of(snapshot)
+        self._keys = list(topology_keys)
+        self._max_skew = max_skew
+
+    def predict(
+        self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution], *, preference: t.Optional[Reason] = None
+    ) -> Prediction:
+        """What a restart of a collapsed or skewed workload would come to.
+
+        ``now``: how its placed pods lie over the domains of each topology key. ``preference`` is ``preference.outweighed_preference``.
+        """
+        kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
+        undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
+        if undecodable is not None:
+            return Prediction(HELPS_UNKNOWN, blockers=[Blocker(undecodable.reason)])
+        obstacle = self._obstacle(workload)
+        if obstacle is not None:
+            return Prediction(False, blockers=[Blocker(obstacle)])
+        unsure = next_pod(workload, self._snapshot).doubts
+        if unsure:
+            return Prediction(HELPS_UNKNOWN, blockers=[Blocker(reason) for reason in unsure])
+        denied = admission_violation(workload, self._snapshot) or quota_violation(
+            workload, self._snapshot, pods=workload.spec.replicas - partition(workload)
+        )
+        if denied is not None:
+            return Prediction(False, blockers=[Blocker(denied)])
+        surge = surge_capacity(workload, self._snapshot)
+        if _needs_surge(workload) and surge.pods == 0:
+            return Prediction(False, blockers=[Blocker(no_surge_reason(workload, self._snapshot, surge))])
+        before = imbalance_rank(now, max_skew=self._max_skew)
+        decides = self._decides(before, eligible)
+        best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
+        domains = self._feasible_domains(best.first)
+        if not self._better(before, best, eligible):
+            return Prediction(False, domains, self._blockers(workload, best))
+        unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
+        if unlabelled is not None:
+            return Prediction(HELPS_UNKNOWN, domains, [Blocker(unlabelled)])
+        doubts = self._doubts(best.first, preference)
+        if not doubts:
+            return Prediction(True, domains)
+        # Doubts about single nodes leave the others to try; a doubt about the pod itself, or a preference, leaves none.
+        if preference is None and not best.first.unknown:
+            sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
+            if self._better(before, sure, eligible):
+                return Prediction(True, domains)
+        return Prediction(HELPS_UNKNOWN, domains, doubts)
+
+    def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
+        """From now on the workload's replicas are where a restart would bring them."""
+        surge = surge_capacity(workload, self._snapshot)
+        self.cluster_state = self._simulate(workload, eligible, surge.pods, accept_unknown=True).cluster_state
+
+    def _obstacle(self, workload: Workload) -> t.Optional[Reason]:
+        claim = shared_single_writer_claim(workload, self._snapshot)
+        if claim:
+            return Reason("shared_rwo_volume", f"the replicas share the claim {claim}, which only one node can mount")
+        scaling = autoscaling_violation(workload, self._snapshot)
+        if scaling is not None:
+            return scaling
+        if update_strategy_type(workload) == "OnDelete":
+            return Reason("on_delete", "the update strategy OnDelete replaces no pods")
+        return None
+
+    def _simulate(
+        self,
+        workload: Workload,
+        eligible: tuple[str, ...],
+        max_surge: int,
+        *,
+        accept_unknown: bool,
+        decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
+    ) -> SimulatedRestart:
+        return RestartSimulation(
+            workload,
+            self._snapshot,
+            self.cluster_state,
+            eligible,
+            self._topology,
+            self._keys,
+            max_surge=max_surge,
+            accept_unknown=accept_unknown,
+            decides=decides,
+        ).run()
+
+    def _decides(self, before: ImbalanceRank, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
+        """Tells by the first new replicas that a restart is better than ``before``, wherever the others come to; None where they decide.
+
+        Replicas in two domains are not collapsed, and stay so. Where nodes have no domain, a later replica may come to lie in none.
+        """
+        if before[0] < WORST_RANK or self._topology.missing_label_violation(self._keys, eligible) is not None:
+            return None
+
+        return lambda node_names: len(node_names) > 1 and self._topology.in_two_domains(self._keys, node_names, eligible)
+
+    def _better(self, before: ImbalanceRank, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
+        if restart.stuck is not None:
+            return False
+        if restart.decided:
+            return True
+        return imbalance_rank(self._topology.distribute_over(self._keys, restart.nodes, eligible), max_skew=self._max_skew) < before
+
+    def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:
+        return {key: self._topology.domains_of(key, _not_out(feasibility)) for key in self._keys}
+
+    def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
+        """Every node's reason at the first step, or at the step where the restart would stick."""
+        counted = restart.stuck or restart.first
+        pod = next_pod(workload, self._snapshot).pod
+        feasible = set(counted.feasible)
+        closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in feasible]
+        static = find_feasible(pod, self.cluster_state, node_names=closed)
+        merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
+        return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
+
+    def _doubts(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
+        doubts = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
+        by_node = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
+        doubts += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
+        if preference is not None:
+            doubts.append(Blocker(preference))
+        return doubts
+
+
+def _not_out(feasibility: Feasibility) -> tuple[str, ...]:
+    """The nodes that no rule surely rejects."""
+    return (*feasibility.feasible, *feasibility.unknown_nodes) if feasibility.unknown_nodes else feasibility.feasible
+
+
+def _needs_surge(workload: Workload) -> bool:
+    """The rollout can only begin with an additional pod."""
+    rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
+    return rolls and rollout_bounds(workload).max_unavailable == 0

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Plays a restart through on a copy of the cluster: which pods leave when, and where the new ones would find room.
+
+The scheduler's scores are not simulated: of the feasible nodes the one in the emptiest domain is taken, so the result is the
+best that a restart can reach.
+"""
+
+from __future__ import annotations
+
+import heapq
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_fields
+
+from ...model.api.pod import Pod
+from ...model.api.workload import Workload
+from ...model.codec import replace
+from ...model.reason import Reasons
+from ...model.snapshot import ClusterSnapshot, ordinal
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.feasibility import Feasibility, FilterRunner
+from ..next_pod.next_pod import next_pod
+from ..rollout import partition, rollout_bounds, update_strategy_type
+from ..topology.topology import Topology
+from .least_loaded_node import LeastLoadedNode, ReplicaCounts
+
+
+@dataclass(frozen=True)
+class SimulatedRestart:
+    """``nodes``: the node of every replica afterwards; ``stuck``: why it would not end, by node, or None; ``first``: where the
+    first new pod could go; ``cluster_state``: all pods afterwards.
+
+    ``decided``: it was not played to its end, because the caller needs to know no more; then ``nodes`` are those of the first replicas.
+    """
+
+    nodes: tuple[str, ...]
+    stuck: t.Optional[Feasibility]
+    first: Feasibility
+    cluster_state: ClusterState
+    decided: bool = False
+
+
+class _NoCapacity(Exception):
+    """A new pod finds no node."""
+
+    def __init__(self, feasibility: Feasibility) -> None:
+        super().__init__()
+        self.feasibility = feasibility
+
+
+class _OldPods:
+    """The pods that a rollout has yet to take away, in the order in which the controller takes them.
+
+    Pods that never became ready go first: the controller cleans them up before it counts on any other. Then one goes from the node with
+    most replicas (ReplicaSet's ranking when scaling down).
+    """
+
+    def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int]) -> None:
+        self._per_node = per_node
+        self._pods: dict[tuple[bool, str], list[tuple[int, Pod]]] = {}
+        # Stale entries stay until they come to the top: ``recount`` adds the true ones.
+        self._heap: list[tuple[bool, int, int, str]] = []
+        ranked = sorted(((pod.ready, bool(pod.spec.node_name), number, pod) for number, pod in enumerate(pods)), key=lambda rank: rank[:3])
+        for number, (ready, _placed, _number, pod) in enumerate(ranked):
+            self._pods.setdefault((ready, pod.spec.node_name), []).append((number, pod))
+        self._left = len(ranked)
+        for there in self._pods.values():
+            there.reverse()
+        for _ready, node in self._pods:
+            self.recount(node)
+
+    def __len__(self) -> int:
+        return self._left
+
+    def take(self) -> Pod:
+        """The next pod to go."""
+        while True:
+            ready, replicas, number, node = heapq.heappop(self._heap)
+            there = self._pods.get((ready, node))
+            if there and there[-1][0] == number and -replicas == self._per_node[node]:
+                self._left -= 1
+                return there.pop()[1]
+
+    def recount(self, node: str) -> None:
+        """The workload has another number of replicas on the node."""
+        for ready in (False, True):
+            there = self._pods.get((ready, node))
+            if there:
+                heapq.heappush(self._heap, (ready, -self._per_node[node], there[-1][0], node))
+
+
+class RestartSimulation:
+    """A restart of one workload: of the replicas that there are, however many it wants.
+
+    ``candidates`` are the nodes that may take its pods, in the snapshot's order, ``max_surge`` what quotas leave of the strategy's
+    surge. With ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
+
+    ``decides`` is asked with the nodes of the first new replicas, where those that follow surely find room. If it says yes, the restart is
+    not played to its end.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        snapshot: ClusterSnapshot,
+        cluster_state: ClusterState,
+        candidates: tuple[str, ...],
+        topology: Topology,
+        topology_keys: Sequence[str],
+        *,
+        max_surge: int,
+        accept_unknown: bool,
+        decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
+    ) -> None:
+        self._workload = workload
+        self._snapshot = snapshot
+        self._cluster_state = cluster_state.fork()
+        self._candidates = candidates
+        self._topology = topology
+        self._counts = ReplicaCounts(topology.groups, topology_keys)
+        self._max_surge = max_surge
+        self._accept_unknown = accept_unknown
+        self._decides = decides
+        self._decided = False
+        self._set_pod_template(next_pod(workload, snapshot).pod)
+        self._new: list[str] = []
+        self._old = _OldPods((), self._counts.per_node)
+        self._first: t.Optional[Feasibility] = None
+
+    def run(self) -> SimulatedRestart:
+        """Play the restart to its end, or to the point where a new pod finds no room."""
+        stuck: t.Optional[Feasibility] = None
+        try:
+            if self._workload.kind == "StatefulSet":
+                self._replace_by_ordinal()
+            elif update_strategy_type(self._workload) == "Recreate":
+                self._recreate()
+            else:
+                self._roll()
+        except _NoCapacity as error:
+            stuck = error.feasibility
+        first = self._first or Feasibility((), {}, (), {})
+        return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided)
+
+    def _old_pods(self) -> list[Pod]:
+        return [pod for pod in self._snapshot.owned_pods(self._workload) if not pod.terminal and not pod.terminating]
+
+    def _roll(self) -> None:
+        replicas = self._workload.spec.replicas
+        bounds = rollout_bounds(self._workload)
+        pods = self._old_pods()
+        self._count_old(pods)
+        old = self._old = _OldPods(pods, self._counts.per_node)
+        wanted = min(replicas, len(pods))
+        while len(self._new) < wanted and not self._is_decided(wanted):
+            while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
+                self._remove_old_pod(old.take())
+            free_slots = replicas + self._max_surge - len(old) - len(self._new)
+            self._place_some(max(1, min(free_slots, wanted - len(self._new))), wanted)
+
+    def _recreate(self) -> None:
+        old = self._old_pods()
+        self._count_old(old)
+        for pod in old:
+            self._remove_old_pod(pod)
+        wanted = min(self._workload.spec.replicas, len(old))
+        while len(self._new) < wanted and not self._is_decided(wanted):
+            self._place()
+
+    def _replace_by_ordinal(self) -> None:
+        first = self._workload.first_ordinal
+        by_ordinal = {ordinal(pod): pod for pod in self._old_pods()}
+        wanted = range(first, first + self._workload.spec.replicas)
+        ordinals = sorted(number for number in by_ordinal if number in wanted)
+        kept = [number for number in ordinals if number - first < partition(self._workload)]
+        for number in kept:
+            self._add_new_replica(by_ordinal[number].spec.node_name)
+        replaced = ordinals[len(kept) :]
+        self._count_old(by_ordinal[number] for number in replaced)
+        for number in reversed(replaced):
+            self._remove_old_pod(by_ordinal[number])
+            self._set_pod_template(next_pod(self._workload, self._snapshot, ordinal=number).pod)
+            self._place()
+
+    def _count_old(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._counts.per_node[pod.spec.node_name] += 1
+
+    def _remove_old_pod(self, pod: Pod) -> None:
+        self._cluster_state.remove(pod)
+        self._counts.per_node[pod.spec.node_name] -= 1
+        self._old.recount(pod.spec.node_name)
+
+    def _set_pod_template(self, pod: Pod) -> None:
+        """The pods that come next are like this one."""
+        self._pod = pod
+        self._filter_runner = FilterRunner(pod, self._cluster_state)
+        self._node_finder: t.Optional[LeastLoadedNode] = None
+
+    def _place_some(self, count: int, wanted: int) -> None:
+        """At least one; once one is there, an old pod may leave and make way for the others."""
+        self._place()
+        for _number in range(1, count):
+            if self._is_decided(wanted) or not self._try_to_place():
+                return
+
+    def _is_decided(self, wanted: int) -> bool:
+        """What the caller needs to know does not depend on the replicas that follow, up to the ``wanted`` ones."""
+        if (
+            not self._decided
+            and self._decides is not None
+            and self._filter_runner.has_capacity_for(wanted - len(self._new), self._candidates)
+        ):
+            self._decided = self._decides(self._new)
+        return self._decided
+
+    def _place(self) -> None:
+        if not self._try_to_place():
+            raise _NoCapacity(self._filter_runner.feasibility(self._candidates))
+
+    def _try_to_place(self) -> bool:
+        if self._first is None:
+            self._first = self._filter_runner.feasibility(self._candidates)
+        node = self._least_loaded_node()
+        if node is None:
+            return False
+        self._first = _with_doubts(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
+        number = len(self._new)
+        metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
+        self._cluster_state.assign(replace(self._pod, metadata=metadata), node)
+        self._add_new_replica(node)
+        return True
+
+    def _least_loaded_node(self) -> t.Optional[str]:
+        """Where the next pod goes; None where no node is feasible."""
+        if self._node_finder is None:
+            self._node_finder = LeastLoadedNode(
+                self._filter_runner,
+                self._cluster_state,
+                self._candidates,
+                self._topology.groups,
+                self._counts,
+                accept_unknown=self._accept_unknown,
+            )
+        return self._node_finder.find()
+
+    def _add_new_replica(self, node: str) -> None:
+        """A replica of the new revision is on the node."""
+        self._new.append(node)
+        self._counts.add(node)
+        self._old.recount(node)
+
+
+def _with_doubts(first: Feasibility, unknown: Reasons, node: str, doubts: Reasons) -> Feasibility:
+    """The first answer, with what could not be judged of a node that a later pod took: that must not pass for a yes."""
+    if doubts and node not in first.unknown_nodes:
+        first = replace_fields(first, unknown_nodes={**first.unknown_nodes, node: doubts})
+    if not set(unknown) <= set(first.unknown):
+        first = replace_fields(first, unknown=tuple(dict.fromkeys((*first.unknown, *unknown))))
+    return first

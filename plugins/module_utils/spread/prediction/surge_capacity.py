@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Surge pods that the namespace's quotas admit."""
+
+from __future__ import annotations
+
+from ...model.api.namespace import ResourceQuota
+from ...model.api.pod import Pod
+from ...model.api.workload import Workload
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ..next_pod.next_pod import next_pod
+from ..preconditions.admission.quota import Bounds, QuotaIndex, SurgeCapacity, add_bounds, quota_violation, usages
+from ..rollout import rollout_bounds
+
+
+def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapacity:
+    """How many pods above the wanted replicas a rollout may make, by the strategy and by the namespace's quotas."""
+    surge = rollout_bounds(workload).max_surge
+    if surge <= 0:
+        return SurgeCapacity(0, "")
+    least = snapshot.once(QuotaIndex).least(next_pod(workload, snapshot).pod, workload.metadata.namespace)
+    return least if least.pods < surge else SurgeCapacity(surge, "")
+
+
+def no_surge_reason(workload: Workload, snapshot: ClusterSnapshot, surge: SurgeCapacity) -> Reason:
+    """Why the namespace admits no surge pod."""
+    namespace = workload.metadata.namespace
+    text = f"ResourceQuota {namespace}/{surge.bounded_by}"
+    quotas = snapshot.quotas_by_namespace.get(namespace, ())
+    quota = next((quota for quota in quotas if quota.metadata.name == surge.bounded_by), None)
+    if quota is not None:
+        text += _used_up(quota, next_pod(workload, snapshot).pod)
+    # Where the quota is overdrawn nothing comes in place of an evicted pod.
+    evictions = "" if quota_violation(workload, snapshot) else "; evict_surplus needs none"
+    return Reason("quota", f"{text}: no capacity for a surge pod{evictions}")
+
+
+def _used_up(quota: ResourceQuota, pod: Pod) -> str:
+    """Of which resource the quota leaves less than one pod takes, in words."""
+    hard, used = quota.status.hard or quota.spec.hard or {}, quota.status.used or {}
+    bounds: Bounds = {}
+    add_bounds(bounds, quota, 0)
+    lacking = sorted(name for name, amount in usages(pod, bounds) if amount > 0 and bounds[name].least < amount)
+    return f" allows {hard[lacking[0]]} {lacking[0]} and {used.get(lacking[0], '0')} are used" if lacking else ""

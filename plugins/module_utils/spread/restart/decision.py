@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The decision to restart one workload, from its report of the spread check."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import dataclass
+
+from ...model.api.workload import Workload
+from ...model.codec import encode_json
+from ...model.codec import replace as replace_fields
+from ...model.messages import pluralize
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, RestartPermission
+from ..history import RESTARTED_AT, interrupted_restart, restart_permission
+from ..preconditions.budgets import budgets_at_stake
+from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
+from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..rollout import DONE, rollout_progress
+from ..spread_report import WorkloadReport
+from ..verdict import COLLAPSED, SKEWED
+from .actions import REFUSED, RESTART, RESUME, SKIPPED
+from .options import RestartOptions
+
+
+@dataclass(frozen=True)
+class RestartDecision:
+    """``action`` is restart, resume, skipped or refused.
+
+    For a restart: ``attempts`` counts it in, ``revision`` is the one before it, ``eligible`` the hash of the eligible nodes.
+    """
+
+    action: str
+    reason: Reason
+    attempts: int = 0
+    revision: str = ""
+    eligible: str = ""
+
+
+def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
+    """Decide on one workload, from its line of the spread check on ``snapshot``; ``now_s`` in seconds since the epoch."""
+    workload = workload_report.workload
+    forbidden = rollout_violation(workload, snapshot)
+    if forbidden is not None:
+        return RestartDecision(REFUSED, forbidden)
+    permission = restart_permission(
+        workload, snapshot, workload_report.eligible_hash, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
+    )
+    interrupted = interrupted_restart(workload, snapshot)
+    if interrupted is not None and _verification_is_due(workload_report, permission, options):
+        text = f"restarted at {interrupted.time}, the second look was still to come"
+        return RestartDecision(RESUME, Reason("already_restarted", text))
+    forbidden = restart_violation(workload, snapshot, allow_downtime=options.allow_downtime)
+    if forbidden is not None:
+        return RestartDecision(REFUSED, forbidden)
+    if options.only_if_helps:
+        useless = _no_benefit(workload_report)
+        if useless is not None:
+            return useless
+    if permission.violation is not None:
+        return RestartDecision(REFUSED, permission.violation)
+    # Where nothing was to be improved, a restart that improves nothing is none in vain.
+    attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
+    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, snapshot.revision(workload), workload_report.eligible_hash)
+
+
+def _verification_is_due(workload_report: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:
+    """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once.
+
+    Where none follows, because nothing is uneven any more, the result of the interrupted one is still to be written down.
+    """
+    if rollout_progress(workload_report.workload).state != DONE:
+        return True
+    helped = options.only_if_helps and workload_report.verdict.verdict not in (COLLAPSED, SKEWED)
+    return options.verify_spread and (helped or permission.violation is not None)
+
+
+def _no_benefit(workload_report: WorkloadReport) -> t.Optional[RestartDecision]:
+    too_few = too_few_replicas_violation(workload_report.workload)
+    if too_few is not None:
+        return RestartDecision(REFUSED, too_few)
+    if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
+        return RestartDecision(SKIPPED, workload_report.verdict.reason)
+    if workload_report.prediction is None or workload_report.prediction.restart_helps is not True:
+        helps = "unknown" if workload_report.prediction is None else str(workload_report.prediction.restart_helps).lower()
+        blockers = workload_report.prediction.blockers if workload_report.prediction else ()
+        texts = [f"{b.reason.text} ({pluralize(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
+        return RestartDecision(SKIPPED, Reason("no_gain", f"restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else "")))
+    return None
+
+
+def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions) -> bool:
+    """Whether the decision to restart ``judged``, as it is on ``snapshot``, is also right for ``live``, what has become of it since.
+
+    Everything that was judged must be as it was but for the number of replicas, which an autoscaler may write at any time. With
+    another number the restart must still do no harm and take from no other budget. Whether it helps is not asked again: where the
+    additional replicas will lie is not known yet.
+    """
+    if live.metadata.uid != judged.metadata.uid or live.metadata.deletion_timestamp is not None:
+        return False
+    replicas = live.spec.replicas
+    scaled = replace_fields(judged, spec=replace_fields(judged.spec, replicas=replicas))
+    if encode_json(scaled.spec) != encode_json(live.spec):
+        return False
+    if replicas == judged.spec.replicas:
+        return True
+    if options.only_if_helps and replicas < 2:
+        return False
+    if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) is not None:
+        return False
+    return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(judged, snapshot)
+
+
+def restart_patch(workload: Workload, outcome: Outcome) -> dict[str, t.Any]:
+    """The merge patch that starts the rollout and remembers it, valid only for the workload's present resource version."""
+    return {
+        "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
+        "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}},
+    }

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Containers and pods that keep a rollout or a replacement from ending.
+
+Source of the reasons: kubernetes ``pkg/kubelet/images/types.go``, ``kuberuntime/kuberuntime_container.go``, ``container/sync_result.go``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ..model.api.pod import ContainerStateWaiting, Pod
+from ..model.api.workload import Workload
+from ..model.snapshot import ClusterSnapshot
+from ..model.well_known import CONTROLLER_REVISION_HASH
+
+LASTING_REASONS = frozenset(
+    {
+        "CrashLoopBackOff",
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "PostStartHookError",
+        "PreCreateHookError",
+        "PreStartHookError",
+        "RunContainerError",
+        "SignatureValidationFailed",
+    }
+)
+"""Reasons that end the wait for a rollout.
+
+A container that crashes once is started again without any of them: the kubelet sets CrashLoopBackOff from the second crash on.
+"""
+
+MOST_MESSAGE = 300
+"""Characters of a container's message that are shown: an image error may quote the whole answer of a registry."""
+
+
+def new_pods(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:
+    """Return the unfinished pods that the rollout of the newest revision has made; none before its controller has seen that revision."""
+    if workload.metadata.generation > workload.status.observed_generation:
+        return []
+    pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
+    if workload.kind != "StatefulSet":
+        return pods
+    revision = workload.status.update_revision
+    return [pod for pod in pods if (pod.metadata.labels or {}).get(CONTROLLER_REVISION_HASH) == revision]
+
+
+def stuck_container(pods: Iterable[Pod]) -> str:
+    """Return the first container whose state lets a rollout hang, in words; empty where there is none."""
+    return waiting_container(pods, LASTING_REASONS)
+
+
+def waiting_container(pods: Iterable[Pod], reasons: t.AbstractSet[str]) -> str:
+    """Return the first container that waits for one of the reasons, with the kubelet's reason and message; empty where there is none."""
+    for pod in pods:
+        for name, waiting in _waiting(pod):
+            if waiting.reason in reasons:
+                said = f"{waiting.reason}: {waiting.message[:MOST_MESSAGE]}" if waiting.message else waiting.reason
+                return f"container {name} of pod {pod.metadata.name} waits with {said}"
+    return ""
+
+
+def why_not_ready(pods: Iterable[Pod]) -> str:
+    """Return what the first pod that is not ready says about it; empty where all are ready or nothing is said."""
+    for pod in pods:
+        if pod.ready:
+            continue
+        by_type = {condition.type: condition for condition in pod.status.conditions or ()}
+        for kind in ("PodScheduled", "Ready"):
+            condition = by_type.get(kind)
+            if condition is not None and condition.status != "True" and (condition.message or condition.reason):
+                return f"pod {pod.metadata.name}: {(condition.message or condition.reason)[:MOST_MESSAGE]}"
+    return ""
+
+
+def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
+    """Return why a rollout or a replacement has not ended, in words; empty where neither pods nor nodes say anything."""
+    pods = new_pods(workload, snapshot)
+    stuck = stuck_container(pods)
+    if stuck:
+        return stuck
+    unfinished = (pod for pod in snapshot.owned_pods(workload) if not pod.terminal)
+    lost = sorted({pod.spec.node_name for pod in unfinished if is_on_lost_node(pod, snapshot)})
+    if lost:
+        nodes = "a node that is not ready" if len(lost) == 1 else "nodes that are not ready"
+        return f"pods of {workload} are on {nodes}: {', '.join(lost)}"
+    return why_not_ready(pods) or _why_not_created(workload)
+
+
+def _why_not_created(workload: Workload) -> str:
+    """Why the controller of a Deployment cannot create a pod, such as a quota or a webhook, in its words; empty where it can."""
+    failure = next((one for one in workload.status.conditions or () if one.type == "ReplicaFailure" and one.status == "True"), None)
+    return f"a pod of {workload} cannot be created: {failure.message[:MOST_MESSAGE]}" if failure is not None else ""
+
+
+def _waiting(pod: Pod) -> Iterable[tuple[str, ContainerStateWaiting]]:
+    for status in (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())):
+        if status.state is not None and status.state.waiting is not None:
+            yield status.name, status.state.waiting
+
+
+def is_on_lost_node(pod: Pod, snapshot: ClusterSnapshot) -> bool:
+    """The pod's node is not ready, or does not exist any more."""
+    if not pod.spec.node_name:
+        return False
+    node = snapshot.nodes.get(pod.spec.node_name)
+    return node is None or not node.ready

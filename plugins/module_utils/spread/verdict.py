@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The verdict on how replicas are distributed: collapsed, skewed, healthy or unknown, and a rank to compare distributions by."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable, Sequence
+
+from ..model.messages import pluralize
+from ..model.reason import Reason
+from .distribution import Distribution
+from .topology.missing_domain import NO_DOMAIN_CODE
+
+HEALTHY = "healthy"
+COLLAPSED = "collapsed"
+SKEWED = "skewed"
+ROLLING = "rolling"
+SKIPPED = "skipped"
+UNKNOWN = "unknown"
+
+SPREAD = "spread"
+"""The code of the reason of a workload that is healthy although it could be otherwise."""
+
+# Worst first: of several topology keys the worst verdict is the workload's.
+_SEVERITY = {COLLAPSED: 3, SKEWED: 2, UNKNOWN: 1, HEALTHY: 0}
+
+
+class Verdict(t.NamedTuple):
+    """A verdict and its reason; ``topology_key`` is the key that decided it."""
+
+    verdict: str
+    reason: Reason
+    topology_key: str = ""
+
+
+def worst_verdict(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -> Verdict:
+    """The worst verdict over the topology keys; with equal ones the key listed first decides.
+
+    A key with one domain only says nothing, as long as there is another one.
+    """
+    verdicts = [_verdict_for_key(distribution, max_skew) for distribution in distributions]
+    return max(verdicts, key=lambda verdict: (_SEVERITY[verdict.verdict], verdict.reason.code == SPREAD))
+
+
+WORST_RANK = 2
+"""The rank of a collapsed workload, and of one that cannot be judged."""
+
+ImbalanceRank = tuple[int, ...]
+
+
+def imbalance_rank(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> ImbalanceRank:
+    """The verdict's rank, replicas in no domain, then the skew by topology key: what is lower is spread better.
+
+    Predictions and outcomes compare by it. Replicas on nodes without the key leave the verdict unknown, which is no better than piled up.
+    """
+    verdict = worst_verdict(distributions, max_skew=max_skew).verdict
+    nowhere = sum(distribution.without_domain for distribution in distributions)
+    return (
+        {COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0),
+        nowhere,
+        *(distribution.skew for distribution in distributions),
+    )
+
+
+def _verdict_for_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict:
+    key, domains = distribution.topology_key, len(distribution.domains)
+    if not domains:
+        return Verdict(UNKNOWN, Reason(NO_DOMAIN_CODE, f"no eligible node has the label {key}"), key)
+    if distribution.without_domain:
+        verb = "is" if distribution.without_domain == 1 else "are"
+        text = f"{pluralize(distribution.without_domain, 'replica')} {verb} in no domain of {key}"
+        return Verdict(UNKNOWN, Reason(NO_DOMAIN_CODE, text), key)
+    if domains < 2:
+        return Verdict(HEALTHY, Reason("single_domain"), key)
+    if len(distribution.placed) == 1:
+        (home,) = distribution.placed
+        text = f"all {distribution.replicas} placed replicas in {key}={home}, {domains} domains are eligible"
+        return Verdict(COLLAPSED, Reason("collapsed", text), key)
+    if max_skew is not None and distribution.skew > max_skew:
+        text = f"{distribution.most} to {distribution.fewest} replicas over {key}, max_skew is {max_skew}"
+        return Verdict(SKEWED, Reason("skewed", text), key)
+    text = f"not collapsed over {key}" if max_skew is None else f"even over {key}, max_skew is {max_skew}"
+    return Verdict(HEALTHY, Reason(SPREAD, text), key)

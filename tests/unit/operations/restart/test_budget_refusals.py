@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Evictions that a budget, a webhook or a role forbids: nothing is written, and a run waits once for budgets that open soon."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    Cause,
+    KubeError,
+    RequestTarget,
+    UnreachableError,
+    api_error,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import budget_wait
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions, Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
+
+from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
+from tests.unit.support.fake_api import FakeApi
+
+WAIT_S = 120
+CAUSE = Cause("DisruptionBudget", "The disruption budget keep needs 3 healthy pods and has 3 currently")
+
+
+class Evictions(FakeApi):
+    """Answers evictions with ``answer`` (dry runs with ``dry``), and counts those that were asked for in earnest."""
+
+    def __init__(self, cluster: ClusterBuilder, *, answer: KubeError | None = None, dry: KubeError | None = None) -> None:
+        super().__init__(cluster, now=NOW)
+        self._answer, self._dry = answer, dry
+        self.asked = 0
+
+    def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: int | None = None, dry_run: bool = False) -> None:
+        self.asked += not dry_run
+        answer = self._dry if dry_run else self._answer
+        if answer is not None:
+            raise answer
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses, which pass at once."""
+    pauses: list[float] = []
+    monkeypatch.setattr(budget_wait.time, "sleep", pauses.append)
+    return pauses
+
+
+def answer(status: int, message: str, *, reason: str | None = None) -> KubeError:
+    """What an API server answers to an eviction."""
+    return api_error(verb="create", target=RequestTarget("pods/eviction app/web-0"), status=status, message=message, reason=reason)
+
+
+def run(api: FakeApi, *names: str, **options: t.Any) -> list[RestartResult]:
+    targets = [Target("Deployment", "app", name) for name in names or ("web",)]
+    return restart_workloads(api, targets, RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": WAIT_S, **options}))
+
+
+def piled_up(*names: str) -> ClusterBuilder:
+    cluster = workers(3)
+    for name in names or ("web",):
+        cluster.deployment(name, ["worker-1"] * 3)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("budget", "said"),
+    [
+        pytest.param({"desired": 3, "current": 3}, "3 of 3 pods are healthy, and it asks for 3", id="asks for all"),
+        pytest.param({"desired": 4, "current": 3}, "3 of 3 pods are healthy, and it asks for 4", id="asks for more than there are"),
+        pytest.param(
+            {"desired": 0, "current": 0, "expected": 3, "conditions": [{"type": "DisruptionAllowed", "reason": "SyncFailed"}]},
+            "allows no disruption",
+            id="cannot be worked out",
+        ),
+    ],
+)
+def test_a_budget_that_never_lets_a_pod_go_is_refused_without_a_request_or_a_pause(
+    budget: dict[str, t.Any], said: str, slept: list[float]
+) -> None:
+    cluster = piled_up()
+    cluster.budget("keep", "web", **budget)
+    api = Evictions(cluster)
+    (result,) = run(api)
+    assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
+    assert said in reason_text(result.reason) and "app/keep" in reason_text(result.reason)
+    assert (api.asked, api.tried, slept) == (0, 0, [])
+
+
+def test_two_budgets_are_refused_without_a_request(slept: list[float]) -> None:
+    cluster = piled_up()
+    cluster.budget("first", "web", desired=1, current=3)
+    cluster.budget("second", "web", desired=1, current=3)
+    api = Evictions(cluster)
+    (result,) = run(api)
+    assert (result.reason and result.reason.code, api.asked, api.tried, slept) == ("several_budgets", 0, 0, [])
+    assert "first and second" in reason_text(result.reason)
+
+
+@pytest.mark.parametrize(
+    "budget", [{"desired": 2, "current": 2, "expected": 3}, {"desired": 1, "current": 3, "generation": 2, "observed": 1}]
+)
+def test_budgets_that_open_soon_are_waited_for_once_in_a_run(budget: dict[str, t.Any], slept: list[float]) -> None:
+    names = ["web", "api", "shop"]
+    cluster = piled_up(*names)
+    for name in names:
+        cluster.budget(f"keep-{name}", name, **budget)
+    api = Evictions(cluster)
+    results = run(api, *names)
+    assert [(result.action, result.reason and result.reason.code) for result in results] == [("refused", "budget")] * 3
+    assert sum(slept) == WAIT_S, "once for all three"
+    assert (api.asked, api.tried) == (0, 0)
+
+
+@pytest.mark.parametrize("options", [{"wait": False}, {"dry_run": True}])
+def test_a_run_that_does_not_wait_does_not_wait_for_a_budget(options: dict[str, t.Any], slept: list[float]) -> None:
+    cluster = piled_up()
+    cluster.budget("keep", "web", desired=2, current=2, expected=3)
+    (result,) = run(Evictions(cluster), **options)
+    assert (result.action, result.reason and result.reason.code, slept) == ("refused", "budget", [])
+
+
+def test_a_budget_that_opens_during_the_wait_lets_the_eviction_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = piled_up("web", "api")
+    cluster.budget("keep", "web", desired=2, current=2, expected=3)
+
+    def open_it(_pause_s: float) -> None:
+        cluster.budgets.clear()
+        cluster.budget("keep", "web", desired=2, current=3)
+
+    monkeypatch.setattr(budget_wait.time, "sleep", open_it)
+    api = Evictions(cluster, answer=UnreachableError("only that it was asked for matters"))
+    run(api, "web", max_parallel=1, wait_timeout_s=1)
+    assert api.asked > 0
+
+
+DENIALS = [
+    *(
+        pytest.param(answer(status, f'admission webhook "keeper.example" denied the request: {words}'), id=f"webhook {status}")
+        for status, words in ((400, "keep it"), (403, "keep it"), (404, "keep it"), (409, "keep it"), (422, "keep it"), (429, "keep it"))
+    ),
+    pytest.param(answer(500, 'admission webhook "keeper.example" denied the request: keep it', reason=""), id="webhook 500"),
+    pytest.param(
+        answer(422, "pods \"web-0\" is forbidden: ValidatingAdmissionPolicy 'keeper' with binding 'keeper' denied request: keep it"),
+        id="policy",
+    ),
+    pytest.param(answer(403, 'pods "web-0" is forbidden: keep it'), id="admission plugin"),
+]
+
+
+@pytest.mark.parametrize("denied", DENIALS)
+def test_an_eviction_that_admission_denies_is_refused_in_its_words_and_nothing_is_written(denied: KubeError, slept: list[float]) -> None:
+    api = Evictions(piled_up(), dry=denied)
+    (result,) = run(api)
+    assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "denied", "", False)
+    assert "keep it" in reason_text(result.reason)
+    assert (api.asked, api.tried, slept) == (0, 0, [])
+
+
+@pytest.mark.parametrize("denied", DENIALS)
+def test_an_eviction_that_is_denied_only_in_earnest_leaves_what_was_remembered_as_it_was(denied: KubeError, slept: list[float]) -> None:
+    cluster = workers(3)
+    earlier = make_outcome(now_s=NOW - 7200, attempts=1, verdict="improved", revision="hash1", eligible="x", number=1).to_annotation()
+    cluster.deployment("web", ["worker-1"] * 3, metadata={"annotations": {OUTCOME_ANNOTATION: earlier}})
+    api = Evictions(cluster, answer=denied)
+    (result,) = run(api)
+    assert (result.action, result.reason and result.reason.code, result.changed) == ("refused", "denied", False)
+    assert [patch["metadata"]["annotations"][OUTCOME_ANNOTATION] for patch in api.patches][-1] == earlier
+
+
+def test_a_missing_role_fails_and_nothing_is_written() -> None:
+    message = 'pods "web-0" is forbidden: User "reader" cannot create resource "pods/eviction" in API group "" in the namespace "app"'
+    api = Evictions(piled_up(), dry=answer(403, message))
+    (result,) = run(api)
+    assert (result.action, result.reason and result.reason.code, api.tried) == ("failed", "error", 0)
+    assert "Grant the verb 'create' on pods/eviction" in reason_text(result.reason)
+
+
+def test_a_budget_that_the_server_counts_otherwise_than_the_snapshot_ends_the_run_in_time(slept: list[float]) -> None:
+    """The eviction is refused again and again although the budget looks open: what was written is taken back."""
+    blocked = api_error(
+        verb="create",
+        target=RequestTarget("pods/eviction app/web-0"),
+        status=429,
+        message="Cannot evict pod as it would violate the pod's disruption budget.",
+        causes=(CAUSE,),
+    )
+    api = Evictions(piled_up(), answer=blocked)
+    (result,) = run(api)
+    assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
+    assert sum(slept) == WAIT_S
+    assert api.asked < 20
+    last: dict[str, t.Any] = api.patches[-1]
+    assert last["metadata"]["annotations"] == {OUTCOME_ANNOTATION: None}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The second look at restarts that were begun by an earlier run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
+    RestartSimulation,
+    SimulatedRestart,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions, Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
+
+from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
+from tests.unit.support.fake_api import FakeApi
+
+NOW = 1_767_225_600.0
+LATE = {"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}], "updatedReplicas": 1}
+UNDER_WAY = {"updatedReplicas": 1}
+
+
+def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | None = None) -> Target:
+    """A Deployment that an earlier run restarted a minute ago without a second look."""
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="hash0", eligible="x")
+    template = {"metadata": {"labels": {"app": name}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
+    metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
+    cluster.deployment(name, homes, metadata=metadata, template=template, status=status)
+    return Target("Deployment", "app", name)
+
+
+def remembered(api: FakeApi) -> list[str]:
+    return [json.loads(patch["metadata"]["annotations"][OUTCOME_ANNOTATION])["verdict"] for patch in api.patches]
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize(
+    ("homes", "status", "action", "verdict"),
+    [
+        (("worker-1", "worker-2"), None, "skipped", "improved"),
+        (("worker-1", "worker-1"), None, "skipped", "unchanged"),
+        (("worker-1", "worker-2"), LATE, "failed", "failed"),
+    ],
+)
+def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, status, action, verdict, wait):
+    cluster = workers(2)
+    target = interrupted(cluster, "web", *homes, status=status)
+    api = FakeApi(cluster, now=NOW)
+    (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))
+    assert (result.action, result.verdict, result.changed) == (action, verdict, True)
+    assert reason_text(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
+    assert remembered(api) == [verdict]
+
+
+def test_a_rollout_under_way_is_left_alone_by_a_run_that_does_not_wait():
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
+    api = FakeApi(cluster, now=NOW)
+    (result,) = restart_workloads(api, [target], RestartOptions(wait=False))
+    assert (result.action, result.verdict, result.changed, api.patches) == ("skipped", "pending", False, [])
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_ended_rollouts_share_one_second_look(wait):
+    cluster = workers(2)
+    targets = [interrupted(cluster, f"web-{number}", "worker-1", "worker-2") for number in range(5)]
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=wait, max_parallel=1))
+    assert [result.verdict for result in results] == ["improved"] * 5
+    assert remembered(api) == ["improved"] * 5
+    assert api.listed.count("nodes") == 2
+
+
+def test_a_dry_run_takes_no_second_look():
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2")
+    api = FakeApi(cluster, now=NOW)
+    (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))
+    assert (result.verdict, api.patches, api.listed.count("nodes")) == ("pending", [], 1)
+
+
+@pytest.mark.parametrize("answers_lost", [True, False])
+def test_an_outcome_whose_answer_was_lost_is_kept(answers_lost: bool) -> None:
+    def got_through(workload: Json) -> None:
+        workload["metadata"]["annotations"][OUTCOME_ANNOTATION] = written["metadata"]["annotations"][OUTCOME_ANNOTATION]
+
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2")
+    first = FakeApi(cluster, now=NOW)
+    restart_workloads(first, [target], RestartOptions())
+    (written,) = first.patches
+    api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
+    (result,) = restart_workloads(api, [target], RestartOptions())
+    assert (result.verdict, api.patches) == ("improved", [])
+    assert [("changed by someone else" in warning) for warning in result.warnings] == [True] * (not answers_lost)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        (["worker-2"], "; pods of Deployment app/web are on a node that is not ready: worker-2"),
+        (["worker-1", "worker-2"], "; pods of Deployment app/web are on nodes that are not ready: worker-1, worker-2"),
+    ],
+)
+def test_a_node_that_is_not_ready_is_named_where_a_rollout_has_not_ended(lost: list[str], said: str) -> None:
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2", status=LATE)
+    nodes = [node for node in cluster.nodes if node.name not in lost]
+    cluster.nodes.clear()
+    for name in lost:
+        cluster.node(name, ready=False)
+    cluster.nodes.extend(nodes)
+    (result,) = restart_workloads(FakeApi(cluster, now=NOW), [target], RestartOptions())
+    assert reason_text(result.reason).endswith(said)
+
+
+def uneven(cluster: ClusterBuilder, count: int) -> list[Target]:
+    """So many Deployments with both pods on one node."""
+    for number in range(count):
+        cluster.deployment(f"web-{number}", ["worker-1"] * 2)
+    return [Target("Deployment", "app", f"web-{number}") for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_targets_that_are_not_waited_for_are_begun_on_one_look(count: int) -> None:
+    cluster = workers(2)
+    targets = uneven(cluster, count)
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [(result.action, result.verdict) for result in results] == [("restarted", "pending")] * count
+    assert (api.listed.count("nodes"), api.listed.count("pods")) == (1, 1)
+
+
+def test_each_target_is_simulated_a_fixed_number_of_times_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[str] = []
+
+    def counted(restart: RestartSimulation) -> SimulatedRestart:
+        played.append(restart._workload.metadata.name)
+        return run(restart)
+
+    run = RestartSimulation.run
+    monkeypatch.setattr(RestartSimulation, "run", counted)
+    cluster = workers(2)
+    targets = uneven(cluster, 10)
+    restart_workloads(FakeApi(cluster, now=NOW), targets, RestartOptions(wait=False))
+    # Once to see whether a restart helps, and once to assume it.
+    assert sorted(played) == sorted(2 * [target.name for target in targets])
+
+
+def test_an_old_look_is_replaced_before_the_next_target_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restart_run, "OBSERVATION_VALID_S", -1.0)
+    cluster = workers(2)
+    targets = uneven(cluster, 3)
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [result.action for result in results] == ["restarted"] * 3
+    assert api.listed.count("nodes") == 1 + 3
+
+
+def test_without_waiting_a_target_counts_with_the_room_that_those_before_it_take() -> None:
+    cluster = workers(2)
+    big = {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1500m"}}}]}}
+    cluster.deployment("one", ["worker-1"] * 2, template=big)
+    cluster.deployment(
+        "two", ["worker-1"] * 2, template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "500m"}}}]}}
+    )
+    small = {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "2100m"}}}]}}
+    cluster.pod("filler-0", "worker-2", template=small)
+    targets = [Target("Deployment", "app", name) for name in ("one", "two")]
+    api = FakeApi(cluster, now=NOW)
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [(result.action, result.reason and result.reason.code) for result in results] == [
+        ("restarted", "collapsed"),
+        ("skipped", "no_gain"),
+    ]
+    # The second target is decided on a look of its own, which could have shown more room.
+    assert api.listed.count("nodes") == 2
+
+
+def test_without_waiting_a_budget_is_not_taken_from_twice() -> None:
+    cluster = workers(2)
+    one_less = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}
+    for name in ("one", "two"):
+        cluster.deployment(name, ["worker-1"] * 3, template={"metadata": {"labels": {"app": name, "tier": "web"}}}, strategy=one_less)
+    cluster.budget("both", "", desired=2, current=6, labels={"tier": "web"})
+    api = FakeApi(cluster, now=NOW)
+    targets = [Target("Deployment", "app", name) for name in ("one", "two")]
+    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    assert [result.action for result in results] == ["restarted", "refused"]
+    assert "shares PodDisruptionBudget both" in reason_text(results[1].reason)
