@@ -89,7 +89,7 @@ bench: lab-binaries ## measure spread check and rescues on 5,000 nodes; writes d
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 80,000 choices of victims, 100,000 objects of every kind
-	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/test_against_brute_force.py \
+	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/undecodable/test_every_object.py --timeout 0
 
 format: env ## rewrite Python files as `ruff` wants them

@@ -279,13 +279,9 @@ compile_once()
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import (
-    RescueOptionError,
-    RescueRequest,
-    rescue_options,
-)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptionError, RescueRequest, rescue_options
 
 
 def argument_spec():
@@ -328,7 +324,7 @@ def main():
         outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)
     except (KubeError, RescueOptionError) as error:
         fail(module, error, changed=False, pods=[], released=[], skipped_objects=[])
-    result = result_of(outcome.cases, outcome.released, named=bool(name), undecodable=outcome.undecodable)
+    result = result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
     for warning in outcome.warnings:
         module.warn(warning)
     if outcome.error is not None:

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 
-from .program import main
+from .cli import main
 
 if __name__ == "__main__":
     code = main(sys.argv[1:], os.environ)

@@ -7,22 +7,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import CLEARING
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease, identity
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.record_store import RecordStore
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import missing_namespaces
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import BLIND_S, Rescuer, in_time
-
+from ...plugins.module_utils.kube.cache.informer import ClusterInformer
+from ...plugins.module_utils.kube.client.api import KubeApi
+from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
+from ...plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
+from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController, rescue_client
+from ...plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ...plugins.module_utils.operations.rescue.task import CLEARING
+from ...plugins.module_utils.rescue.options import missing_namespaces
+from ..common.health import Health
+from ..common.log import Log
+from ..common.signals import ShutdownSignal
 from .leadership import TEMPORARY, Leadership
-from .log import Log
 from .metrics import Metrics
-from .observer import Observer
-from .orders import Orders
+from .observer import LogObserver
 from .settings import Settings
-from .watchdog import Watchdog
 
 SLICE_S = 0.2
 """How soon a signal is seen."""
@@ -44,32 +43,34 @@ class Daemon:
         *,
         log: Log,
         metrics: Metrics,
-        watchdog: Watchdog,
-        orders: Orders,
+        health: Health,
+        shutdown: ShutdownSignal,
         cluster: Mapping[str, str | None] | None = None,
     ) -> None:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._cluster = cluster or {}
-        self._watchdog, self._orders = watchdog, orders
+        self._health, self._shutdown_signal = health, shutdown
         self._cache = ClusterInformer(api)
         writer = identity()
-        self._lease = RescueLease(api, writer)
-        hasty = in_time(api, self._lease)
-        self._observer = Observer(log, metrics, watchdog, now_s=api.now_s, leading=lambda: self._leadership.leading)
-        self._rescuer = Rescuer(
+        self._lease = LeaderLease(api, writer)
+        hasty = rescue_client(api, self._lease)
+        self._observer = LogObserver(log, metrics, health, now_s=api.now_s, leading=lambda: self._leadership.leading)
+        self._controller = RescueController(
             hasty,
             self._cache,
             settings.rescue,
             lease=self._lease,
-            attempts=RescueAttempts(hasty),
+            attempts=AttemptStore(hasty),
             writer=writer,
-            witness=self._observer,
+            observer=self._observer,
             dry_run=settings.dry_run,
             once=False,
             idle_s=settings.housekeeping_interval,
         )
-        self._leadership = Leadership(self._lease, RecordStore(hasty), self._rescuer, log=log, observer=self._observer, orders=orders)
-        self._hindrance = ""
+        self._leadership = Leadership(
+            self._lease, ConfigMapStore(hasty), self._controller, log=log, observer=self._observer, shutdown=shutdown
+        )
+        self._problem = ""
         metrics.leader.set_function(lambda: self._lease.held)
         self._skipped: frozenset[str] = frozenset()
         self._missing = ""
@@ -80,79 +81,79 @@ class Daemon:
         Raises ForbiddenError, UnauthorizedError, ConfigurationError and UnreachableError only before the first look; later those show in
         readiness. StoppedAtStartError after a signal in that time. ThreadDiedError, and any error of this program itself, at any time.
         """
-        with self._orders.ending_at_once():
+        with self._shutdown_signal.stop_raises():
             self._cache.start()
         try:
             if not self._settings.dry_run:
-                self._leadership.begin()
+                self._leadership.start()
             self._log.info("watching the cluster", **self._cluster, leading=self._leadership.leading, dry_run=self._settings.dry_run)
-            with self._rescuer.nominations.renewed():
-                while not self._orders.stopping:
-                    self._rest(*self._turn())
-                self._stop()
+            with self._controller.nominations.renewed():
+                while not self._shutdown_signal.stopping:
+                    self._wait(*self._reconcile_once())
+                self._shutdown()
         finally:
-            self._watchdog.show(["it has ended"])
-            self._leadership.end()
+            self._health.set_unready(["it has ended"])
+            self._leadership.stop()
             self._cache.stop()
 
     # --- one turn ---
 
-    def _turn(self) -> tuple[int, float, float]:
+    def _reconcile_once(self) -> tuple[int, float, float]:
         """Do what can be done now; the version that was looked at, how long it can rest now, and how long it took."""
-        self._orders.check()
+        self._shutdown_signal.check()
         began_at_s, version = time.monotonic(), self._cache.version
-        self._lead()
-        blind = self._blind()
+        self._update_leadership()
+        blind = self._stale()
         # A Lease that could not be asked for is no hindrance: it is asked for again.
-        self._hindrance = "; ".join(self._rescuer.blind)
-        rest_s = BLIND_S if blind else self._look()
-        self._leadership.note(self._hindrance)
-        self._show(blind)
-        self._watchdog.beat()
+        self._problem = "; ".join(self._controller.stale_resources)
+        rest_s = STALE_RETRY_S if blind else self._reconcile()
+        self._leadership.on_reconciled(self._problem)
+        self._report_state(blind)
+        self._health.heartbeat()
         return version, rest_s, time.monotonic() - began_at_s
 
-    def _look(self) -> float:
+    def _reconcile(self) -> float:
         try:
             self._leadership.check()
-            rest_s = self._rescuer.tick()
-            self._hindrance = self._rescuer.hindrance
+            rest_s = self._controller.reconcile()
+            self._problem = self._controller.problem
             snapshot = self._cache.snapshot()
-            self._metrics.holds.set(len(self._rescuer.holds.on(snapshot)))
-            self._metrics.ignored_marks.set(len(self._rescuer.holds.unproved))
+            self._metrics.holds.set(len(self._controller.holds.active(snapshot)))
+            self._metrics.ignored_marks.set(len(self._controller.holds.unproven))
         except TEMPORARY as error:
-            self._hindrance = str(error)
-            self._observer.troubled(self._hindrance)
-            return BLIND_S
+            self._problem = str(error)
+            self._observer.on_error(self._problem)
+            return STALE_RETRY_S
         self._observer.undecodable(snapshot.undecodable)
         for entry in snapshot.skipped:
             if entry.resource not in self._skipped:
-                self._observer.troubled(f"{entry.resource} cannot be read: {entry.reason}")
+                self._observer.on_error(f"{entry.resource} cannot be read: {entry.reason}")
         self._skipped = frozenset(entry.resource for entry in snapshot.skipped)
         missing = missing_namespaces(self._settings.rescue, snapshot)
         if missing and missing != self._missing:  # they may still come
             self._log.warning(missing)
         self._missing = missing
-        self._observer.forget_all_but(self._rescuer.cases)
+        self._observer.retain_only(self._controller.tasks)
         return rest_s
 
-    def _blind(self) -> list[str]:
+    def _stale(self) -> list[str]:
         """What is not followed at the moment, of what nothing can be judged without; nothing is begun on what was true before."""
-        texts = [self._leadership.trouble] if self._leadership.away else self._rescuer.blind
+        texts = [self._leadership.error] if self._leadership.api_unreachable else self._controller.stale_resources
         return [self._with_credentials(text) for text in texts]
 
-    def _show(self, blind: list[str]) -> None:
-        self._metrics.show_pending(self._rescuer.cases.values())
+    def _report_state(self, blind: list[str]) -> None:
+        self._metrics.set_pending(self._controller.tasks.values())
         for text in blind:
-            self._observer.troubled(text)
-        for text in self._not_followed() if not blind else ():
-            self._observer.troubled(text)
-        stopping = ["it is being stopped"] if self._orders.stopping else []
-        lease = [self._leadership.trouble] if self._leadership.trouble and not self._leadership.away else []
-        hindered = [self._hindrance] if self._hindrance and not blind else []
+            self._observer.on_error(text)
+        for text in self._stale_optional_resources() if not blind else ():
+            self._observer.on_error(text)
+        stopping = ["it is being stopped"] if self._shutdown_signal.stopping else []
+        lease = [self._leadership.error] if self._leadership.error and not self._leadership.api_unreachable else []
+        hindered = [self._problem] if self._problem and not blind else []
         self._metrics.hindered.set(bool(blind or lease or hindered))
-        self._watchdog.show([*blind, *hindered, *lease, *stopping])
+        self._health.set_unready([*blind, *hindered, *lease, *stopping])
 
-    def _not_followed(self) -> list[str]:
+    def _stale_optional_resources(self) -> list[str]:
         """What else is not followed at the moment, each cause once: what was true before goes on to count."""
         causes: dict[str, list[str]] = {}
         for name, error in self._cache.errors.items():
@@ -166,23 +167,23 @@ class Daemon:
         path = self._settings.kubeconfig
         return text.replace("certificate in use", f"certificate of kubeconfig {path}") if path else text
 
-    def _lead(self) -> None:
+    def _update_leadership(self) -> None:
         if not self._settings.dry_run:
-            self._leadership.lead()
+            self._leadership.update()
 
-    def _rest(self, version: int, rest_s: float, busy_s: float) -> None:
+    def _wait(self, version: int, rest_s: float, busy_s: float) -> None:
         """Until something changes, the time is over, the Lease is won or lost, or the end is asked for."""
         end_at_s, leading = time.monotonic() + rest_s, self._leadership.leading
-        while (left_s := end_at_s - time.monotonic()) > 0 and not self._orders.stopping:
+        while (left_s := end_at_s - time.monotonic()) > 0 and not self._shutdown_signal.stopping:
             try:
                 if self._cache.wait_for_change(version, min(SLICE_S, left_s)) != version:
                     break
             except TEMPORARY:
                 time.sleep(min(SLICE_S, left_s))
-            self._orders.check()
-            self._leadership.note(self._hindrance)  # no look is due
-            self._lead()
-            self._watchdog.beat()
+            self._shutdown_signal.check()
+            self._leadership.on_reconciled(self._problem)  # no look is due
+            self._update_leadership()
+            self._health.heartbeat()
             if self._leadership.leading != leading:
                 break
         else:
@@ -192,21 +193,21 @@ class Daemon:
 
     # --- the end ---
 
-    def _stop(self) -> None:
+    def _shutdown(self) -> None:
         """Finish what is under way, as long as the time lasts; then release what is left of it.
 
         An eviction that may still be carried out is waited for in the same time: the next leader would not know of it.
         """
-        self._rescuer.accepting = False
-        self._log.info("stopping", leading=self._leadership.leading, at_work=self._rescuer.at_work)
+        self._controller.accepts_new = False
+        self._log.info("stopping", leading=self._leadership.leading, at_work=self._controller.is_clearing)
         end_at_s = time.monotonic() + self._settings.stop_timeout
-        while self._rescuer.at_work and time.monotonic() < end_at_s and not self._orders.in_haste:
-            version, rest_s, _busy_s = self._turn()
+        while self._controller.is_clearing and time.monotonic() < end_at_s and not self._shutdown_signal.force:
+            version, rest_s, _busy_s = self._reconcile_once()
             self._wait_for_change(version, min(rest_s, SLICE_S))
-        unfinished = [case.name for case in self._rescuer.cases.values() if case.stage == CLEARING]
+        unfinished = [task.name for task in self._controller.tasks.values() if task.stage == CLEARING]
         if unfinished:
             self._log.warning("stopped before these pods were bound; what is held for them is given back", pods=unfinished)
-        if self._rescuer.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._orders.in_haste):
+        if self._controller.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
             self._leadership.release_nodes()
         self._log.info("stopped")
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import CACHED_RESOURCES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import CLEARING, FAILED, POD_GONE, RESCUED, Case
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -20,6 +18,8 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from ...plugins.module_utils.kube.cache.informer import CACHED_RESOURCES
+from ...plugins.module_utils.operations.rescue.task import CLEARING, FAILED, POD_GONE, RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 
 PREFIX = "kube_scheduling_rescue_"
@@ -61,28 +61,28 @@ class Metrics:
         self.undecodable = Gauge(
             f"{PREFIX}undecodable_objects", "Objects that cannot be decoded at the moment, by kind.", ["kind"], registry=registry
         )
-        self.troubles = Counter(f"{PREFIX}troubles", "Requests that failed, and other things that went wrong.", registry=registry)
+        self.errors = Counter(f"{PREFIX}troubles", "Requests that failed, and other things that went wrong.", registry=registry)
         # A label value that has never been seen would be missing instead of 0.
         for result in RESULTS:
             self.rescues.labels(result)
-        self.show_pending(())
-        self.show_undecodable(())
+        self.set_pending(())
+        self.set_undecodable(())
 
-    def show_undecodable(self, kinds: Iterable[str]) -> None:
+    def set_undecodable(self, kinds: Iterable[str]) -> None:
         """Count the objects that cannot be decoded, given by their kinds."""
         tally = Tally(kinds)
         for resource in CACHED_RESOURCES:
             self.undecodable.labels(resource.kind).set(tally[resource.kind])
 
-    def show_pending(self, cases: Iterable[Case]) -> None:
+    def set_pending(self, tasks: Iterable[RescueTask]) -> None:
         """Count the cases that have not ended."""
-        tally = Tally(_status_of(case) for case in cases if not case.has_ended or case.status == PLANNED)
+        tally = Tally(_status_of(task) for task in tasks if not task.is_finished or task.status == PLANNED)
         for status in STATUSES:
             self.pending.labels(status).set(tally[status])
 
 
-def _status_of(case: Case) -> str:
+def _status_of(task: RescueTask) -> str:
     """A node that is being cleared is what counts; what has not been judged yet waits."""
-    if case.stage == CLEARING:
+    if task.stage == CLEARING:
         return CLEARING
-    return case.status if case.status in STATUSES else WAITING
+    return task.status if task.status in STATUSES else WAITING

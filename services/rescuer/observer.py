@@ -8,48 +8,45 @@ import time
 import typing as t
 from collections.abc import Sequence
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import RESCUED, Case
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import waited_s
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.witness import Witness
-
+from ...plugins.module_utils.model.reason import Reason
 from ...plugins.module_utils.model.undecodable import Undecodable
+from ...plugins.module_utils.operations.rescue.controller import waited_s
+from ...plugins.module_utils.operations.rescue.observer import RescueObserver
+from ...plugins.module_utils.operations.rescue.task import RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
-from .log import Log
+from ..common.health import Health
+from ..common.log import Log
 from .metrics import RESULTS, Metrics
-from .watchdog import Watchdog
 
 SAID_AGAIN_AFTER_S = 60.0
 
 
-class Observer(Witness):
+class LogObserver(RescueObserver):
     """``now_s``: the API server's clock. ``leading``: this process has the Lease; what the others see, it counts for all of them."""
 
-    def __init__(
-        self, log: Log, metrics: Metrics, watchdog: Watchdog, *, now_s: t.Callable[[], float], leading: t.Callable[[], bool]
-    ) -> None:
-        self._log, self._metrics, self._watchdog = log, metrics, watchdog
+    def __init__(self, log: Log, metrics: Metrics, health: Health, *, now_s: t.Callable[[], float], leading: t.Callable[[], bool]) -> None:
+        self._log, self._metrics, self._health = log, metrics, health
         self._now_s, self._leading = now_s, leading
         self._pending_since: dict[str, float] = {}
-        self._said: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
         self._undecodable: frozenset[tuple[str, str, str]] = frozenset()
 
-    def planned(self, case: Case, seconds: float) -> None:
+    def on_planned(self, task: RescueTask, seconds: float) -> None:
         """A look at the cluster and a judgement took so long."""
-        self._watchdog.beat()
+        self._health.heartbeat()
         self._metrics.planning.observe(seconds)
-        self._pending_since.setdefault(case.uid, time.monotonic() - waited_s(case.since_s, self._now_s()))
+        self._pending_since.setdefault(task.uid, time.monotonic() - waited_s(task.unschedulable_since_s, self._now_s()))
 
-    def judged(self, case: Case) -> None:
+    def on_plan_changed(self, task: RescueTask) -> None:
         """Said when it has become another."""
-        plan = _plan_of(case) if case.status == PLANNED else {}
-        self._log.info("pod judged", pod=case.name, uid=case.uid, status=case.status, **_why(case.reason), **plan)
+        plan = _plan_of(task) if task.status == PLANNED else {}
+        self._log.info("pod judged", pod=task.name, uid=task.uid, status=task.status, **_why(task.reason), **plan)
 
-    def held(self, case: Case) -> None:
+    def on_hold(self, task: RescueTask) -> None:
         """Said."""
-        self._log.info("node held", pod=case.name, uid=case.uid, **_plan_of(case))
+        self._log.info("node held", pod=task.name, uid=task.uid, **_plan_of(task))
 
-    def evicted(self, case: Case, victim: Victim) -> None:
+    def on_evicted(self, task: RescueTask, victim: Victim) -> None:
         """Said and counted."""
         self._metrics.evictions.inc()
         self._log.info(
@@ -58,62 +55,62 @@ class Observer(Witness):
             priority=victim.priority,
             grace_period=victim.grace_period,
             node=victim.pod.spec.node_name,
-            critical_pod=case.name,
+            critical_pod=task.name,
             **_why(victim.reason),
         )
 
-    def released(self, node_name: str, pod_name: str) -> None:
+    def on_released(self, node_name: str, pod_name: str) -> None:
         """Said."""
         self._log.info("node given back", node=node_name, pod=pod_name)
 
-    def ended(self, case: Case) -> None:
+    def on_finished(self, task: RescueTask) -> None:
         """Counted by whoever leads: what this process did, and how long the pod was without a node, whoever placed it."""
-        since_at_s = self._pending_since.pop(case.uid, None)
-        seconds = time.monotonic() - since_at_s if since_at_s is not None else waited_s(case.since_s, self._now_s())
+        since_at_s = self._pending_since.pop(task.uid, None)
+        seconds = time.monotonic() - since_at_s if since_at_s is not None else waited_s(task.unschedulable_since_s, self._now_s())
         if self._leading():
-            if case.changed and case.status in RESULTS:
-                self._metrics.rescues.labels(case.status).inc()
-            if case.status == RESCUED:
+            if task.attempt_started and task.status in RESULTS:
+                self._metrics.rescues.labels(task.status).inc()
+            if task.status == RESCUED:
                 self._metrics.bound.observe(seconds)
-        evicted = [_pod_of(victim) for victim in case.evicted]
+        evicted = [_pod_of(victim) for victim in task.evicted]
         self._log.info(
             "pod no longer waits",
-            pod=case.name,
-            uid=case.uid,
-            status=case.status,
-            **_why(case.reason),
-            node=case.pod.spec.node_name or None,
+            pod=task.name,
+            uid=task.uid,
+            status=task.status,
+            **_why(task.reason),
+            node=task.pod.spec.node_name or None,
             evicted=evicted,
             seconds=round(seconds, 3),
         )
 
     def undecodable(self, objects: Sequence[Undecodable]) -> None:
         """Counted; each version of an object is said once."""
-        self._metrics.show_undecodable(one.kind for one in objects)
+        self._metrics.set_undecodable(one.kind for one in objects)
         versions = {(one.name, one.metadata.uid, one.metadata.resource_version): one for one in objects}
         for version, one in versions.items():
             if version not in self._undecodable:
                 self._log.warning("object cannot be decoded", object=one.name, uid=one.metadata.uid, text=one.message)
         self._undecodable = frozenset(versions)
 
-    def troubled(self, what: str) -> None:
+    def on_error(self, what: str) -> None:
         """Counted each time; the same words are said at most once a minute."""
-        self._watchdog.beat()
-        self._metrics.troubles.inc()
+        self._health.heartbeat()
+        self._metrics.errors.inc()
         now_at_s = time.monotonic()
-        self._said = {text: at_s for text, at_s in self._said.items() if now_at_s - at_s < SAID_AGAIN_AFTER_S}
-        if what not in self._said:
-            self._said[what] = now_at_s
+        self._logged = {text: at_s for text, at_s in self._logged.items() if now_at_s - at_s < SAID_AGAIN_AFTER_S}
+        if what not in self._logged:
+            self._logged[what] = now_at_s
             self._log.warning(what)
 
-    def forget_all_but(self, uids: t.Container[str]) -> None:
+    def retain_only(self, uids: t.Container[str]) -> None:
         """Pods that are no longer anybody's business, and have not ended as a case."""
         for uid in [uid for uid in self._pending_since if uid not in uids]:
             del self._pending_since[uid]
 
 
-def _plan_of(case: Case) -> dict[str, t.Any]:
-    choice = case.judgement.choice if case.judgement is not None else None
+def _plan_of(task: RescueTask) -> dict[str, t.Any]:
+    choice = task.last_plan.choice if task.last_plan is not None else None
     return {} if choice is None else {"node": choice.node, "victims": [_pod_of(victim) for victim in choice.victims]}
 
 

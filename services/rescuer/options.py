@@ -1,98 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rescuer's settings: their names in FILE, as flags and as variables, and what values they take."""
+"""The rescuer's options."""
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Callable
-
 from ...plugins.module_utils.rescue.options import HOLDS, HONORED
-from .durations import parse_duration
-
-PREFIX = "RESCUER_"
-LOG_LEVELS = ("debug", "info", "warning", "error")
-LOG_FORMATS = ("json", "text")
-
-
-class Kind(t.NamedTuple):
-    """``metavar`` stands for a value in the help. ``parse`` takes text or what YAML makes of it, and raises ValueError."""
-
-    metavar: str
-    parse: Callable[[t.Any], t.Any]
-
-
-class Option(t.NamedTuple):
-    """One setting. ``flag`` is derived from the name where the original had none; ``own``: the daemon's, not one of RescueOptions."""
-
-    name: str
-    kind: Kind
-    help: str
-    own: bool = False
-    original_flag: str = ""
-    may_be_empty: bool = False
-
-    @property
-    def flag(self) -> str:
-        """As it stands on the command line."""
-        return self.original_flag or "--" + self.name.replace("_", "-")
-
-    @property
-    def variable(self) -> str:
-        """As it stands in the environment."""
-        return PREFIX + self.name.upper()
-
-
-def _duration(value: t.Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{value!r} is no duration: write it as 10s, 2m30s or 1h, or as whole seconds")
-    return parse_duration(str(value).strip())
-
-
-def _integer(value: t.Any) -> int:
-    try:
-        if isinstance(value, bool) or not isinstance(value, (int, str)):
-            raise ValueError
-        return int(value)
-    except ValueError:
-        raise ValueError(f"{value!r} is no whole number") from None
-
-
-def _switch(value: t.Any) -> bool:
-    known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    found = known.get(str(value).strip().lower())
-    if found is None:
-        raise ValueError(f"{value!r} is neither true nor false")
-    return found
-
-
-def _text(value: t.Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text: put it into quotes")
-    return value
-
-
-def _names(value: t.Any) -> list[str]:
-    found = value.split(",") if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{value!r} is no list of names")
-    return [name.strip() for name in found]
-
-
-def _one_of(*words: str) -> Callable[[t.Any], str]:
-    def parse(value: t.Any) -> str:
-        if value not in words:
-            raise ValueError(f"{value!r} is not one of {', '.join(words)}")
-        return str(value)
-
-    return parse
-
-
-DURATION = Kind("DURATION", _duration)
-INTEGER = Kind("N", _integer)
-SWITCH = Kind("true|false", _switch)
-TEXT = Kind("TEXT", _text)
-NAMES = Kind("NAME,NAME", _names)
+from ..common.options import DURATION, INTEGER, LOG_FORMATS, LOG_LEVELS, NAMES, SWITCH, TEXT, Kind, Option, _one_of, _text
 
 OPTIONS = (
     Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),

@@ -30,7 +30,7 @@ REPEATED = 15
 
 
 def main(kubeconfig: str) -> None:
-    """Judge one Deployment of each flavour."""
+    """Judge one Deployment of each variant."""
     snapshot = read_snapshot(KubeApi(connect(user_agent="bench", kubeconfig=kubeconfig)))
     templates = {of_deployment(_number(workload)).name: pod_of_workload(workload) for workload in snapshot.workloads(["Deployment"])}
     print(json.dumps({variant.name: _timed(templates[variant.name], snapshot) for variant in VARIANTS}))

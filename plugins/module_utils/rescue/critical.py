@@ -46,7 +46,7 @@ def scheduled_condition(pod: Pod) -> Condition | None:
     return next((condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None)
 
 
-def why_not_critical(pod: Pod, options: RescueOptions) -> str:
+def not_critical_message(pod: Pod, options: RescueOptions) -> str:
     """Why a pod is not critical: its priority, and what about its annotation does not count."""
     priority = f"its priority {effective_priority(pod, options)} is below priority_threshold {options.priority_threshold}"
     value = (pod.metadata.annotations or {}).get(CRITICAL_ANNOTATION)

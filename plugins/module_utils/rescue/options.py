@@ -5,7 +5,12 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+
+from ..model.snapshot import ClusterSnapshot
+from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
+from ..state.rescue_attempts import UNDER_WAY_FOR_S
 
 AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
@@ -59,3 +64,71 @@ class RescueOptions:
     def after(self, evicted: int) -> RescueOptions:
         """What is left to do with when so many pods have been evicted for a pod already."""
         return self if self.max_victims is None or not evicted else replace(self, max_victims=max(0, self.max_victims - evicted))
+
+
+class RescueOptionError(ValueError):
+    """An option has a value that cannot be used; the text names it and says what can."""
+
+
+@dataclass(frozen=True)
+class RescueRequest:
+    """``name`` and ``label_selector`` bound the pods further than the options do.
+
+    ``dry_run``: plan, ask the server whether it would agree, and change nothing.
+    """
+
+    options: RescueOptions
+    name: str = ""
+    label_selector: str = ""
+    state: str = RESCUED
+    dry_run: bool = False
+
+
+def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
+    """RescueOptions from values by option names; absent ones and None get their default. Raises RescueOptionError."""
+    known = {name: params[name] for name in RescueOptions.__dataclass_fields__ if params.get(name) is not None}
+    if "namespaces" in known:
+        known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
+    options = RescueOptions(**known)
+    _check(options)
+    return options
+
+
+def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str:
+    """What to say of namespaces that do not exist; an empty text if all do, or if they may not be read."""
+    known = {*snapshot.namespaces, *(one.metadata.name for one in snapshot.undecodable_of("Namespace"))}
+    missing = [name for name in options.namespaces if name not in known]
+    if not missing or any(entry.resource == "namespaces" for entry in snapshot.skipped):
+        return ""
+    return missing_namespaces_message(missing)
+
+
+def _check(options: RescueOptions) -> None:
+    for name, least in MINIMA.items():
+        value = getattr(options, name)
+        if value is not None and value < least:
+            words = "1, or 0 with force" if name == "grace_period" else str(least)
+            raise RescueOptionError(f"{name} is {value}: it has to be at least {words}")
+    for name in TIMES:
+        if getattr(options, name) > LONGEST_S:
+            raise RescueOptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")
+    if options.scheduled_timeout + options.evict_timeout > UNDER_WAY_FOR_S:
+        raise RescueOptionError(
+            f"scheduled_timeout is {options.scheduled_timeout} and evict_timeout is {options.evict_timeout}: together they can be at most "
+            f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as given up after that time"
+        )
+    if options.grace_period == 0 and not options.force:
+        raise RescueOptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
+    if not options.namespaces or not all(options.namespaces):
+        raise RescueOptionError("namespaces is empty: name at least one, such as kube-system")
+    for name in options.namespaces:
+        if not is_namespace_name(name):
+            raise RescueOptionError(f"namespaces contains {name!r}, which no namespace can be called ({NAMESPACE_FORM})")
+    if options.honor_critical_annotation not in HONORED:
+        raise RescueOptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
+    if options.hold not in HOLDS:
+        raise RescueOptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
+    if not is_qualified_name(options.hold_taint_key):
+        raise RescueOptionError(
+            f"hold_taint_key is {options.hold_taint_key!r}, which is no key of a taint: use one such as CriticalAddonsOnly"
+        )

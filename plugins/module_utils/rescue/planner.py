@@ -21,41 +21,22 @@ from ..scheduler.feasibility import FilterRunner
 from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
-from .budgets import Budgets
-from .hold_rule import HoldRule, hold_rule, keeps_others_off, leaves_room, no_toleration, tolerates_hold
-from .leaving import is_preempted, leaving_pods
+from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_violation, respects_nomination, tolerates_hold
 from .options import RescueOptions
-from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, Judgement
-from .reach import Reaches
-from .search import VictimSearch
+from .pdb_ledger import PdbLedger
+from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, RescueContext, RescuePlan
+from .search.diagnosis import Diagnosis
+from .search.freeable_capacity import FreeableCapacityCache
+from .search.shortage import PodDemand
+from .search.victim_search import VictimSearch
+from .terminating_pods import is_preempted, terminating_pods
+from .victims.eviction_filter import preemptor_of
 
 NO_NODE = "no_node"
 ROOM_BECOMING_FREE = "room_becoming_free"
 OTHERS_ENDING = "others_ending"
 UNEXPLAINED = Reason(NO_NODE, "no eviction makes a node fit")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
-
-
-class Facts(t.NamedTuple):
-    """What is known of a pod beside the snapshot.
-
-    ``scheduler``: why its scheduler counts as not running, or None. ``excluded``: nodes that were tried in vain. ``banned``: uids of pods
-    whose eviction the server has refused. ``evicted``: how many pods have been evicted for it already. ``aside``: what else the reason has
-    to say. ``nominated``: the rescue has nominated the pod itself. ``patient``: capacity that other terminating pods free soon counts as
-    free. It ends, so that nobody can delay a rescue by one terminating pod after the other. ``awaits_others``: terminating pods of others
-    are awaited where a nomination alone would keep the capacity. That ends, too. ``promised``: the node for which the pod is
-    nominated; the planner fills it in.
-    """
-
-    scheduler: t.Optional[Reason] = None
-    excluded: frozenset[str] = frozenset()
-    banned: frozenset[str] = frozenset()
-    evicted: int = 0
-    aside: str = ""
-    nominated: bool = False
-    patient: bool = True
-    awaits_others: bool = True
-    promised: str = ""
 
 
 class RescuePlanner:
@@ -78,66 +59,68 @@ class RescuePlanner:
         earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
         self.placement: ClusterState = ClusterState.of(snapshot, earlier.placement if earlier is not None else None)
-        self._reaches: Reaches = earlier._reaches if earlier is not None else Reaches()
+        self._capacities: FreeableCapacityCache = earlier._capacities if earlier is not None else FreeableCapacityCache()
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
-        self._leaving = leaving_pods(snapshot, now_s, grace_period_s=options.grace_period, evicted=evicted)
+        self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period, evicted=evicted)
         self._evicted = frozenset(evicted or ())
-        self._budgets = Budgets(snapshot)
-        for pods in self._leaving.soon.values():
+        self._budgets = PdbLedger(snapshot)
+        for pods in self._terminating.ending_soon.values():
             for pod in pods:
                 self.placement.remove(pod)
 
-    def is_in_use_for(self, pod_uid: str) -> bool:
+    def has_node_for(self, pod_uid: str) -> bool:
         """Some node is being cleared or held for the pod."""
         return pod_uid in self._in_use.values()
 
-    def judge(self, pod: Pod, facts: Facts, *, explain: bool = True) -> Judgement:
+    def plan_rescue(self, pod: Pod, context: RescueContext, *, explain: bool = True) -> RescuePlan:
         """What is to be done for the pod now, on whatever node.
 
         Without ``explain`` nothing is worked out that only tells why no eviction helps: the judgement has no blockers then.
         """
         undecodable = undecodable_of(pod)
         if undecodable is not None:
-            return Judgement(pod, IMPOSSIBLE, undecodable.reason)
-        facts = facts._replace(promised=pod.status.nominated_node_name)
-        facts, promised = self._beside_a_preemption(pod, facts)
+            return RescuePlan(pod, IMPOSSIBLE, undecodable.reason)
+        context = context._replace(nominated_node=pod.status.nominated_node_name)
+        context, promised = self._plan_with_nomination(pod, context)
         if promised is not None:
             return promised
-        if facts.scheduler is not None:
-            return Judgement(pod, IMPOSSIBLE, facts.scheduler)
-        return self._judge_on(pod, facts, None, explain=explain)
+        if context.scheduler_down is not None:
+            return RescuePlan(pod, IMPOSSIBLE, context.scheduler_down)
+        return self._plan_on(pod, context, None, explain=explain)
 
-    def judge_on(self, pod: Pod, node_name: str, facts: Facts) -> Judgement:
+    def replan_on_node(self, pod: Pod, node_name: str, context: RescueContext) -> RescuePlan:
         """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
         undecodable = undecodable_of(pod)
         if undecodable is not None:
-            return Judgement(pod, IMPOSSIBLE, undecodable.reason)
-        facts = facts._replace(promised=pod.status.nominated_node_name)
-        if not (facts.nominated and pod.status.nominated_node_name == node_name):
-            promised = self._beside_a_preemption(pod, facts)[1]
+            return RescuePlan(pod, IMPOSSIBLE, undecodable.reason)
+        context = context._replace(nominated_node=pod.status.nominated_node_name)
+        if not (context.nominated_by_rescue and pod.status.nominated_node_name == node_name):
+            promised = self._plan_with_nomination(pod, context)[1]
             if promised is not None:
                 return promised
-        if facts.scheduler is not None:
-            return _waiting(pod, facts.scheduler.code, facts.scheduler.text)
-        feasible = self._judge(pod, facts).feasibility(self._candidates(pod, facts, None)).feasible
+        if context.scheduler_down is not None:
+            return _waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
+        feasible = self._filter_runner(pod, context).feasibility(self._candidates(pod, context, None)).feasible
         if feasible:
-            return self._fits(pod, feasible, facts)
-        return self._judge_on(pod, facts, (node_name,))
+            return self._wait_for_scheduler(pod, feasible, context)
+        return self._plan_on(pod, context, (node_name,))
 
-    def objections(self, pod: Pod, victim: Pod, node: Node, facts: Facts) -> tuple[t.Optional[Reason], t.Optional[Reason]]:
+    def current_violations(
+        self, pod: Pod, victim: Pod, node: Node, context: RescueContext
+    ) -> tuple[t.Optional[Reason], t.Optional[Reason]]:
         """Why the victim may not be evicted for the pod, and why the node is closed to the pod, both as they are given here."""
-        search = self._search(pod, facts, self._options)
+        search = self._search(pod, context, self._options)
         closed = search.closed(node)
-        return search.immunity_of(victim), closed[0] if closed else None
+        return search.eviction_violation(victim), closed[0] if closed else None
 
-    def reserve(self, judgement: Judgement) -> bool:
+    def reserve(self, plan: RescuePlan) -> bool:
         """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there.
 
         False, and nothing is reserved, where the node or a victim is gone.
         """
-        choice = judgement.choice
+        choice = plan.choice
         if choice is None or choice.node not in self._snapshot.nodes:
             return False
         there = {pod.metadata.uid for pod in self._snapshot.pods_by_node.get(choice.node, ())}
@@ -145,109 +128,116 @@ class RescuePlanner:
             return False
         for victim in choice.victims:
             self.placement.remove(victim.pod)
-        self._budgets.take([victim.pod for victim in choice.victims])
-        self.placement.assign(judgement.pod, choice.node)
-        self._in_use[choice.node] = judgement.pod.metadata.uid
+        self._budgets.reserve([victim.pod for victim in choice.victims])
+        self.placement.assign(plan.pod, choice.node)
+        self._in_use[choice.node] = plan.pod.metadata.uid
         return True
 
     # --- why it is pending ---
 
-    def _beside_a_preemption(self, pod: Pod, facts: Facts) -> tuple[Facts, t.Optional[Judgement]]:
+    def _plan_with_nomination(self, pod: Pod, context: RescueContext) -> tuple[RescueContext, t.Optional[RescuePlan]]:
         """The pod is nominated for a node: wait if it fits there, or leave that node alone where the scheduler's own victims do not end."""
         name = pod.status.nominated_node_name
-        if not name or name not in self._snapshot.nodes or name in facts.excluded:
-            return facts, None
-        if self._judge(pod, facts).feasibility((name,)).feasible:
-            why = "where pods are ending to make room for it" if self._soon_on(name, facts) else "and there is room"
-            return facts, _waiting(pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_on(name, pod)}, {why}")
-        staying = [other for other in self._leaving.staying.get(name, ()) if is_preempted(other)]
+        if not name or name not in self._snapshot.nodes or name in context.excluded_nodes:
+            return context, None
+        if self._filter_runner(pod, context).feasibility((name,)).feasible:
+            why = "where pods are ending to make room for it" if self._ending_soon_on(name, context) else "and there is room"
+            return context, _waiting(
+                pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_holding(name, pod)}, {why}"
+            )
+        staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
-            return facts, None
+            return context, None
         aside = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
-        return facts._replace(excluded=facts.excluded | {name}, aside=aside), None
+        return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=aside), None
 
-    def _rescue_on(self, name: str, pod: Pod) -> str:
+    def _rescue_holding(self, name: str, pod: Pod) -> str:
         """Whose rescue nominated the pod, where the node has a proved hold for it."""
         hold = self._held.get(name)
         if hold is None or hold.uid != pod.metadata.uid:
             return ""
         return f" by the rescue {hold.writer}, which holds the node"
 
-    def _judge_on(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]], *, explain: bool = True) -> Judgement:
-        search = self._search(pod, facts, self._options.after(facts.evicted))
+    def _plan_on(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]], *, explain: bool = True) -> RescuePlan:
+        search = self._search(pod, context, self._options.after(context.evicted_count))
         if search.unknown:
-            return Judgement(pod, IMPOSSIBLE, _about(search.unknown[0]), blockers=_blockers_of(search.unknown))
-        candidates = self._candidates(pod, facts, names)
-        reached = search.within_reach(candidates)
+            return RescuePlan(pod, IMPOSSIBLE, _undecidable(search.unknown[0]), blockers=_blockers_of(search.unknown))
+        candidates = self._candidates(pod, context, names)
+        reached = search.reachable_nodes(candidates)
         feasible = search.feasible(reached)
         if feasible:
-            return self._fits(pod, feasible, facts)
+            return self._wait_for_scheduler(pod, feasible, context)
         choice = search.best(reached)
         if choice is None:
-            return self._nothing(pod, facts, candidates, search, others=names is None, explain=explain)
-        rule = self._hold_rule(pod, choice)
-        if rule.refusal is None and not (rule.at_once and self._ending(facts)):
-            return _planned(pod, choice, facts.aside, kept_by=rule.kept_by)
+            return self._no_eviction_helps(pod, context, candidates, search, others=names is None, explain=explain)
+        rule = self._hold_policy_of(pod, choice)
+        if rule.violation is None and not (rule.needs_quiet_cluster and self._ending(context)):
+            return _planned(pod, choice, context.note, kept_by=rule.hold_method)
         # The cheapest set cannot be held. Try the nodes first on which a foreign taint of this key keeps other pods off: they need no hold.
         key = self._options.hold_taint_key
-        kept = [name for name in candidates if keeps_others_off(self._snapshot.nodes[name], key, self._held.get(name))]
+        kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
         if choice is not None:
-            return _planned(pod, choice, facts.aside, kept_by=None)
-        return self._at_once(pod, facts, candidates, rule.refusal)
+            return _planned(pod, choice, context.note, kept_by=None)
+        return self._plan_single_victim(pod, context, candidates, rule.violation)
 
-    def _at_once(self, pod: Pod, facts: Facts, candidates: Collection[str], refusal: t.Optional[Reason]) -> Judgement:
+    def _plan_single_victim(
+        self, pod: Pod, context: RescueContext, candidates: Collection[str], violation: t.Optional[Reason]
+    ) -> RescuePlan:
         """One victim alone, while no other pod ends: a nomination keeps no capacity that becomes free in parts, or after a failed attempt.
 
         Each end of a pod in the cluster makes the scheduler try the pod. After a failed attempt it clears the nomination.
         """
-        options = self._options.after(facts.evicted)
+        options = self._options.after(context.evicted_count)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
-        hinder = (other.metadata.uid for other in self._snapshot.pods if other.spec.node_name and not leaves_room(other, pod))
-        facts = facts._replace(banned=facts.banned.union(hinder))
-        choice = self._allowed(pod, self._search(pod, facts, replace(options, max_victims=most)).best(candidates))
+        hinder = (other.metadata.uid for other in self._snapshot.pods if other.spec.node_name and not respects_nomination(other, pod))
+        context = context._replace(excluded_victims=context.excluded_victims.union(hinder))
+        choice = self._if_holdable(pod, self._search(pod, context, replace(options, max_victims=most)).best(candidates))
         if choice is None:
-            refusal = refusal or no_toleration(pod, self._options.hold_taint_key)
-            return Judgement(pod, IMPOSSIBLE, refusal, blockers=(Blocker(refusal, len(candidates)),))
-        ending = self._ending(facts)
+            violation = violation or no_toleration_violation(pod, self._options.hold_taint_key)
+            return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
+        ending = self._ending(context)
         if ending:
-            return _waiting(pod, OTHERS_ENDING, _until_ended(ending, choice.node))
-        return _planned(pod, choice, facts.aside, kept_by=BY_NOMINATION)
+            return _waiting(pod, OTHERS_ENDING, _ending_first_text(ending, choice.node))
+        return _planned(pod, choice, context.note, kept_by=BY_NOMINATION)
 
-    def _allowed(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
+    def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
         """The choice, if the room that it makes can be kept for the pod."""
-        return choice if choice is not None and self._hold_rule(pod, choice).refusal is None else None
+        return choice if choice is not None and self._hold_policy_of(pod, choice).violation is None else None
 
-    def _hold_rule(self, pod: Pod, choice: Choice) -> HoldRule:
-        return hold_rule(pod, self._snapshot.nodes[choice.node], choice.victims, self._options, self._held.get(choice.node))
+    def _hold_policy_of(self, pod: Pod, choice: Choice) -> HoldPolicy:
+        return hold_policy(pod, self._snapshot.nodes[choice.node], choice.victims, self._options, self._held.get(choice.node))
 
-    def _nothing(
-        self, pod: Pod, facts: Facts, candidates: Collection[str], search: VictimSearch, *, others: bool, explain: bool
-    ) -> Judgement:
+    def _no_eviction_helps(
+        self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool, explain: bool
+    ) -> RescuePlan:
         """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
-        blockers = (*search.blockers(candidates), *self._closed(pod, facts)) if explain else ()
+        blockers = (*_blockers_on(search, candidates), *self._unchecked_nodes(pod, context)) if explain else ()
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
-        taken = [name for name in busy if name not in facts.excluded] if others else []
+        taken = [name for name in busy if name not in context.excluded_nodes] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
-            reason = Reason(HELD.code, _cleared_first(taken))
-            return Judgement(pod, WAITING, reason, blockers=blockers)
-        return Judgement(pod, IMPOSSIBLE, _summary(blockers, facts.aside) if explain else UNEXPLAINED, blockers=blockers)
+            reason = Reason(HELD.code, _cleared_first_text(taken))
+            return RescuePlan(pod, WAITING, reason, blockers=blockers)
+        return RescuePlan(pod, IMPOSSIBLE, _summary(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
 
-    def _search(self, pod: Pod, facts: Facts, options: RescueOptions) -> VictimSearch:
-        placement = self._placement_for(facts)
+    def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
+        placement, profiles = self._placement_for(context), profiles_for(pod)
+        demand = PodDemand(pod, placement, profiles)
+        capacity = self._capacities.of(preemptor_of(pod, options), options, placement, self._budgets)
         return VictimSearch(
             pod,
             placement,
             options,
+            demand=demand,
+            with_capacity=capacity.nodes_with_capacity(demand.requests),
             budgets=self._budgets,
-            profiles=profiles_for(pod),
-            banned=facts.banned,
+            profiles=profiles,
+            excluded_victims=context.excluded_victims,
             held=self._held,
-            reaches=self._reaches,
         )
 
-    def _fits(self, pod: Pod, feasible: t.Sequence[str], facts: Facts) -> Judgement:
-        soon = [name for name in feasible if self._soon_on(name, facts)]
+    def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:
+        soon = [name for name in feasible if self._ending_soon_on(name, context)]
         if len(soon) == len(feasible):
             return _waiting(pod, ROOM_BECOMING_FREE, f"pods that are ending make room on node {soon[0]}")
         free = next(name for name in feasible if name not in soon)
@@ -255,49 +245,49 @@ class RescuePlanner:
 
     # --- nodes ---
 
-    def _soon_on(self, name: str, facts: Facts) -> list[Pod]:
+    def _ending_soon_on(self, name: str, context: RescueContext) -> list[Pod]:
         """The terminating pods of the node whose capacity counts as free."""
-        pods = self._leaving.soon.get(name, [])
-        return pods if facts.patient else [pod for pod in pods if self._is_awaited(pod, facts)]
+        pods = self._terminating.ending_soon.get(name, [])
+        return pods if context.awaits_terminating else [pod for pod in pods if self._is_awaited(pod, context)]
 
-    def _ending(self, facts: Facts) -> list[Pod]:
+    def _ending(self, context: RescueContext) -> list[Pod]:
         """The terminating pods of the cluster that end soon, whether or not the pod could use their nodes."""
-        pods = (pod for group in self._leaving.soon.values() for pod in group)
-        return [pod for pod in pods if facts.awaits_others or self._is_awaited(pod, facts)]
+        pods = (pod for group in self._terminating.ending_soon.values() for pod in group)
+        return [pod for pod in pods if context.awaits_others or self._is_awaited(pod, context)]
 
-    def _is_awaited(self, pod: Pod, facts: Facts) -> bool:
+    def _is_awaited(self, pod: Pod, context: RescueContext) -> bool:
         """This program has made it end, or the scheduler on the node that it has promised: a kubelet can forge the scheduler's mark."""
-        return pod.metadata.uid in self._evicted or (pod.spec.node_name == facts.promised and is_preempted(pod))
+        return pod.metadata.uid in self._evicted or (pod.spec.node_name == context.nominated_node and is_preempted(pod))
 
-    def _placement_for(self, facts: Facts) -> ClusterState:
+    def _placement_for(self, context: RescueContext) -> ClusterState:
         """The placement without the pods whose capacity counts as free."""
-        if facts.patient:
+        if context.awaits_terminating:
             return self.placement
         placement = self.placement.fork()
-        for pods in self._leaving.soon.values():
+        for pods in self._terminating.ending_soon.values():
             for pod in pods:
-                if not self._is_awaited(pod, facts):
+                if not self._is_awaited(pod, context):
                     placement.restore(pod)
         return placement
 
-    def _candidates(self, pod: Pod, facts: Facts, names: t.Optional[Collection[str]]) -> list[str]:
+    def _candidates(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]]) -> list[str]:
         uid = pod.metadata.uid
         return [
             name
             for name in (self._snapshot.nodes if names is None else names)
             if name in self._snapshot.nodes
-            and name not in facts.excluded
+            and name not in context.excluded_nodes
             and name not in self._snapshot.undecodable_pods
             and self._in_use.get(name, uid) == uid
         ]
 
-    def _closed(self, pod: Pod, facts: Facts) -> Iterator[Blocker]:
+    def _unchecked_nodes(self, pod: Pod, context: RescueContext) -> Iterator[Blocker]:
         """What keeps nodes from being looked at."""
         uid = pod.metadata.uid
         owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
         taken = len(owners) - owners.count(uid)
         tried = Reason("tried_in_vain", "node(s) were tried in vain")
-        counts = ((HELD, taken), (tried, len(facts.excluded)))
+        counts = ((HELD, taken), (tried, len(context.excluded_nodes)))
         yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
         undecodable = (one for name, one in self._snapshot.undecodable_pods.items() if name in self._snapshot.nodes)
         yield from (Blocker(undecodable_pod_reason(one), 1) for one in undecodable)
@@ -305,8 +295,8 @@ class RescuePlanner:
         if nodes:
             yield Blocker(Reason(UNDECODABLE, f"{'it' if nodes == 1 else 'they'} cannot be decoded"), nodes)
 
-    def _judge(self, pod: Pod, facts: Facts) -> FilterRunner:
-        return FilterRunner(pod, self._placement_for(facts), profiles_for(pod))
+    def _filter_runner(self, pod: Pod, context: RescueContext) -> FilterRunner:
+        return FilterRunner(pod, self._placement_for(context), profiles_for(pod))
 
 
 def profiles_for(pod: Pod) -> Profiles:
@@ -314,26 +304,30 @@ def profiles_for(pod: Pod) -> Profiles:
     return {**DEFAULT_PROFILES, pod.spec.scheduler_name: DEFAULT_PROFILE}
 
 
-def _cleared_first(names: t.Sequence[str]) -> str:
+def _blockers_on(search: VictimSearch, node_names: Iterable[str]) -> tuple[Blocker, ...]:
+    return Diagnosis(search.eviction_filter, search.context).explain(node_names, search.closed_reasons, search.shortage_on)
+
+
+def _cleared_first_text(names: t.Sequence[str]) -> str:
     if len(names) == 1:
         return f"node {names[0]} is being cleared for another critical pod first"
     return f"nodes {' and '.join(names)} are being cleared for other critical pods first"
 
 
-def _planned(pod: Pod, choice: Choice, aside: str, *, kept_by: t.Optional[str]) -> Judgement:
+def _planned(pod: Pod, choice: Choice, aside: str, *, kept_by: t.Optional[str]) -> RescuePlan:
     victims = _names(victim.pod for victim in choice.victims)
-    return Judgement(pod, PLANNED, Reason("makes_room", f"evict {victims} from node {choice.node}{aside}"), choice, kept_by)
+    return RescuePlan(pod, PLANNED, Reason("makes_room", f"evict {victims} from node {choice.node}{aside}"), choice, kept_by)
 
 
 def _names(pods: Iterable[Pod]) -> str:
     return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
 
 
-def _waiting(pod: Pod, code: str, text: str) -> Judgement:
-    return Judgement(pod, WAITING, Reason(code, text))
+def _waiting(pod: Pod, code: str, text: str) -> RescuePlan:
+    return RescuePlan(pod, WAITING, Reason(code, text))
 
 
-def _until_ended(ending: t.Sequence[Pod], node_name: str) -> str:
+def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
     more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
     return (
         f"{_names(ending[:1])}{more} have to end first: only the nomination would keep the capacity of node {node_name}, and the scheduler "
@@ -341,7 +335,7 @@ def _until_ended(ending: t.Sequence[Pod], node_name: str) -> str:
     )
 
 
-def _about(doubt: Reason) -> Reason:
+def _undecidable(doubt: Reason) -> Reason:
     return Reason(doubt.code, f"whether evictions would help cannot be judged: {doubt.text or doubt.code}")
 
 

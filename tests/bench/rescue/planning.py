@@ -22,8 +22,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Judgement
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
 from tests.bench.rescue.crowd import CRITICAL_PRIORITY, ORDINARY, critical_pod
 
@@ -84,12 +84,12 @@ class Looks:
         self._stirred = 0
         self._pod = next(pod for pod in cache.snapshot().pods if pod.metadata.namespace.startswith("team-"))
 
-    def look(self, pod: Pod | None) -> tuple[Took, Judgement | None]:
+    def look(self, pod: Pod | None) -> tuple[Took, RescuePlan | None]:
         """Take the newest state, and judge the pod, if there is one."""
         with gc_paused():
             wall_s, cpu_s = time.perf_counter(), time.process_time()
             self._planner = RescuePlanner(self._cache.snapshot(), OPTIONS, now_s=self._api.now_s(), earlier=self._planner)
-            judgement = self._planner.judge(pod, Facts()) if pod is not None else None
+            judgement = self._planner.plan_rescue(pod, RescueContext()) if pod is not None else None
             return Took((time.perf_counter() - wall_s) * 1000, (time.process_time() - cpu_s) * 1000), judgement
 
     def stir(self) -> None:

@@ -34,7 +34,7 @@ class BudgetHistory:
 
 def _breaches(scene: RandomScene, first: list[Json], later: list[Json]) -> list[str]:
     minima = {item["metadata"]["name"]: item["spec"]["minAvailable"] for item in scene.budgets()}
-    groups = {budget.name: budget.groups for budget in scene.case.budgets}
+    groups = {budget.name: budget.groups for budget in scene.task.budgets}
     healthy: dict[str, str] = {}
     found: list[str] = []
     for number, event in enumerate([*first, *later]):

@@ -13,11 +13,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.case import Case
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import RescueLease, identity
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import rescue_options
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import rescue_options
 
 from tests.integration.rescue.rescues import QUICK
 from tests.integration.rescue.scene import Scene
@@ -47,13 +47,13 @@ class Program:
     def __init__(self, scene: Scene, name: str, **options: Any) -> None:
         self.api = LosingApi(service_connection.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
         self.cache = ClusterInformer(self.api)
-        self.lease = RescueLease(self.api, identity())
-        self.rescuer = Rescuer(
+        self.lease = LeaderLease(self.api, identity())
+        self.controller = RescueController(
             self.api,
             self.cache,
             rescue_options({**QUICK, **options}),
             lease=self.lease,
-            attempts=RescueAttempts(self.api),
+            attempts=AttemptStore(self.api),
             writer="test",
             selected=lambda pod: pod.metadata.name == name,
         )
@@ -61,9 +61,9 @@ class Program:
         assert self.lease.acquire(30)
 
     @property
-    def case(self) -> Case:
-        (case,) = self.rescuer.cases.values()
-        return case
+    def task(self) -> RescueTask:
+        (task,) = self.controller.tasks.values()
+        return task
 
     def tick_for(self, seconds: float) -> None:
         """Do for so long what a daemon does."""
@@ -74,7 +74,7 @@ class Program:
     def turn(self, at_most_s: float = SLICE_S) -> None:
         """One tick, and a wait for the next change."""
         version = self.cache.version
-        rest_s = self.rescuer.tick()
+        rest_s = self.controller.reconcile()
         self.cache.wait_for_change(version, min(rest_s, at_most_s, SLICE_S))
 
     def tick_until(self, condition: Callable[[], Any], timeout_s: float = 40) -> None:
@@ -92,7 +92,7 @@ def program(scene: Scene, name: str, **options: Any) -> Iterator[Program]:
         yield found
     finally:
         try:
-            found.rescuer.give_back_all()
+            found.controller.release_all_holds()
         finally:
             found.lease.release()
             found.cache.stop()

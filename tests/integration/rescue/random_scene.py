@@ -30,11 +30,11 @@ EVERYTHING: Json = {"operator": "Exists"}
 class RandomScene(Scene):
     """The steps by which a case comes to the cluster, so that those of many cases can share their waits."""
 
-    def __init__(self, cluster: Cluster, case: RandomCluster) -> None:
+    def __init__(self, cluster: Cluster, task: RandomCluster) -> None:
         super().__init__(cluster)
-        self.case = case
-        self._groups = {group.name: group for group in case.groups}
-        self.node_names = [f"{self.id}-{number}-1" for number in range(len(case.nodes))]
+        self.task = task
+        self._groups = {group.name: group for group in task.groups}
+        self.node_names = [f"{self.id}-{number}-1" for number in range(len(task.nodes))]
         self._taints: dict[str, list[Json]] = {}
 
     # --- making -----------------------------------------------------------------------------------------------------------
@@ -49,29 +49,29 @@ class RandomScene(Scene):
                 capacity={"cpu": f"{node.cpu}m", "memory": f"{node.memory}Mi", "pods": "10"},
                 unschedulable=node.cordoned,
             )
-            for number, node in enumerate(self.case.nodes)
+            for number, node in enumerate(self.task.nodes)
         ]
 
     def create_pods(self) -> None:
         """All that runs, but for the pods of DaemonSets, which make their own."""
-        for group in self.case.groups:
+        for group in self.task.groups:
             if group.owner == "DaemonSet":
                 self._create(f"{APPS}/{self.namespace}/daemonsets", self._workload(group, {HOSTNAME: self.node_names[group.places[0]]}))
                 continue
             for number, place in enumerate(group.places):
                 pod = self._bound(self._template(group, {SCENE_LABEL: self.id}), f"{group.name}-{number}", place)
                 self._create(f"/api/v1/namespaces/{self.namespace}/pods", pod)
-        for critical in self.case.critical:
+        for critical in self.task.critical:
             if critical.sibling is not None:
                 pod = self._bound(self._critical_template(critical), self._whole(f"{critical.name}-sibling"), critical.sibling)
                 self._create(f"/api/v1/namespaces/{SYSTEM}/pods", pod)
 
     def create_owners(self) -> None:
         """Owners adopt the pods that are there; budgets count them."""
-        for group in self.case.groups:
+        for group in self.task.groups:
             if group.owner == "ReplicaSet":
                 self._create(f"{APPS}/{self.namespace}/replicasets", self._workload(group, {SCENE_LABEL: self.id}))
-        for budget in self.case.budgets:
+        for budget in self.task.budgets:
             healthy = sum(len(self._groups[name].places) for name in budget.groups if self._groups[name].ready)
             selector = {"matchExpressions": [{"key": "app", "operator": "In", "values": list(budget.groups)}]}
             spec = {"minAvailable": healthy - budget.allowed, "selector": selector}
@@ -80,12 +80,12 @@ class RandomScene(Scene):
 
     def create_critical(self) -> None:
         """The pods that the scheduler will find no node for, if the nodes are full."""
-        for critical in self.case.critical:
+        for critical in self.task.critical:
             whole, template = self._whole(critical.name), self._critical_template(critical)
             template["metadata"]["name"] = whole
             self._create(f"/api/v1/namespaces/{SYSTEM}/pods", template)
             self._critical.append(whole)
-        siblings = [critical for critical in self.case.critical if critical.sibling is not None]
+        siblings = [critical for critical in self.task.critical if critical.sibling is not None]
         if siblings:
             time.sleep(CONTROLLER_LAG_S)
         for critical in siblings:
@@ -97,7 +97,7 @@ class RandomScene(Scene):
 
     def begin_leaving(self) -> None:
         """Delete the pods that are on their way out when the rescue begins."""
-        for group in self.case.groups:
+        for group in self.task.groups:
             for number in range(len(group.places)) if group.leaving else ():
                 path = f"/api/v1/namespaces/{self.namespace}/pods/{group.name}-{number}"
                 self.api.request("DELETE", path, {"gracePeriodSeconds": group.leaving})
@@ -107,24 +107,24 @@ class RandomScene(Scene):
     def is_running(self) -> bool:
         """All pods run, and those that shall be are Ready."""
         pods = self.pods()
-        wanted = sum(len(group.places) for group in self.case.groups)
-        ready = sum(len(group.places) for group in self.case.groups if group.ready)
+        wanted = sum(len(group.places) for group in self.task.groups)
+        ready = sum(len(group.places) for group in self.task.groups if group.ready)
         running = [pod for pod in pods if pod["status"]["phase"] == "Running"]
         return len(pods) == len(running) == wanted and sum(map(is_ready, pods)) == ready
 
     def is_owned(self) -> bool:
         """All pods that shall have an owner have it, nobody makes another, and the budgets are worked out."""
         pods = self.pods()
-        owned = sum(len(group.places) for group in self.case.groups if group.owner)
+        owned = sum(len(group.places) for group in self.task.groups if group.owner)
         controlled = [pod for pod in pods if pod["metadata"].get("ownerReferences")]
-        if len(controlled) != owned or len(pods) != sum(len(group.places) for group in self.case.groups):
+        if len(controlled) != owned or len(pods) != sum(len(group.places) for group in self.task.groups):
             return False
         allowed = {item["metadata"]["name"]: (item.get("status") or {}).get("disruptionsAllowed") for item in self.budgets()}
-        return allowed == {budget.name: budget.allowed for budget in self.case.budgets}
+        return allowed == {budget.name: budget.allowed for budget in self.task.budgets}
 
     def is_pending(self) -> bool:
         """The scheduler has said something about each critical pod, and whoever has siblings has an owner."""
-        for critical in self.case.critical:
+        for critical in self.task.critical:
             pod = self.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{self._whole(critical.name)}")
             if critical.sibling is not None and not pod["metadata"].get("ownerReferences"):
                 return False
@@ -152,7 +152,7 @@ class RandomScene(Scene):
 
     def critical_names(self) -> list[str]:
         """Names of the critical pods, in the order of the case."""
-        return [self._whole(critical.name) for critical in self.case.critical]
+        return [self._whole(critical.name) for critical in self.task.critical]
 
     # --- what the scheduler did -------------------------------------------------------------------------------------------
 
@@ -179,7 +179,7 @@ class RandomScene(Scene):
         """The pod tolerates the taint of a hold, whatever its value is."""
         if namespace != SYSTEM:
             return self._groups[name.rpartition("-")[0]].owner == "DaemonSet"
-        critical = next(pod for pod in self.case.critical if name.startswith(self._whole(pod.name)))
+        critical = next(pod for pod in self.task.critical if name.startswith(self._whole(pod.name)))
         return any(
             toleration["operator"] == "Exists"
             and toleration.get("key", HOLD_KEY) == HOLD_KEY

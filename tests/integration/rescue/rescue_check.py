@@ -35,7 +35,7 @@ class RescueCheck:
         self.problems: list[str] = []
         self.seen: Counter[str] = Counter()
         self._rescues, self._api = rescues, api
-        self._options = scene.case.options
+        self._options = scene.task.options
 
     def run(self) -> None:
         """Plan, rescue, look."""
@@ -84,7 +84,7 @@ class RescueCheck:
         self._check_takers(row, before)
         if status == "failed" and self._was_taken(row, before, after):
             self.seen[LOST_OTHERWISE] += 1
-            print(f"seed {self.scene.case.seed} has lost a node with hold {self._options['hold']}: {row}")
+            print(f"seed {self.scene.task.seed} has lost a node with hold {self._options['hold']}: {row}")
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
         elif status == "rescued" and (not node or row["node"] != node):
@@ -121,7 +121,7 @@ class RescueCheck:
             return
         for node, names in self._takers(row, before, tolerating=False).items():
             self.seen[LOST] += 1
-            print(f"seed {self.scene.case.seed} has lost node {node} to {names}, hold {self._options['hold']}: {row}")
+            print(f"seed {self.scene.task.seed} has lost node {node} to {names}, hold {self._options['hold']}: {row}")
 
     def _takers(self, row: Json, before: World, *, tolerating: bool) -> dict[str, list[str]]:
         """The nodes whose capacity was lost, with the pods that have taken it and that tolerate the taint, or do not.

@@ -11,9 +11,9 @@ from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueRequest, rescue_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueRequest, rescue_options
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import result_of as result_of_process
@@ -49,7 +49,7 @@ class Rescues:
         )
         outcome = run_rescue(api, request)
         self.warnings[:] = outcome.warnings
-        return result_of(outcome.cases, outcome.released, named=bool(name), undecodable=outcome.undecodable)
+        return result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
 
     def one(self, name: str, **options: Any) -> Json:
         """What came of one pod."""

@@ -56,7 +56,7 @@ def test_nodes_that_open_cause_one_preemption_and_no_eviction(scene: Scene, way:
     pod = scene.critical("dns", nodeSelector=selector)
     opening: Callable[[Scene, str], None] = {"uncordon": uncordon, "taint": remove_taint, "label": label}[way]
     with program(scene, pod, settle_time=2) as found:
-        found.tick_until(lambda: found.case.status == "impossible")
+        found.tick_until(lambda: found.task.status == "impossible")
         found.tick_for(PENDING_S)
         for node in nodes:
             opening(scene, node)
@@ -76,7 +76,7 @@ def test_slow_scheduler_gets_its_time_after_nodes_have_opened(scene: Scene) -> N
     before = {pod["metadata"]["uid"] for pod in scene.pods()}
     pod = scene.critical("dns")
     with program(scene, pod, settle_time=20) as found:
-        found.tick_until(lambda: found.case.status == "impossible")
+        found.tick_until(lambda: found.task.status == "impossible")
         scene.cluster.pause("kube-scheduler")
         try:
             for node in nodes:
@@ -96,7 +96,7 @@ def test_capacity_that_only_the_rescue_can_make_is_used_after_the_settle_time(sc
     scene.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
     pod = scene.critical("dns")
     with program(scene, pod, settle_time=2, allow_equal_priority=True) as found:
-        found.tick_until(lambda: found.case.status == "impossible")
+        found.tick_until(lambda: found.task.status == "impossible")
         uncordon(scene, node)
         began_s = time.monotonic()
         found.tick_until(lambda: scene.evictions())

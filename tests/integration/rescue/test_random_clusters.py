@@ -107,7 +107,7 @@ def _play(cluster: Cluster, rescues: Rescues, seeds: range, pool: ThreadPoolExec
             checks.append(check)
         breaches = history.breaches(scenes)
         return [
-            f"RESCUE_CASES=1 RESCUE_SEED={check.scene.case.seed}: {text}"
+            f"RESCUE_CASES=1 RESCUE_SEED={check.scene.task.seed}: {text}"
             for check in checks
             for text in (*check.problems, *breaches[check.scene.id])
         ]
@@ -125,7 +125,7 @@ def _set_up(cluster: Cluster, scenes: list[RandomScene], pool: ThreadPoolExecuto
     for create, is_complete in steps:
         list(pool.map(create, scenes))
         for scene in scenes:
-            wait_until(lambda scene=scene, done=is_complete: done(scene), what=f"{is_complete.__name__} of seed {scene.case.seed}")
+            wait_until(lambda scene=scene, done=is_complete: done(scene), what=f"{is_complete.__name__} of seed {scene.task.seed}")
     for scene in scenes:
         scene.remember_taints()
 

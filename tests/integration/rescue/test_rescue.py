@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.request import RescueOptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptionError
 
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_KEY, SYSTEM, Scene

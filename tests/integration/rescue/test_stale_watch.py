@@ -51,7 +51,7 @@ def test_what_the_watch_does_not_show_yet_stops_the_eviction(scene: Scene, chang
         found.cache.stop()
         change(scene, pod, node)
         for _tick in range(3):
-            found.rescuer.tick()
+            found.controller.reconcile()
     assert len(scene.evictions()) == evicted
 
 
@@ -64,8 +64,8 @@ def test_pod_that_is_gone_before_its_eviction_makes_room_and_no_other_pod_is_evi
         found.cache.stop()
         scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/tenant", {"gracePeriodSeconds": 0})
         for _tick in range(3):
-            found.rescuer.tick()
-        assert found.case.status == "waiting" and found.case.evicted == [], found.case
+            found.controller.reconcile()
+        assert found.task.status == "waiting" and found.task.evicted == [], found.task
     assert scene.evictions() == []
 
 
@@ -75,9 +75,9 @@ def test_evictions_whose_answers_are_lost_are_reported_and_count(scene: Scene) -
     pod = scene.critical("dns", cpu="800m")
     with program(scene, pod, max_victims=2) as found:
         found.api.lost = 2
-        found.tick_until(lambda: found.case.has_ended)
-        names = {victim.pod.metadata.name for victim in found.case.evicted}
-        assert found.case.status == "rescued" and names == set(scene.evictions()) and len(names) == 2
+        found.tick_until(lambda: found.task.is_finished)
+        names = {victim.pod.metadata.name for victim in found.task.evicted}
+        assert found.task.status == "rescued" and names == set(scene.evictions()) and len(names) == 2
 
 
 def test_program_that_takes_over_reports_what_the_killed_one_evicted(scene: Scene, rescues: Rescues) -> None:
@@ -88,7 +88,7 @@ def test_program_that_takes_over_reports_what_the_killed_one_evicted(scene: Scen
     evict = killed.api.evict
 
     def evict_once(namespace: str, name: str, **how: Any) -> None:
-        if not how.get("dry_run") and killed.case.evicted:
+        if not how.get("dry_run") and killed.task.evicted:
             raise Killed
         evict(namespace, name, **how)
 

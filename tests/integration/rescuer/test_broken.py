@@ -20,8 +20,8 @@ from tests.integration.workloads import wait_until
 # What cannot be provoked from outside: a function of the program that fails from its second call on, and watches that fail at a change.
 BROKEN = """
 import sys
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.actions.rescue.{module} import {owner} as owner
-from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.{module} import {owner} as owner
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 
 working, calls = owner.{function}, []
 
@@ -38,7 +38,7 @@ sys.exit(main(sys.argv[1:], {{}}))
 BROKEN_WATCHES = """
 import sys
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.reflector import Reflector
-from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 
 Reflector._apply_event = lambda self, change, item: 1 / 0
 sys.exit(main(sys.argv[1:], {}))
@@ -48,9 +48,9 @@ sys.exit(main(sys.argv[1:], {}))
 @pytest.mark.parametrize(
     ("module", "owner", "function", "says"),
     [
-        ("rescuer", "Rescuer", "tick", "ended by an error: a defect"),
-        ("rescuer", "ClusterInformer", "snapshot", "ended by an error: a defect"),
-        ("lease", "RescueLease", "_write", "ended by an error: the thread lease kube-scheduling-rescue has died"),
+        ("rescue.controller", "RescueController", "reconcile", "ended by an error: a defect"),
+        ("rescue.controller", "ClusterInformer", "snapshot", "ended by an error: a defect"),
+        ("common.leader_lease", "LeaderLease", "_write", "ended by an error: the thread lease kube-scheduling-rescue has died"),
     ],
 )
 def test_an_error_ends_the_process(cluster: Cluster, tmp_path: Path, module: str, owner: str, function: str, says: str) -> None:

@@ -24,7 +24,7 @@ from tests.integration.workloads import wait_until
 PROGRAM = """
 import os, signal, sys
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 
 last, file, writes = int(sys.argv[1]), sys.argv[2], []
 

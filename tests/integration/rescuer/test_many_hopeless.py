@@ -22,16 +22,16 @@ A_FEW = 20
 SLOW = """
 import sys, time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 
-judge, judged = RescuePlanner.judge, open({file!r}, "a", buffering=1)
+judge, judged = RescuePlanner.plan_rescue, open({file!r}, "a", buffering=1)
 
 def slow(planner, pod, facts, **how):
     judged.write(pod.metadata.name + "\\n")
     time.sleep(0.25)
     return judge(planner, pod, facts, **how)
 
-RescuePlanner.judge = slow
+RescuePlanner.plan_rescue = slow
 sys.exit(main(sys.argv[1:], {{}}))
 """
 

@@ -34,11 +34,11 @@ WAIT_S = 300.0
 SLOW = """
 import sys, time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.holds import Holds
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.rescuer import Rescuer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 
-judge, give_back, see, written = RescuePlanner.judge, Holds.give_back, Rescuer._see, open({file!r}, "a", buffering=1)
+judge, give_back, see, written = RescuePlanner.plan_rescue, Holds.release, RescueController._update_tasks, open({file!r}, "a", buffering=1)
 
 def slow(planner, pod, facts, **how):
     written.write("judged " + pod.metadata.name + "\\n")
@@ -55,7 +55,7 @@ def seeing(rescuer, pods, *args):
             written.write("bound " + pod.metadata.name + " " + pod.spec.node_name + "\\n")
     return see(rescuer, pods, *args)
 
-RescuePlanner.judge, Holds.give_back, Rescuer._see = slow, releasing, seeing
+RescuePlanner.plan_rescue, Holds.release, RescueController._update_tasks = slow, releasing, seeing
 sys.exit(main(sys.argv[1:], {{}}))
 """
 

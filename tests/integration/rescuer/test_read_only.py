@@ -34,7 +34,7 @@ sys.dont_write_bytecode = True
 sys.addaudithook(refuse)
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config import kubeconfig_settings
-from ansible_collections.onprem.kube_scheduling.services.rescuer.program import main
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 
 kubeconfig_settings.SERVICE_ACCOUNT = pathlib.Path(sys.argv[1])
 sys.exit(main(sys.argv[2:], {}))

@@ -4,11 +4,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.onprem.kube_scheduling.services.rescuer.http_server import MAX_CONNECTIONS
+from ansible_collections.onprem.kube_scheduling.services.common.http_server import MAX_CONNECTIONS
 
 from tests.integration.rescuer.conftest import Start
 from tests.integration.workloads import wait_until
-from tests.unit.services.rescuer.crowd import crowd_of
+from tests.unit.services.common.crowd import crowd_of
 
 CLIENTS = 1000
 FEW = 20

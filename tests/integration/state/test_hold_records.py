@@ -12,9 +12,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import RescueAttempts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.hold_records import HoldRecords, TooManyHoldsError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.hold_write import NodeTakenError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.hold_store import (
+    HoldStore,
+    NodeTakenError,
+    TooManyHoldsError,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
     MAX_HOLD_RECORDS,
     HoldRecord,
@@ -38,9 +41,9 @@ def key(pod: str) -> str:
 
 
 def read(api: KubeApi) -> dict[str, HoldRecord]:
-    records = HoldRecords(api)
+    records = HoldStore(api)
     records.read()
-    return dict(records.known)
+    return dict(records.records)
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +56,7 @@ def test_several_writers_lose_nothing_and_one_node_gets_one_hold(api: KubeApi) -
     gate = threading.Barrier(4)
 
     def write(writer: str) -> int:
-        records, attempts, taken = HoldRecords(api), RescueAttempts(api), 0
+        records, attempts, taken = HoldStore(api), AttemptStore(api), 0
         gate.wait()
         for number in range(2):
             records.put(record(f"{writer}-{number}", f"{writer}-{number}"))
@@ -68,17 +71,17 @@ def test_several_writers_lose_nothing_and_one_node_gets_one_hold(api: KubeApi) -
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(write, writers)) == 3
     wanted = {f"{writer}-{number}" for writer in writers for number in range(2)}
-    assert set(read(api)) == wanted | {"contested"} and set(RescueAttempts(api).read()) == set(map(key, wanted))
+    assert set(read(api)) == wanted | {"contested"} and set(AttemptStore(api).read()) == set(map(key, wanted))
 
 
 def test_only_the_record_that_is_there_is_removed(api: KubeApi) -> None:
-    records = HoldRecords(api)
+    records = HoldStore(api)
     records.put(record("n", "dns"))
     records.put(record("n", "dns", writer="next"))
-    records.drop([record("n", "dns")])
+    records.remove([record("n", "dns")])
     assert read(api) == {"n": record("n", "dns", writer="next")}
-    records.drop([record("n", "dns", writer="next"), record("gone", "x")])
-    assert read(api) == {} and dict(records.known) == {}
+    records.remove([record("n", "dns", writer="next"), record("gone", "x")])
+    assert read(api) == {} and dict(records.records) == {}
 
 
 def test_records_are_bounded(api: KubeApi, cluster: Cluster) -> None:
@@ -86,6 +89,6 @@ def test_records_are_bounded(api: KubeApi, cluster: Cluster) -> None:
     body = {"metadata": {"namespace": "kube-system", "name": "kube-scheduling-rescue"}, "data": data}
     cluster.api.post(CONFIG_MAP.rpartition("/")[0], body)
     with pytest.raises(TooManyHoldsError, match=f"{MAX_HOLD_RECORDS} records of holds"):
-        HoldRecords(api).put(record("another", "dns"))
-    HoldRecords(api).put(record("n0", "dns", writer="next"))
+        HoldStore(api).put(record("another", "dns"))
+    HoldStore(api).put(record("n0", "dns", writer="next"))
     assert len(read(api)) == MAX_HOLD_RECORDS

@@ -26,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NAMESPACES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_micro_time, parse_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.lease import LeaseLostError, RescueLease
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, LeaseLostError
 
 from lab.cluster import Cluster
 from tests.integration.api_servers import kubeconfig_for, second_api_server, shifted_clock
@@ -50,16 +50,16 @@ def spec_of(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
 
 
 def test_it_is_taken_renewed_and_released(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
-    lease = RescueLease(api, "a", name=name, namespace=namespace, duration_s=DURATION_S)
-    other = RescueLease(api, "b", name=name, namespace=namespace, duration_s=DURATION_S)
+    lease = LeaderLease(api, "a", name=name, namespace=namespace, duration_s=DURATION_S)
+    other = LeaderLease(api, "b", name=name, namespace=namespace, duration_s=DURATION_S)
     assert lease.acquire(0) and lease.acquire(0) and lease.held
     first = spec_of(cluster, namespace, name)
     assert (first["holderIdentity"], first["leaseDurationSeconds"], first["leaseTransitions"]) == ("a", DURATION_S, 0)
     assert not other.acquire(0) and not other.held and other.holder == "a"
     with pytest.raises(LeaseLostError, match="a has it"):
-        other.check()
+        other.ensure_held()
     time.sleep(DURATION_S + 1)
-    lease.check()
+    lease.ensure_held()
     assert not other.acquire(0)
     renewed = spec_of(cluster, namespace, name)
     assert parse_time(renewed["renewTime"]) > parse_time(first["renewTime"]) + DURATION_S / 3
@@ -70,12 +70,12 @@ def test_it_is_taken_renewed_and_released(cluster: Cluster, api: KubeApi, namesp
     assert spec_of(cluster, namespace, name)["leaseTransitions"] == 1
     other.release()
     with pytest.raises(LeaseLostError):
-        other.check()
+        other.ensure_held()
     assert not [thread for thread in threading.enumerate() if thread.name == f"lease {name}"]
 
 
 def test_a_holder_that_is_gone_is_waited_for(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
-    lease = RescueLease(api, "b", name=name, namespace=namespace, duration_s=2)
+    lease = LeaderLease(api, "b", name=name, namespace=namespace, duration_s=2)
     assert lease.acquire(0)
     lease.release()
     now = format_micro_time(api.now_s())
@@ -89,7 +89,7 @@ def test_a_holder_that_is_gone_is_waited_for(cluster: Cluster, api: KubeApi, nam
 
 
 def test_a_lease_that_somebody_else_has_taken_is_lost(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
-    lease = RescueLease(api, "a", name=name, namespace=namespace, duration_s=2)
+    lease = LeaderLease(api, "a", name=name, namespace=namespace, duration_s=2)
     assert lease.acquire(0)
     now = format_micro_time(api.now_s())
     thief = {"holderIdentity": "thief", "renewTime": now, "leaseDurationSeconds": 60}
@@ -103,21 +103,21 @@ def test_a_lease_that_somebody_else_has_taken_is_lost(cluster: Cluster, api: Kub
 def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, user: Path, namespace: str, name: str, tmp_path: Path) -> None:
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         api = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
-        lease = RescueLease(api, "a", name=name, namespace=namespace, duration_s=DURATION_S)
+        lease = LeaderLease(api, "a", name=name, namespace=namespace, duration_s=DURATION_S)
         assert lease.acquire(0)
         line.hold()
         assert line.held.wait(DURATION_S)
         line.cut()
         end_s = time.monotonic() + DURATION_S
         while time.monotonic() < end_s:
-            lease.check()
+            lease.ensure_held()
             time.sleep(0.02)
         lease.release()
         assert not spec_of(cluster, namespace, name).get("holderIdentity")
 
 
 def test_without_an_api_server_it_ends_before_others_may_have_it(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
-    lease = RescueLease(api, "a", name=name, namespace=namespace, duration_s=3)
+    lease = LeaderLease(api, "a", name=name, namespace=namespace, duration_s=3)
     assert lease.acquire(0)
     cluster.pause("kube-apiserver")
     paused_s = time.monotonic()
@@ -125,7 +125,7 @@ def test_without_an_api_server_it_ends_before_others_may_have_it(cluster: Cluste
         wait_until(lambda: not lease.held, timeout_s=3)
         assert time.monotonic() - paused_s < 2.3
         with pytest.raises(LeaseLostError):
-            lease.check()
+            lease.ensure_held()
         with pytest.raises(UnreachableError):
             lease.acquire(0.5)
     finally:
@@ -136,11 +136,11 @@ def test_without_an_api_server_it_ends_before_others_may_have_it(cluster: Cluste
 
 def test_what_help_is_needed_for_ends_at_once(cluster: Cluster, api: KubeApi, name: str) -> None:
     with pytest.raises(NotFoundError):
-        RescueLease(api, "a", name=name, namespace="not-there").acquire(60)
+        LeaderLease(api, "a", name=name, namespace="not-there").acquire(60)
     kubeconfig = cluster.service_account("no-lease", cluster_role=None)
     mere = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
     with pytest.raises(ForbiddenError, match="leases in namespace kube-system"):
-        RescueLease(mere, "a").acquire(60)
+        LeaderLease(mere, "a").acquire(60)
 
 
 def contend(kubeconfig: Path, namespace: str, file: Path, *, run_s: int) -> subprocess.Popen[bytes]:

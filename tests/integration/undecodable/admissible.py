@@ -55,7 +55,7 @@ BASES: dict[str, Json] = {
 }
 
 
-class Case(NamedTuple):
+class RescueTask(NamedTuple):
     """An object to create, by its collection's path; ``namespace`` is empty for one of the whole cluster."""
 
     path: str
@@ -71,7 +71,7 @@ class Admissible:
         self._api, self._schemas, self._namespace = api, schemas, namespace
         self._paths: dict[str, list[tuple[tuple[str, ...], Json]]] = {}
 
-    def case(self, resource: Resource, seed: int) -> Case:
+    def case(self, resource: Resource, seed: int) -> RescueTask:
         """The case of the seed."""
         chance = random.Random(seed)
         body = copy.deepcopy(BASES[resource.kind])
@@ -85,14 +85,14 @@ class Admissible:
         if resource.kind == "Event":
             body["involvedObject"] = {**(body.get("involvedObject") or {}), "namespace": self._namespace}
         namespace = self._namespace if namespaced else ""
-        return Case(resource.path(namespace), namespace, name, body)
+        return RescueTask(resource.path(namespace), namespace, name, body)
 
-    def create(self, case: Case, *, dry_run: bool) -> Response:
+    def create(self, case: RescueTask, *, dry_run: bool) -> Response:
         """The server's answer, whatever it is."""
         query = "?fieldValidation=Ignore" + ("&dryRun=All" if dry_run else "")
         return self._api.request("POST", case.path + query, case.body)
 
-    def delete(self, case: Case) -> None:
+    def delete(self, case: RescueTask) -> None:
         self._api.request("DELETE", f"{case.path}/{case.name}", {"gracePeriodSeconds": 0})
 
     def _fields(self, resource: Resource) -> list[tuple[tuple[str, ...], Json]]:

@@ -16,7 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.inter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
@@ -65,7 +66,7 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
     planner = RescuePlanner(snapshot, RescueOptions(), now_s=NOW)
     for pod in snapshot.pods:
         if not pod.spec.node_name:
-            planner.judge(pod, Facts())
+            planner.plan_rescue(pod, RescueContext())
     return snapshot
 
 

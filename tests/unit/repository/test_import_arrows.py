@@ -57,7 +57,7 @@ THIRD_PARTY = {
     "msgspec": {"model/codec.py"},
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/connection.py"},
-    "yaml": {"kube/client/config/kubeconfig_source.py", "services/rescuer/settings.py"},
+    "yaml": {"kube/client/config/kubeconfig_source.py", "services/common/settings.py"},
 }
 
 RULES = Rules(
@@ -117,7 +117,7 @@ def test_services_must_not_import_ansible(tmp_path: Path) -> None:
     ("file", "line"),
     [
         ("plugins/module_utils/spread/a.py", "from ..scheduler.filters import taint_toleration"),
-        ("plugins/module_utils/scheduler/filters/a.py", "from ..reasons import Reason"),
+        ("plugins/module_utils/scheduler/filters/a.py", "from ..node_info import NodeInfo"),
         ("plugins/module_utils/operations/rescue/a.py", "from ..restart.observation import Observation\nfrom ...rescue import plan"),
         ("plugins/module_utils/kube/client/resources.py", "from urllib.parse import quote"),
         ("plugins/module_utils/model/codec.py", "import msgspec"),

@@ -15,14 +15,18 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.w
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.budgets import Budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.residents import Resident
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims import EvictionRules
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, Choice
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import EvictionFilter, preemptor_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.pods_of_node import node_pod_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILES
 
 Json = dict[str, t.Any]
 
@@ -75,9 +79,9 @@ def pending(cpu: str = "500m", *, priority: int = CRITICAL, namespace: str = "ku
     return running("", cpu, priority=priority, namespace=namespace, owner=owner, phase="Pending", ready=False, **more)
 
 
-def immunity(rules: EvictionRules, pod: Pod, options: RescueOptions) -> Reason | None:
+def immunity(rules: EvictionFilter, pod: Pod, options: RescueOptions) -> Reason | None:
     """Why the pod may not be evicted."""
-    return rules.immunity_of(Resident.of(pod, PodLoad.of(pod), options))
+    return rules.eviction_violation(node_pod_of(pod, PodLoad.of(pod), options))
 
 
 def budget(name: str, labels: Json, *, allowed: int, healthy: int = 3, namespace: str = "app", **more: t.Any) -> PodDisruptionBudget:
@@ -106,12 +110,36 @@ def search(
     pods: t.Iterable[Pod],
     *,
     options: RescueOptions | None = None,
-    banned: t.Iterable[str] = (),
+    excluded_victims: t.Iterable[str] = (),
     **snapshot: t.Any,
 ) -> VictimSearch:
     """The search for the pod in a cluster of these nodes and pods."""
     read = ClusterSnapshot(nodes=nodes, pods=[*pods, pod], **snapshot)
-    return VictimSearch(pod, ClusterState.of(read), options or RescueOptions(), budgets=Budgets(read), banned=frozenset(banned))
+    return victim_search(
+        pod, ClusterState.of(read), options or RescueOptions(), budgets=PdbLedger(read), excluded_victims=frozenset(excluded_victims)
+    )
+
+
+def victim_search(
+    pod: Pod,
+    placement: ClusterState,
+    options: RescueOptions,
+    *,
+    budgets: PdbLedger,
+    reaches: FreeableCapacityCache | None = None,
+    **how: t.Any,
+) -> VictimSearch:
+    """The search for the pod in a cluster state."""
+    demand = PodDemand(pod, placement, DEFAULT_PROFILES)
+    reach = (reaches or FreeableCapacityCache()).of(preemptor_of(pod, options), options, placement, budgets)
+    return VictimSearch(
+        pod, placement, options, demand=demand, with_capacity=reach.nodes_with_capacity(demand.requests), budgets=budgets, **how
+    )
+
+
+def blockers(search: VictimSearch) -> tuple[Blocker, ...]:
+    """Why no eviction helps on any node."""
+    return Diagnosis(search.eviction_filter, search.context).explain(None, search.closed_reasons, search.shortage_on)
 
 
 def names(choice: Choice | None) -> list[str] | None:
@@ -119,7 +147,7 @@ def names(choice: Choice | None) -> list[str] | None:
     return None if choice is None else [victim.pod.metadata.name for victim in choice.victims]
 
 
-def exceeded(budgets: Budgets, pods: t.Iterable[Pod]) -> dict[str, int]:
+def exceeded(budgets: PdbLedger, pods: t.Iterable[Pod]) -> dict[str, int]:
     """The budgets from which the pods would take more than they have, and how many would draw on them."""
-    drawn = Counter(key for key in map(budgets.draws_on, pods) if key is not None)
-    return {key[1]: number for key, number in drawn.items() if number > budgets.left(key)}
+    drawn = Counter(key for key in map(budgets.budget_of, pods) if key is not None)
+    return {key[1]: number for key, number in drawn.items() if number > budgets.disruptions_left(key)}

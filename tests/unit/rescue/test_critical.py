@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.crit
     is_critical,
     is_protected,
     is_unschedulable,
-    why_not_critical,
+    not_critical_message,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
@@ -95,4 +95,4 @@ def test_which_pods_wait_for_a_node(given: Pod, waits: bool) -> None:
     ],
 )
 def test_an_annotation_that_does_not_count_is_not_denied(given: Pod, options: dict[str, t.Any], said: str) -> None:
-    assert why_not_critical(given, RescueOptions(**options)) == f"its priority 0 is below priority_threshold 2000000000{said}"
+    assert not_critical_message(given, RescueOptions(**options)) == f"its priority 0 is below priority_threshold 2000000000{said}"

@@ -20,9 +20,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
     IMPOSSIBLE,
     PLANNED,
     WAITING,
-    Judgement,
+    RescueContext,
+    RescuePlan,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, make_hold
 
 Json = dict[str, t.Any]
@@ -73,76 +74,94 @@ def judge(
     nodes: t.Sequence[Node],
     pods: t.Sequence[Pod] = (),
     *,
-    facts: Facts | None = None,
+    context: RescueContext | None = None,
     skipped: t.Sequence[Skipped] = (),
     held: dict[str, Hold] | None = None,
     **options: t.Any,
-) -> Judgement:
+) -> RescuePlan:
     snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, the_pod], skipped=skipped)
-    return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW, held=held).judge(the_pod, facts or Facts())
+    return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW, held=held).plan_rescue(the_pod, context or RescueContext())
 
 
 def test_lack_of_room_is_cured() -> None:
-    judgement = judge(critical(), [node("n")], [pod("web", "800m", on="n")])
-    assert judgement.status == PLANNED and judgement.kept_by == BY_TAINT and judgement.choice is not None
-    assert [victim.pod.metadata.name for victim in judgement.choice.victims] == ["web"]
+    plan = judge(critical(), [node("n")], [pod("web", "800m", on="n")])
+    assert plan.status == PLANNED and plan.hold_method == BY_TAINT and plan.choice is not None
+    assert [victim.pod.metadata.name for victim in plan.choice.victims] == ["web"]
 
 
 @pytest.mark.parametrize(
-    ("the_pod", "pods", "facts", "status", "code"),
+    ("the_pod", "pods", "context", "status", "code"),
     [
-        (critical(), [pod("web", "300m", on="n")], Facts(), WAITING, "fits"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], Facts(), WAITING, "room_becoming_free"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=25)], Facts(), WAITING, "room_becoming_free"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=26)], Facts(), IMPOSSIBLE, "no_node"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], Facts(), IMPOSSIBLE, "no_node"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], Facts(patient=False), IMPOSSIBLE, "no_node"),
+        (critical(), [pod("web", "300m", on="n")], RescueContext(), WAITING, "fits"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(), WAITING, "room_becoming_free"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=25)], RescueContext(), WAITING, "room_becoming_free"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=26)], RescueContext(), IMPOSSIBLE, "no_node"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], RescueContext(), IMPOSSIBLE, "no_node"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(awaits_terminating=False), IMPOSSIBLE, "no_node"),
         # A kubelet can write the condition of the scheduler's victims: it counts only on the node that the scheduler has promised.
-        (critical(), [pod("web", "800m", on="n", ends_in_s=3, preempted=True)], Facts(patient=False), IMPOSSIBLE, "no_node"),
+        (
+            critical(),
+            [pod("web", "800m", on="n", ends_in_s=3, preempted=True)],
+            RescueContext(awaits_terminating=False),
+            IMPOSSIBLE,
+            "no_node",
+        ),
         (
             critical(nominated="n"),
             [pod("web", "800m", on="n", ends_in_s=3, preempted=True)],
-            Facts(patient=False),
+            RescueContext(awaits_terminating=False),
             WAITING,
             "preemption_under_way",
         ),
-        (critical(nominated="n"), [pod("web", "800m", on="n", ends_in_s=3, preempted=True)], Facts(), WAITING, "preemption_under_way"),
-        (critical(nominated="n"), [pod("web", "300m", on="n")], Facts(), WAITING, "preemption_under_way"),
-        (critical(nominated="n"), [pod("web", "800m", on="n")], Facts(), PLANNED, "makes_room"),
-        (critical(), [pod("web", "800m", on="n")], Facts(scheduler=Reason("scheduler_down", "x")), IMPOSSIBLE, "scheduler_down"),
-        (critical(), [pod("web", "800m", on="n")], Facts(excluded=frozenset({"n"})), IMPOSSIBLE, "no_node"),
-        (critical(), [pod("web", "800m", on="n")], Facts(banned=frozenset({"uid-web"})), IMPOSSIBLE, "no_node"),
-        (critical(resourceClaims=[{"name": "gpu"}]), [pod("web", "800m", on="n")], Facts(), IMPOSSIBLE, "resource_claims"),
-        (critical(schedulingGroup={"podGroupName": "g"}), [pod("web", "800m", on="n")], Facts(), IMPOSSIBLE, "scheduling_group"),
-        (critical(tolerations=()), [pod("web", "800m", on="n")], Facts(), PLANNED, "makes_room"),
-        (critical("2"), [pod("web", "800m", on="n")], Facts(), IMPOSSIBLE, "no_node"),
+        (
+            critical(nominated="n"),
+            [pod("web", "800m", on="n", ends_in_s=3, preempted=True)],
+            RescueContext(),
+            WAITING,
+            "preemption_under_way",
+        ),
+        (critical(nominated="n"), [pod("web", "300m", on="n")], RescueContext(), WAITING, "preemption_under_way"),
+        (critical(nominated="n"), [pod("web", "800m", on="n")], RescueContext(), PLANNED, "makes_room"),
+        (
+            critical(),
+            [pod("web", "800m", on="n")],
+            RescueContext(scheduler_down=Reason("scheduler_down", "x")),
+            IMPOSSIBLE,
+            "scheduler_down",
+        ),
+        (critical(), [pod("web", "800m", on="n")], RescueContext(excluded_nodes=frozenset({"n"})), IMPOSSIBLE, "no_node"),
+        (critical(), [pod("web", "800m", on="n")], RescueContext(excluded_victims=frozenset({"uid-web"})), IMPOSSIBLE, "no_node"),
+        (critical(resourceClaims=[{"name": "gpu"}]), [pod("web", "800m", on="n")], RescueContext(), IMPOSSIBLE, "resource_claims"),
+        (critical(schedulingGroup={"podGroupName": "g"}), [pod("web", "800m", on="n")], RescueContext(), IMPOSSIBLE, "scheduling_group"),
+        (critical(tolerations=()), [pod("web", "800m", on="n")], RescueContext(), PLANNED, "makes_room"),
+        (critical("2"), [pod("web", "800m", on="n")], RescueContext(), IMPOSSIBLE, "no_node"),
     ],
 )
-def test_why_it_is_pending_decides(the_pod: Pod, pods: list[Pod], facts: Facts, status: str, code: str) -> None:
-    judgement = judge(the_pod, [node("n")], pods, facts=facts)
-    assert (judgement.status, judgement.reason.code) == (status, code), judgement.reason
+def test_why_it_is_pending_decides(the_pod: Pod, pods: list[Pod], context: RescueContext, status: str, code: str) -> None:
+    plan = judge(the_pod, [node("n")], pods, context=context)
+    assert (plan.status, plan.reason.code) == (status, code), plan.reason
 
 
 @pytest.mark.parametrize("ends_in_s", [-60, 3600])
 def test_node_whose_preempted_pods_do_not_end_is_left_alone_and_named(ends_in_s: float) -> None:
     pods = [pod("stuck", "800m", on="n1", ends_in_s=ends_in_s, preempted=True), pod("web", "800m", on="n2")]
-    judgement = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
-    assert judgement.choice is not None and judgement.choice.node == "n2"
+    plan = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
+    assert plan.choice is not None and plan.choice.node == "n2"
     text = "the scheduler waits for node n1, where kube-system/stuck should have ended or ends much later"
-    assert text in judgement.reason.text
+    assert text in plan.reason.text
 
 
 def test_pods_that_the_scheduler_has_not_preempted_do_not_make_a_nomination_hang() -> None:
     """A tenant's pod with a finalizer is on the nominated node: that node is judged like every other one."""
     pods = [pod("tenant", "100m", on="n1", ends_in_s=-60), pod("web", "800m", on="n1"), pod("other", "800m", on="n2", priority=5)]
-    judgement = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
-    assert judgement.choice is not None and judgement.choice.node == "n1"
+    plan = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
+    assert plan.choice is not None and plan.choice.node == "n1"
 
 
 def test_preemption_that_does_not_make_the_pod_fit_is_not_waited_for() -> None:
     pods = [pod("victim", "100m", on="n1", ends_in_s=3, preempted=True), pod("web", "800m", on="n1"), pod("other", "800m", on="n2")]
-    judgement = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
-    assert judgement.status == PLANNED
+    plan = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
+    assert plan.status == PLANNED
 
 
 def test_pods_that_the_program_has_evicted_count_by_its_own_clock() -> None:
@@ -152,19 +171,19 @@ def test_pods_that_the_program_has_evicted_count_by_its_own_clock() -> None:
     snapshot = ClusterSnapshot(nodes=[node("n")], pods=[*pods, the_pod])
 
     def code(evicted: dict[str, float]) -> str:
-        return RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted=evicted).judge(the_pod, Facts()).reason.code
+        return RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted=evicted).plan_rescue(the_pod, RescueContext()).reason.code
 
     assert (code({}), code({"uid-web": 2.0}), code({"uid-web": -16.0})) == ("no_node", "room_becoming_free", "no_node")
-    assert RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted={"uid-web": 2.0}).judge(
-        the_pod, Facts(patient=False)
+    assert RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted={"uid-web": 2.0}).plan_rescue(
+        the_pod, RescueContext(awaits_terminating=False)
     ).reason.code == ("room_becoming_free")
 
 
 def test_many_terminating_pods_of_a_tenant_leave_the_other_nodes_to_the_rescue() -> None:
     nodes = [node(f"n{number}") for number in range(5)]
     pods = [pod(f"tenant{number}", "800m", on=f"n{number}", ends_in_s=10**6 * number + 30) for number in range(4)]
-    judgement = judge(critical(), nodes, [*pods, pod("web", "800m", on="n4")])
-    assert judgement.choice is not None and judgement.choice.node == "n4"
+    plan = judge(critical(), nodes, [*pods, pod("web", "800m", on="n4")])
+    assert plan.choice is not None and plan.choice.node == "n4"
 
 
 def test_without_a_toleration_only_what_is_less_important_may_leave() -> None:
@@ -179,19 +198,19 @@ def test_without_a_toleration_only_what_is_less_important_may_leave() -> None:
             }
         ),
     )
-    judgement = judge(annotated, [node("n")], [equal])
-    assert judgement.status == IMPOSSIBLE and f"{{key: {KEY}, operator: Exists, effect: NoSchedule}}" in judgement.reason.text
+    plan = judge(annotated, [node("n")], [equal])
+    assert plan.status == IMPOSSIBLE and f"{{key: {KEY}, operator: Exists, effect: NoSchedule}}" in plan.reason.text
     assert judge(critical(tolerations=()), [node("n")], [equal], hold="taint").reason.code == "no_toleration"
     unheld = judge(annotated, [node("n")], [equal], hold="none")
-    assert unheld.status == PLANNED and unheld.kept_by == BY_NOMINATION
+    assert unheld.status == PLANNED and unheld.hold_method == BY_NOMINATION
 
 
 def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
     """The pod tolerates the administrator's taint and no hold: the node with that taint is taken, although the other is cheaper."""
     only_true = [{"key": KEY, "operator": "Equal", "value": "true", "effect": "NoSchedule"}]
     pods = [pod("cheap", "800m", on="open", priority=-5), pod("dear", "800m", on="kept", priority=5)]
-    judgement = judge(critical(tolerations=only_true), [node("open"), node("kept", taints=[FOREIGN])], pods, hold="taint")
-    assert judgement.choice is not None and (judgement.choice.node, judgement.kept_by) == ("kept", None)
+    plan = judge(critical(tolerations=only_true), [node("open"), node("kept", taints=[FOREIGN])], pods, hold="taint")
+    assert plan.choice is not None and (plan.choice.node, plan.hold_method) == ("kept", None)
 
 
 def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
@@ -199,31 +218,31 @@ def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
     nodes = [node("two"), node("one")]
     pods = [pod("a", "450m", on="two", priority=1), pod("b", "450m", on="two", priority=1), pod("c", "800m", on="one", priority=5)]
     held = judge(critical("700m"), nodes, pods)
-    assert held.choice is not None and (held.choice.node, held.kept_by) == ("two", BY_TAINT)
+    assert held.choice is not None and (held.choice.node, held.hold_method) == ("two", BY_TAINT)
     unheld = judge(critical("700m", tolerations=()), nodes, pods)
-    assert unheld.choice is not None and (unheld.choice.node, unheld.kept_by) == ("one", BY_NOMINATION)
+    assert unheld.choice is not None and (unheld.choice.node, unheld.hold_method) == ("one", BY_NOMINATION)
     assert judge(critical("700m", tolerations=()), nodes[:1], pods[:2]).reason.code == "no_toleration"
     anyway = judge(critical("700m", tolerations=()), nodes[:1], pods[:2], hold="none")
-    assert (anyway.status, anyway.kept_by) == (PLANNED, BY_NOMINATION)
+    assert (anyway.status, anyway.hold_method) == (PLANNED, BY_NOMINATION)
 
 
 def test_a_nomination_keeps_nothing_from_pods_of_another_scheduler() -> None:
     victim = pod("web", "800m", on="n")
     mine = critical(tolerations=(), schedulerName="mine")
     assert judge(mine, [node("n")], [victim]).reason.code == "no_toleration"
-    assert judge(mine, [node("n")], [victim], hold="none").kept_by == BY_NOMINATION
+    assert judge(mine, [node("n")], [victim], hold="none").hold_method == BY_NOMINATION
 
 
 def test_without_a_toleration_a_dearer_victim_is_taken_whose_replacement_respects_the_nomination() -> None:
     pods = [pod("cheap", "800m", on="n1", schedulerName="theirs"), pod("dear", "800m", on="n2", priority=100)]
-    judgement = judge(critical(tolerations=()), [node("n1"), node("n2")], pods)
-    assert judgement.choice is not None and (judgement.choice.node, judgement.kept_by) == ("n2", BY_NOMINATION)
+    plan = judge(critical(tolerations=()), [node("n1"), node("n2")], pods)
+    assert plan.choice is not None and (plan.choice.node, plan.hold_method) == ("n2", BY_NOMINATION)
 
 
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
     pods = [pod("a", "450m", on="n", ends_in_s=3), pod("b", "450m", on="n")]
-    judgement = judge(critical("700m", tolerations=()), [node("n")], pods)
-    assert (judgement.status, judgement.reason.code) == (WAITING, "others_ending")
+    plan = judge(critical("700m", tolerations=()), [node("n")], pods)
+    assert (plan.status, plan.reason.code) == (WAITING, "others_ending")
     assert judge(critical("700m"), [node("n")], pods).status == PLANNED
 
 
@@ -233,51 +252,53 @@ def test_without_a_toleration_pods_that_end_on_any_node_have_to_be_gone_first() 
     pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000)]
     ending = pod("brief", "100m", on="far", ends_in_s=3)
     unheld = critical(tolerations=())
-    judgement = judge(unheld, nodes, [*pods, ending])
-    assert (judgement.status, judgement.reason.code) == (WAITING, "others_ending") and "brief" in judgement.reason.text
-    assert judge(unheld, nodes, pods).kept_by == BY_NOMINATION
-    assert judge(critical(), nodes, [*pods, ending]).kept_by == BY_TAINT, "a taint keeps the node"
-    assert judge(unheld, nodes, [*pods, ending], hold="none").kept_by == BY_NOMINATION, "the capacity may be taken"
+    plan = judge(unheld, nodes, [*pods, ending])
+    assert (plan.status, plan.reason.code) == (WAITING, "others_ending") and "brief" in plan.reason.text
+    assert judge(unheld, nodes, pods).hold_method == BY_NOMINATION
+    assert judge(critical(), nodes, [*pods, ending]).hold_method == BY_TAINT, "a taint keeps the node"
+    assert judge(unheld, nodes, [*pods, ending], hold="none").hold_method == BY_NOMINATION, "the capacity may be taken"
 
 
 def test_a_pod_that_ends_much_later_or_should_have_ended_does_not_delay_a_rescue() -> None:
     nodes, unheld = [node("n"), node("far")], critical(tolerations=())
     for ends_in_s in (10**6, -60):
         pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000)]
-        assert judge(unheld, nodes, [*pods, pod("stuck", "100m", on="far", ends_in_s=ends_in_s)]).kept_by == BY_NOMINATION
+        assert judge(unheld, nodes, [*pods, pod("stuck", "100m", on="far", ends_in_s=ends_in_s)]).hold_method == BY_NOMINATION
 
 
 def test_pods_that_end_one_after_the_other_delay_a_rescue_for_a_while_only() -> None:
     pods = [pod("web", "800m", on="n"), pod("full", "900m", on="far", priority=2_000_000_000), pod("brief", "100m", on="far", ends_in_s=3)]
-    first, later = (judge(critical(tolerations=()), [node("n"), node("far")], pods, facts=Facts(awaits_others=it)) for it in (True, False))
-    assert first.reason.code == "others_ending" and (later.status, later.kept_by) == (PLANNED, BY_NOMINATION)
+    first, later = (
+        judge(critical(tolerations=()), [node("n"), node("far")], pods, context=RescueContext(awaits_others=it)) for it in (True, False)
+    )
+    assert first.reason.code == "others_ending" and (later.status, later.hold_method) == (PLANNED, BY_NOMINATION)
 
 
 def test_a_mark_alone_does_not_close_its_node() -> None:
     forged = encode_json(make_hold(pod("other", "500m"), key="", deadline_s=NOW + 60, writer="x")).decode()
     for mark in ("nonsense", forged):
-        judgement = judge(critical(), [node("n", annotations={HOLD_ANNOTATION: mark})], [pod("web", "800m", on="n")])
-        assert judgement.status == PLANNED
+        plan = judge(critical(), [node("n", annotations={HOLD_ANNOTATION: mark})], [pod("web", "800m", on="n")])
+        assert plan.status == PLANNED
 
 
 def test_a_node_that_is_held_for_another_is_not_taken() -> None:
     other = pod("other", "500m", priority=2_000_000_000)
     hold = make_hold(other, key=KEY, deadline_s=NOW + 60, writer="x")
     held = node("n", taints=[{"key": KEY, "value": hold.value, "effect": "NoSchedule"}])
-    judgement = judge(critical(), [held], [pod("web", "800m", on="n"), other], held={"n": hold})
-    assert (judgement.status, judgement.reason.code) == (WAITING, "held_for_another")
+    plan = judge(critical(), [held], [pod("web", "800m", on="n"), other], held={"n": hold})
+    assert (plan.status, plan.reason.code) == (WAITING, "held_for_another")
     assert judge(critical("1500m"), [held], [pod("web", "800m", on="n"), other], held={"n": hold}).status == IMPOSSIBLE
 
 
 def test_what_ends_nowhere_is_not_evicted() -> None:
-    judgement = judge(critical(), [node("n", ready=False)], [pod("web", "800m", on="n")])
-    assert judgement.status == IMPOSSIBLE and "node_not_ready" in {blocker.reason.code for blocker in judgement.blockers}
+    plan = judge(critical(), [node("n", ready=False)], [pod("web", "800m", on="n")])
+    assert plan.status == IMPOSSIBLE and "node_not_ready" in {blocker.reason.code for blocker in plan.blockers}
 
 
 def test_budgets_that_may_not_be_read_are_no_permission() -> None:
     skipped = [Skipped("poddisruptionbudgets", "", "forbidden")]
-    judgement = judge(critical(), [node("n")], [pod("web", "800m", on="n")], skipped=skipped)
-    assert judgement.status == IMPOSSIBLE and "budgets_not_readable" in {blocker.reason.code for blocker in judgement.blockers}
+    plan = judge(critical(), [node("n")], [pod("web", "800m", on="n")], skipped=skipped)
+    assert plan.status == IMPOSSIBLE and "budgets_not_readable" in {blocker.reason.code for blocker in plan.blockers}
 
 
 def test_plans_of_one_look_do_not_collide() -> None:
@@ -287,9 +308,9 @@ def test_plans_of_one_look_do_not_collide() -> None:
     planner = RescuePlanner(snapshot, RescueOptions(), now_s=NOW)
     judgements = []
     for one in (first, second):
-        judgements.append(planner.judge(one, Facts()))
+        judgements.append(planner.plan_rescue(one, RescueContext()))
         planner.reserve(judgements[-1])
-    assert {judgement.choice.node for judgement in judgements if judgement.choice} == {"n1", "n2"}
+    assert {plan.choice.node for plan in judgements if plan.choice} == {"n1", "n2"}
 
 
 def _metadata(of: Pod) -> Json:

@@ -14,8 +14,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, Judgement
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import Facts, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext, RescuePlan
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
 from tests.unit.support.cluster_builder import NOW, struct
 
@@ -60,14 +60,14 @@ def odd(resource: resources.Resource, name: str, *, namespace: str = "app", spec
 CRITICAL = pod("dns", "500m", priority=2_000_000_000, namespace="kube-system")
 
 
-def judge(pods: t.Sequence[Pod], *undecodable: Undecodable, nodes: t.Sequence[str] = ("a",), critical: Pod = CRITICAL) -> Judgement:
+def judge(pods: t.Sequence[Pod], *undecodable: Undecodable, nodes: t.Sequence[str] = ("a",), critical: Pod = CRITICAL) -> RescuePlan:
     found = [one for one in map(undecodable_of, pods) if one is not None]
     snapshot = ClusterSnapshot(nodes=map(node, nodes), pods=[*pods, critical], undecodable=[*undecodable, *found])
-    return RescuePlanner(snapshot, RescueOptions(), now_s=NOW).judge(critical, Facts())
+    return RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(critical, RescueContext())
 
 
-def victims(judgement: Judgement) -> list[str]:
-    return [victim.pod.metadata.name for victim in judgement.choice.victims] if judgement.choice is not None else []
+def victims(plan: RescuePlan) -> list[str]:
+    return [victim.pod.metadata.name for victim in plan.choice.victims] if plan.choice is not None else []
 
 
 def test_pod_is_planned_where_everything_can_be_decoded() -> None:
@@ -76,20 +76,20 @@ def test_pod_is_planned_where_everything_can_be_decoded() -> None:
 
 
 def test_no_rescue_is_planned_on_a_node_with_an_undecodable_pod() -> None:
-    judgement = judge([pod("web", "900m", on="a"), odd_pod("odd", on="a")])
-    assert judgement.status == IMPOSSIBLE and "Pod app/odd cannot be decoded" in judgement.reason.text
-    assert [blocker.reason.code for blocker in judgement.blockers] == ["undecodable"]
+    plan = judge([pod("web", "900m", on="a"), odd_pod("odd", on="a")])
+    assert plan.status == IMPOSSIBLE and "Pod app/odd cannot be decoded" in plan.reason.text
+    assert [blocker.reason.code for blocker in plan.blockers] == ["undecodable"]
 
 
 def test_rescue_goes_to_the_node_without_an_undecodable_pod() -> None:
     pods = [pod("web", "900m", on="a"), odd_pod("odd", on="a"), pod("db", "900m", on="b", priority=100)]
-    judgement = judge(pods, nodes=("a", "b"))
-    assert judgement.choice is not None and (judgement.choice.node, victims(judgement)) == ("b", ["db"])
+    plan = judge(pods, nodes=("a", "b"))
+    assert plan.choice is not None and (plan.choice.node, victims(plan)) == ("b", ["db"])
 
 
 def test_room_beside_an_undecodable_pod_is_not_taken_for_free() -> None:
-    judgement = judge([odd_pod("odd", on="a")])
-    assert judgement.status == IMPOSSIBLE
+    plan = judge([odd_pod("odd", on="a")])
+    assert plan.status == IMPOSSIBLE
 
 
 def test_undecodable_pod_without_a_node_hinders_no_rescue() -> None:
@@ -97,8 +97,8 @@ def test_undecodable_pod_without_a_node_hinders_no_rescue() -> None:
 
 
 def test_critical_pod_that_cannot_be_decoded_is_impossible_to_judge() -> None:
-    judgement = judge([pod("web", "900m", on="a")], critical=odd_pod("dns", on=""))
-    assert (judgement.status, judgement.reason.code) == (IMPOSSIBLE, "undecodable")
+    plan = judge([pod("web", "900m", on="a")], critical=odd_pod("dns", on=""))
+    assert (plan.status, plan.reason.code) == (IMPOSSIBLE, "undecodable")
 
 
 @pytest.mark.parametrize(
@@ -112,28 +112,28 @@ def test_critical_pod_that_cannot_be_decoded_is_impossible_to_judge() -> None:
     ids=["unreadable selector", "selects", "selects others", "other namespace"],
 )
 def test_undecodable_budget_protects_every_pod_that_it_may_select(budget: Undecodable, protects: bool) -> None:
-    judgement = judge([pod("web", "900m", on="a")], budget)
-    assert (judgement.status == IMPOSSIBLE) == protects
+    plan = judge([pod("web", "900m", on="a")], budget)
+    assert (plan.status == IMPOSSIBLE) == protects
     if protects:
-        assert "undecodable" in {blocker.reason.code for blocker in judgement.blockers}
+        assert "undecodable" in {blocker.reason.code for blocker in plan.blockers}
 
 
 def test_undecodable_node_is_no_candidate() -> None:
-    judgement = judge([pod("web", "900m", on="a")], odd(resources.NODES, "a", namespace=""), nodes=())
-    assert judgement.status == IMPOSSIBLE
+    plan = judge([pod("web", "900m", on="a")], odd(resources.NODES, "a", namespace=""), nodes=())
+    assert plan.status == IMPOSSIBLE
 
 
 def test_nodes_that_cannot_be_decoded_are_counted_among_the_blockers() -> None:
     high = pod("high", "800m", on="n", priority=2_100_000_000)
     snapshot = ClusterSnapshot(nodes=[node("n")], pods=[high, CRITICAL], undecodable=[odd(resources.NODES, "m", namespace="")])
-    judgement = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).judge(CRITICAL, Facts())
-    assert sum(blocker.nodes for blocker in judgement.blockers if blocker.reason.text == "it cannot be decoded") == 1
+    plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(CRITICAL, RescueContext())
+    assert sum(blocker.nodes for blocker in plan.blockers if blocker.reason.text == "it cannot be decoded") == 1
 
 
 def test_pods_under_several_undecodable_budgets_are_told_without_an_error() -> None:
     budgets = [odd(resources.BUDGETS, "a"), odd(resources.BUDGETS, "b", namespace="other")]
     pods = [pod("x", "400m", on="n"), pod("y", "400m", on="n", namespace="other")]
     snapshot = ClusterSnapshot(nodes=[node("n")], pods=[*pods, CRITICAL], undecodable=budgets)
-    judgement = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).judge(CRITICAL, Facts())
-    (blocker,) = [one for one in judgement.blockers if "pods there" in one.reason.text]
+    plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(CRITICAL, RescueContext())
+    (blocker,) = [one for one in plan.blockers if "pods there" in one.reason.text]
     assert "app/a" in blocker.reason.text and "other/b" in blocker.reason.text

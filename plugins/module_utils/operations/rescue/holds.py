@@ -8,123 +8,140 @@ import typing as t
 from collections.abc import Mapping
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError, is_permission_error, is_transient
+from ...kube.client.errors import KubeError, NotFoundError, PatchTestError, is_permission_error, is_transient
+from ...kube.client.resources import NODES
 from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.held_nodes import HeldNodes, held_nodes
 from ...rescue.options import RescueOptions
-from ...state.hold import HOLD_ANNOTATION, Hold, HoldRecord, hold_annotation
-from .case import CLEARING, WATCHED, Case
-from .hold_records import HoldRecords
-from .hold_write import put_hold, release_hold
-from .nomination import withdraw
-from .nomination_renewal import Nominations
-from .record_store import NAME, NAMESPACE
-from .tell import Teller
-from .witness import Witness
+from ...state.hold import (
+    HOLD_ANNOTATION,
+    Hold,
+    HoldRecord,
+    Json,
+    JsonPatch,
+    held_for_another,
+    hold_annotation,
+    hold_patch,
+    is_hold_on,
+    release_patch,
+)
+from ..common.config_map_store import NAME, NAMESPACE
+from ..common.event_recorder import EventRecorder
+from .nomination import Nominator, withdraw
+from .observer import RescueObserver
+from .records.hold_store import HoldStore, NodeTakenError
+from .task import CLEARING, WATCHED, RescueTask
+
+MOST_TRIES = 5
+"""A write of somebody else's to the node's taints lies between reading and patching each time."""
 
 RETRY_S = 1.0
 
 
 class Holds:
-    """Puts holds on nodes and gives nodes back. What could not be written is tried again by ``tidy``, because its record is still there.
+    """Puts holds on nodes and gives nodes back. What could not be written is tried again by ``reconcile``: its record is still there.
 
-    ``left``: the nodes whose hold is over and still there. ``untended``: those that are held for a pod for which nobody here works on them.
-    ``unproved``: the nodes with a mark that nothing proves; it is reported and has no other effect.
+    ``expired``: the nodes whose hold is over and still there. ``orphaned``: those that are held for a pod for which nobody here works on
+    them. ``unproven``: the nodes with a mark that nothing proves; it is reported and has no other effect.
     """
 
-    def __init__(self, api: KubeApi, teller: Teller, witness: Witness, options: RescueOptions, nominations: Nominations) -> None:
-        self.left: list[str] = []
-        self.untended: list[str] = []
-        self.unproved: list[str] = []
-        self._api, self._teller, self._witness, self._options = api, teller, witness, options
+    def __init__(
+        self, api: KubeApi, events: EventRecorder, observer: RescueObserver, options: RescueOptions, nominations: Nominator
+    ) -> None:
+        self.expired: list[str] = []
+        self.orphaned: list[str] = []
+        self.unproven: list[str] = []
+        self._api, self._teller, self._witness, self._options = api, events, observer, options
         self._nominations = nominations
-        self._records = HoldRecords(api)
-        self._done: dict[str, Hold] = {}
-        self._done_marks: dict[str, t.Optional[str]] = {}
+        self._records = HoldStore(api)
+        self._released: dict[str, Hold] = {}
+        self._released_marks: dict[str, t.Optional[str]] = {}
         self._retry_at_s: dict[str, float] = {}
-        self._looked: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
+        self._held_nodes_cache: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
 
     def refresh(self, snapshot: ClusterSnapshot, *, leading: bool) -> None:
         """Read the records where that is due, and report marks that nothing proves. Raises KubeError."""
-        self._records.refresh(leading=leading)
-        unproved = self._unproved(snapshot)
-        if not set(unproved).issubset(self.unproved):
+        self._records.read_if_due(leading=leading)
+        unproved = self._find_unproven(snapshot)
+        if not set(unproved).issubset(self.unproven):
             self._records.read()  # it may be newer than what was read before
-            unproved = self._unproved(snapshot)
+            unproved = self._find_unproven(snapshot)
         for name in unproved:
-            if name not in self.unproved:
-                self._witness.troubled(_unproved(name))
-        self.unproved = unproved
+            if name not in self.unproven:
+                self._witness.on_error(_unproven_message(name))
+        self.unproven = unproved
 
-    def put(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
-        """Record the hold, and then put it on the node. Raises NodeTakenError, NodeChangesError, NotRecordedError and KubeError.
+    def place(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
+        """Record the hold, and then put it on the node. Raises NodeTakenError, NodeChangesError, HoldNotRecordedError and KubeError.
 
-        A record whose hold was refused is removed; where that fails ``tidy`` does it.
+        A record whose hold was refused is removed; where that fails ``reconcile`` does it.
         """
         if dry_run:
-            put_hold(self._api, node.name, hold, dry_run=True)
+            place_hold(self._api, node.name, hold, dry_run=True)
             return
         record = HoldRecord(node.name, node.metadata.uid, hold)
         self._records.put(record)
-        self._done.pop(node.name, None)
+        self._released.pop(node.name, None)
         try:
-            put_hold(self._api, node.name, hold)
+            place_hold(self._api, node.name, hold)
         except KubeError as error:
             if not is_transient(error):  # otherwise the hold may be on the node
                 self._drop([record])
             raise
 
-    def tidy(self, snapshot: ClusterSnapshot, cases: Mapping[str, Case], *, now_s: float, now_at_s: float, may_write: bool) -> None:
+    def reconcile(
+        self, snapshot: ClusterSnapshot, tasks: Mapping[str, RescueTask], *, now_s: float, now_at_s: float, may_write: bool
+    ) -> None:
         """Take over the holds of cases that nobody works on any more, and give back those that have outlived their purpose."""
-        self.left, self.untended = [], []
+        self.expired, self.orphaned = [], []
         self._drop_obsolete(snapshot, now_at_s, may_write=may_write)
-        for node, hold in self.on(snapshot):
-            case = cases.get(hold.uid)
-            if self._is_over(node, hold, case, snapshot, now_s):
-                if not (may_write and self._try_to_give_back(node, hold, now_at_s)):
-                    self.left.append(node.name)
-            elif case is not None and case.stage == WATCHED:
+        for node, hold in self.active(snapshot):
+            task = tasks.get(hold.uid)
+            if self._has_expired(node, hold, task, snapshot, now_s):
+                if not (may_write and self._try_to_release(node, hold, now_at_s)):
+                    self.expired.append(node.name)
+            elif task is not None and task.stage == WATCHED:
                 if not may_write:
-                    self.untended.append(node.name)
+                    self.orphaned.append(node.name)
                     continue
-                case.begin(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
-                case.changed = True  # its attempt is under way, and has to be settled
+                task.start(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
+                task.attempt_started = True  # its attempt is under way, and has to be settled
 
-    def _try_to_give_back(self, node: Node, hold: Hold, now_at_s: float) -> bool:
+    def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:
         if now_at_s < self._retry_at_s.get(node.name, 0.0):
             return False
         self._retry_at_s.pop(node.name, None)
-        given_back = self.give_back(node, hold)
+        given_back = self.release(node, hold)
         if not given_back:
             self._retry_at_s[node.name] = now_at_s + RETRY_S
         return given_back
 
-    def on(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
+    def active(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
         """Every node with a hold that was not given back already: the watch may not have caught up."""
-        holds = self._look(snapshot).holds
-        self._done = {name: hold for name, hold in self._done.items() if holds.get(name) == hold}
-        return [(node_of(name, snapshot.nodes), hold) for name, hold in holds.items() if self._done.get(name) != hold]
+        holds = self._held_nodes(snapshot).holds
+        self._released = {name: hold for name, hold in self._released.items() if holds.get(name) == hold}
+        return [(node_of(name, snapshot.nodes), hold) for name, hold in holds.items() if self._released.get(name) != hold]
 
-    def give_back(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
+    def release(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
         """Take exactly this hold off; false where that could not be written. ``waits``: its pod may still be nominated."""
         self._nominations.drop(hold.uid)
         try:
             if waits:
                 self._withdraw(node, hold)
             was_there = release_hold(self._api, node.name, hold)
-            record = self._records.known.get(node.name)
+            record = self._records.records.get(node.name)
             if record is not None and record.hold == hold:
-                self._records.drop([record])
+                self._records.remove([record])
         except KubeError as error:
-            self._witness.troubled(f"node {node.name} could not be given back yet: {error}")
+            self._witness.on_error(f"node {node.name} could not be given back yet: {error}")
             return False
-        self._done[node.name], self._done_marks[node.name] = hold, hold_annotation(node)
+        self._released[node.name], self._released_marks[node.name] = hold, hold_annotation(node)
         if was_there:
             pod = f"{hold.namespace}/{hold.pod}"
-            self._witness.released(node.name, pod)
-            self._teller.of_node(node, "RescueHoldReleased", f"no longer held for pod {pod}")
+            self._witness.on_released(node.name, pod)
+            self._teller.on_node(node, "RescueHoldReleased", f"no longer held for pod {pod}")
         return True
 
     def _withdraw(self, node: Node, hold: Hold) -> None:
@@ -136,24 +153,26 @@ class Holds:
             if is_permission_error(error) and not hold.nominates:
                 return  # it was never nominated
             # The node must not wait for what does not get better; the scheduler takes the nomination away after its next try.
-            self._witness.troubled(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
+            self._witness.on_error(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
 
-    def _look(self, snapshot: ClusterSnapshot) -> HeldNodes:
+    def _held_nodes(self, snapshot: ClusterSnapshot) -> HeldNodes:
         """The same result until something in it can have changed."""
-        key = (snapshot.nodes, snapshot.pods, self._records.known)
-        if self._looked is None or any(part is not before for part, before in zip(key, self._looked[0])):
-            self._looked = key, held_nodes(snapshot, self._records.known, self._options)
-        return self._looked[1]
+        key = (snapshot.nodes, snapshot.pods, self._records.records)
+        if self._held_nodes_cache is None or any(part is not before for part, before in zip(key, self._held_nodes_cache[0])):
+            self._held_nodes_cache = key, held_nodes(snapshot, self._records.records, self._options)
+        return self._held_nodes_cache[1]
 
-    def _unproved(self, snapshot: ClusterSnapshot) -> list[str]:
+    def _find_unproven(self, snapshot: ClusterSnapshot) -> list[str]:
         """Without the marks that were removed by this program, as far as the watch shows them still."""
-        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._look(snapshot).unproved}
-        self._done_marks = {name: mark for name, mark in self._done_marks.items() if mark is not None and mark == found.get(name, mark)}
-        return [name for name, mark in found.items() if self._done_marks.get(name) != mark]
+        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproved}
+        self._released_marks = {
+            name: mark for name, mark in self._released_marks.items() if mark is not None and mark == found.get(name, mark)
+        }
+        return [name for name, mark in found.items() if self._released_marks.get(name) != mark]
 
     def _drop_obsolete(self, snapshot: ClusterSnapshot, now_at_s: float, *, may_write: bool) -> None:
         """Remove the records of nodes that are gone."""
-        obsolete = self._look(snapshot).obsolete
+        obsolete = self._held_nodes(snapshot).obsolete
         if not (obsolete and may_write) or now_at_s < self._retry_at_s.get("", 0.0):
             return
         if not self._drop(obsolete):
@@ -161,21 +180,21 @@ class Holds:
 
     def _drop(self, records: list[HoldRecord]) -> bool:
         try:
-            self._records.drop(records)
+            self._records.remove(records)
         except KubeError as error:
             names = ", ".join(record.node for record in records)
-            self._witness.troubled(f"the records of holds of these nodes could not be removed yet: {names}: {error}")
+            self._witness.on_error(f"the records of holds of these nodes could not be removed yet: {names}: {error}")
             return False
         return True
 
-    def _is_over(self, node: Node, hold: Hold, case: t.Optional[Case], snapshot: ClusterSnapshot, now_s: float) -> bool:
-        if case is not None and case.stage == CLEARING and case.node == node.name:
+    def _has_expired(self, node: Node, hold: Hold, task: t.Optional[RescueTask], snapshot: ClusterSnapshot, now_s: float) -> bool:
+        if task is not None and task.stage == CLEARING and task.node == node.name:
             return False  # its own end gives the node back
         if hold.has_expired(now_s) or not (hold.nominates or hold.taint in (node.spec.taints or ())):
             return True  # a mark without its taint keeps nobody off
-        if case is not None:
+        if task is not None:
             # Another node is being cleared for it, or this one was tried in vain, or nothing more is done for it.
-            return case.stage != WATCHED or node.name in case.excluded
+            return task.stage != WATCHED or node.name in task.excluded_nodes
         pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 
@@ -185,8 +204,53 @@ def node_of(name: str, nodes: Mapping[str, Node]) -> Node:
     return nodes.get(name) or Node(metadata=ObjectMeta(name=name))
 
 
-def _unproved(node_name: str) -> str:
+def _unproven_message(node_name: str) -> str:
     return (
         f"node {node_name} has an annotation {HOLD_ANNOTATION} that is not proved by a taint or by a record in the ConfigMap "
         f"{NAMESPACE}/{NAME}: it is ignored; remove it with kubectl annotate node {node_name} {HOLD_ANNOTATION}-"
     )
+
+
+class NodeChangesError(KubeError):
+    """The taints of the node do not stay the same for long enough to write a hold, or to remove it."""
+
+
+def place_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> None:
+    """Put the hold on the node, beside all its taints and in place of a mark that nothing proves.
+
+    Raises NodeTakenError, NodeChangesError and KubeError; the node is then as it was.
+    """
+
+    def operations(node: Json) -> JsonPatch:
+        if is_hold_on(node, hold):
+            return []  # there already: only the answer was lost
+        other = held_for_another(node, hold)
+        if other is not None:
+            raise NodeTakenError(f"node {node_name} is held for pod {other.namespace}/{other.pod}")
+        return hold_patch(node, hold)
+
+    try:
+        _patch(api, node_name, operations, dry_run=dry_run)
+    except NotFoundError as error:
+        raise NodeTakenError(f"node {node_name} is gone") from error
+
+
+def release_hold(api: KubeApi, node_name: str, hold: Hold) -> bool:
+    """Take off exactly this hold; whether it was there. A node that is gone has none. Raises NodeChangesError and KubeError."""
+    try:
+        return _patch(api, node_name, lambda node: release_patch(node, hold))
+    except NotFoundError:
+        return False
+
+
+def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], JsonPatch], *, dry_run: bool = False) -> bool:
+    for _try in range(MOST_TRIES):
+        operations = operations_for(api.get_plain(NODES, "", node_name))
+        if not operations:
+            return False
+        try:
+            api.json_patch(NODES, "", node_name, operations, dry_run=dry_run)
+            return True
+        except PatchTestError:
+            continue
+    raise NodeChangesError(f"the hold of node {node_name} is neither written nor removed: its taints changed {MOST_TRIES} times meanwhile")

@@ -17,18 +17,17 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.undecodable import Undecodable, undecodable_of
-from ...rescue.critical import NOT_CRITICAL, is_critical, why_not_critical
-from ...rescue.options import RELEASED, RescueOptions
-from ...rescue.plan import IMPOSSIBLE, WAITING, Judgement
+from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
+from ...rescue.options import RELEASED, RescueOptionError, RescueOptions, RescueRequest, missing_namespaces
+from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
 from ...rescue.planner import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
-from .attempts import RescueAttempts
-from .case import FAILED, POD_GONE, RESCUED, Case
-from .lease import ASKED_EVERY_S, LeaseLostError, RescueLease, identity
-from .record_store import NAME, NAMESPACE
-from .request import RescueOptionError, RescueRequest, missing_namespaces
-from .rescuer import OTHER_RESCUER, Rescuer, in_time
-from .witness import Witness
+from ..common.config_map_store import NAME, NAMESPACE
+from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
+from .controller import OTHER_RESCUER, RescueController, rescue_client
+from .observer import RescueObserver
+from .records.attempt_store import AttemptStore
+from .task import FAILED, POD_GONE, RESCUED, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
 """How long a run waits for the Lease of a program that was killed: its duration, and time for slow answers."""
@@ -54,29 +53,29 @@ class Outcome(t.NamedTuple):
     ``undecodable``: the objects that could not be decoded.
     """
 
-    cases: list[Case]
+    tasks: list[RescueTask]
     released: list[Released]
     warnings: tuple[str, ...] = ()
     error: t.Optional[KubeError] = None
     undecodable: tuple[Undecodable, ...] = ()
 
 
-class _Notes(Witness):
+class _ResultObserver(RescueObserver):
     """Keeps what the result has to say: troubles, each text once, and the nodes that were given back."""
 
     def __init__(self) -> None:
-        self.troubles: dict[str, None] = {}
+        self.errors: dict[str, None] = {}
         self.nodes: list[Released] = []
 
-    def troubled(self, what: str) -> None:
-        self.troubles[what] = None
+    def on_error(self, what: str) -> None:
+        self.errors[what] = None
 
-    def released(self, node_name: str, pod_name: str) -> None:
+    def on_released(self, node_name: str, pod_name: str) -> None:
         self.nodes.append(Released(node_name, pod_name))
 
-    def outcome(self, cases: list[Case], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> Outcome:
+    def outcome(self, tasks: list[RescueTask], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> Outcome:
         """With what is noted; ``planned``: the nodes that would be given back."""
-        return Outcome(cases, [*self.nodes, *planned], tuple(self.troubles), error)
+        return Outcome(tasks, [*self.nodes, *planned], tuple(self.errors), error)
 
 
 class RescueError(KubeError):
@@ -92,45 +91,47 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
 
 def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcome:
     writer = identity()
-    lease = RescueLease(api, writer)
-    quick = in_time(api, lease)
+    lease = LeaderLease(api, writer)
+    quick = rescue_client(api, lease)
     selected = _selected(api, request)
-    notes = _Notes()
+    notes = _ResultObserver()
     cache.start()
     try:
         missing = missing_namespaces(request.options, cache.snapshot()) if request.state != RELEASED else ""
         if missing:
             raise RescueOptionError(missing)
-        rescuer = Rescuer(
+        controller = RescueController(
             quick,
             cache,
             request.options,
             lease=lease,
-            attempts=RescueAttempts(quick),
+            attempts=AttemptStore(quick),
             writer=writer,
-            witness=notes,
+            observer=notes,
             selected=selected,
             dry_run=request.dry_run,
         )
         error: t.Optional[KubeError] = None
         try:
             if request.state == RELEASED and request.dry_run:
-                return notes.outcome([], planned=_would_release_all(rescuer, cache))
+                return notes.outcome([], planned=_would_release_all(controller, cache))
             if request.state == RELEASED:
-                _release_all(rescuer, cache, lease)
+                _release_all(controller, cache, lease)
                 return notes.outcome([])
-            _rescue(rescuer, cache, lease, request)
+            _rescue(controller, cache, lease, request)
         except KubeError as caught:
-            if not rescuer.cases:
+            if not controller.tasks:
                 raise
             error = caught
         if request.dry_run and error is None:
-            return notes.outcome([*rescuer.cases.values(), *_others(rescuer, cache, request)], planned=_would_release(rescuer, notes))
-        error = _with_held_nodes(error, rescuer)
+            return notes.outcome(
+                [*controller.tasks.values(), *_others(controller, cache, request)], planned=_would_release(controller, notes)
+            )
+        error = _with_held_nodes(error, controller)
         if error is not None:
-            _fail_unfinished(rescuer, error)
-        others = _others(rescuer, cache, request) if error is None else []
-        return notes.outcome([*rescuer.cases.values(), *others], error=error)
+            _fail_unfinished(controller, error)
+        others = _others(controller, cache, request) if error is None else []
+        return notes.outcome([*controller.tasks.values(), *others], error=error)
     finally:
         cache.stop()
 
@@ -138,22 +139,22 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
 # --- rescued ----------------------------------------------------------------------------------------------------------
 
 
-def _rescue(rescuer: Rescuer, cache: ClusterInformer, lease: RescueLease, request: RescueRequest) -> None:
+def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
     clock = _Clock(request.options.scheduled_timeout)
     ask_at_s = 0.0
-    with _given_back(rescuer, lease), rescuer.nominations.renewed():
+    with _released_at_the_end(controller, lease), controller.nominations.renewed():
         while True:
             version = cache.version
-            rest_s = rescuer.tick()
-            clock.note(hindered=bool(rescuer.hindrance) or (not lease.held and _is_owed(rescuer)))
-            if rescuer.hindrance and clock.is_over and _knows_too_little(rescuer):
-                raise RescueError(f"the cluster could not be read within scheduled_timeout: {rescuer.hindrance}")
-            if _is_done(rescuer, request, clock):
-                if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
-                    rescuer.settle_open()
+            rest_s = controller.reconcile()
+            clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(controller)))
+            if controller.problem and clock.is_over and _knows_too_little(controller):
+                raise RescueError(f"the cluster could not be read within scheduled_timeout: {controller.problem}")
+            if _is_done(controller, request, clock):
+                if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
+                    controller.record_open_attempts()
                 break
             now_at_s = time.monotonic()
-            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _has_work(rescuer):
+            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _needs_lease(controller):
                 ask_at_s = now_at_s + ASKED_EVERY_S
                 if _acquire(lease):
                     continue
@@ -198,7 +199,7 @@ class _Clock:
         return time.monotonic() > self._started_at_s + seconds
 
 
-def _acquire(lease: RescueLease) -> bool:
+def _acquire(lease: LeaderLease) -> bool:
     """Ask once; an API server that is away for a moment is asked again later."""
     try:
         return lease.acquire(0)
@@ -208,44 +209,44 @@ def _acquire(lease: RescueLease) -> bool:
         return False
 
 
-def _has_work(rescuer: Rescuer) -> bool:
+def _needs_lease(controller: RescueController) -> bool:
     """Something would be written: without that no Lease is taken."""
-    planned = any(case.reason is not None and case.reason.code == OTHER_RESCUER for case in rescuer.cases.values())
-    return planned or bool(rescuer.holds.left) or bool(rescuer.holds.untended) or _is_owed(rescuer)
+    planned = any(task.reason is not None and task.reason.code == OTHER_RESCUER for task in controller.tasks.values())
+    return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
-def _knows_too_little(rescuer: Rescuer) -> bool:
+def _knows_too_little(controller: RescueController) -> bool:
     """It is not known how the pods are now. Where this run has left something behind, the end of the run says so."""
-    if rescuer.still_held or rescuer.unsettled:
+    if controller.still_held or controller.unrecorded:
         return False
-    return not rescuer.cases or not all(case.has_ended for case in rescuer.cases.values())
+    return not controller.tasks or not all(task.is_finished for task in controller.tasks.values())
 
 
-def _is_owed(rescuer: Rescuer) -> bool:
+def _has_to_write(controller: RescueController) -> bool:
     """This run still has to release a node, or to write the result of an attempt."""
-    return bool(rescuer.still_held) or bool(rescuer.unsettled)
+    return bool(controller.still_held) or bool(controller.unrecorded)
 
 
-def _is_done(rescuer: Rescuer, request: RescueRequest, clock: _Clock) -> bool:
+def _is_done(controller: RescueController, request: RescueRequest, clock: _Clock) -> bool:
     """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
-    waiting = [case for case in rescuer.cases.values() if not case.has_ended and (case.status != IMPOSSIBLE or case.evicted)]
-    if any(case.reason is UNEXPLAINED for case in rescuer.cases.values()) and not clock.is_over:
+    waiting = [task for task in controller.tasks.values() if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
+    if any(task.reason is UNEXPLAINED for task in controller.tasks.values()) and not clock.is_over:
         return False
     if request.dry_run:  # a plan waits only for the scheduler's own attempt, and for answers to its questions
         if clock.hindered:
             return False
         now_at_s = time.monotonic()
-        return all(case.status == WAITING and case.settles_at_s < now_at_s for case in waiting)
+        return all(task.status == WAITING and task.settles_at_s < now_at_s for task in waiting)
     if clock.hindered or waiting:
-        return clock.is_over and (clock.hindered or not rescuer.at_work)
-    if _is_owed(rescuer):
+        return clock.is_over and (clock.hindered or not controller.is_clearing)
+    if _has_to_write(controller):
         return clock.is_over
     # What a killed run has left can be taken off as soon as its Lease has run out; another program takes it off by itself.
-    return not rescuer.holds.left or clock.has_run_for(LEASE_TIMEOUT_S)
+    return not controller.holds.expired or clock.has_run_for(LEASE_TIMEOUT_S)
 
 
 @contextmanager
-def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
+def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> Iterator[None]:
     """Whatever happens, no node stays held, and the Lease is free for the next.
 
     An eviction that may still be carried out comes first: the next program would not know of it. If it cannot be waited for, the nodes stay
@@ -254,40 +255,42 @@ def _given_back(rescuer: Rescuer, lease: RescueLease) -> Iterator[None]:
     try:
         yield
     except KubeError:
-        if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S):
-            _release_own(rescuer, lease)
+        if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
+            _release_own(controller, lease)
         raise
     finally:
         try:
-            if rescuer.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
+            if controller.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
                 with suppress(LeaseLostError):  # whoever has it now gives them back
-                    rescuer.let_go_of_nodes()
+                    controller.release_own_holds()
         finally:
-            if rescuer.evicting:
-                lease.leave()
+            if controller.has_pending_evictions:
+                lease.abandon()
             elif lease.holder:
                 lease.release()
 
 
-def _release_own(rescuer: Rescuer, lease: RescueLease) -> None:
+def _release_own(controller: RescueController, lease: LeaderLease) -> None:
     """Release the nodes of a run that ends by an error, and ask again for a while where that cannot be written."""
     end_at_s = time.monotonic() + LEASE_TIMEOUT_S
-    while rescuer.still_held and time.monotonic() < end_at_s:
+    while controller.still_held and time.monotonic() < end_at_s:
         with suppress(KubeError, LeaseLostError):
             if lease.acquire(0):
-                rescuer.let_go_of_nodes()
-        if rescuer.still_held:
+                controller.release_own_holds()
+        if controller.still_held:
             time.sleep(ASK_AGAIN_S)
 
 
-def _with_held_nodes(error: t.Optional[KubeError], rescuer: Rescuer) -> t.Optional[KubeError]:
+def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController) -> t.Optional[KubeError]:
     """The error, and what to do about the nodes that the run could not release."""
-    held = rescuer.still_held
+    held = controller.still_held
     if not held:
         return error
     nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
     why = (
-        rescuer.hindrance or "; ".join(rescuer.blind) or f"the Lease {NAMESPACE}/{NAME} was not available, or the node could not be written"
+        controller.problem
+        or "; ".join(controller.stale_resources)
+        or f"the Lease {NAMESPACE}/{NAME} was not available, or the node could not be written"
     )
     told = "" if error is None else f"{error} "
     return RescueError(
@@ -296,11 +299,11 @@ def _with_held_nodes(error: t.Optional[KubeError], rescuer: Rescuer) -> t.Option
     )
 
 
-def _fail_unfinished(rescuer: Rescuer, error: KubeError) -> None:
+def _fail_unfinished(controller: RescueController, error: KubeError) -> None:
     """What was done for a pod before the error must not go unsaid."""
-    for case in rescuer.cases.values():
-        if not case.has_ended and case.status != IMPOSSIBLE:
-            case.end(FAILED, Reason("error", str(error)))
+    for task in controller.tasks.values():
+        if not task.is_finished and task.status != IMPOSSIBLE:
+            task.finish(FAILED, Reason("error", str(error)))
 
 
 def _held(node_name: str, hold: Hold) -> str:
@@ -308,13 +311,13 @@ def _held(node_name: str, hold: Hold) -> str:
     return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.namespace}/{hold.pod}"
 
 
-def _would_release(rescuer: Rescuer, notes: _Notes) -> list[Released]:
+def _would_release(controller: RescueController, notes: _ResultObserver) -> list[Released]:
     """The nodes that a run would release; those that are held for a pod that still waits are told as well."""
-    over = set(rescuer.holds.left)
-    for node, hold in rescuer.marks():
+    over = set(controller.holds.expired)
+    for node, hold in controller.holds_seen():
         if node.name not in over:
-            notes.troubled(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
-    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in rescuer.marks() if node.name in over]
+            notes.on_error(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
+    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in controller.holds_seen() if node.name in over]
 
 
 # --- pods that are no case --------------------------------------------------------------------------------------------
@@ -340,7 +343,7 @@ def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
     return lambda pod: pod.metadata.uid in uids
 
 
-def _others(rescuer: Rescuer, cache: ClusterInformer, request: RescueRequest) -> list[Case]:
+def _others(controller: RescueController, cache: ClusterInformer, request: RescueRequest) -> list[RescueTask]:
     """A pod that was asked for by name gets an answer also where it needs no rescue, or cannot be a case."""
     if not request.name:
         return []
@@ -348,44 +351,44 @@ def _others(rescuer: Rescuer, cache: ClusterInformer, request: RescueRequest) ->
     return [
         _answer(pod, request.options)
         for pod in found
-        if pod.metadata.namespace in request.options.namespaces and pod.metadata.uid not in rescuer.cases
+        if pod.metadata.namespace in request.options.namespaces and pod.metadata.uid not in controller.tasks
     ]
 
 
-def _answer(pod: Pod, options: RescueOptions) -> Case:
-    case = Case(pod, since_s=0.0, settles_at_s=0.0)
+def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
+    task = RescueTask(pod, unschedulable_since_s=0.0, settles_at_s=0.0)
     undecodable = undecodable_of(pod)
     if pod.spec.node_name:
-        case.end(RESCUED, Reason("bound", f"it is on node {pod.spec.node_name}"))
+        task.finish(RESCUED, Reason("bound", f"it is on node {pod.spec.node_name}"))
     elif pod.terminating or pod.terminal:
-        case.end(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
+        task.finish(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
     elif undecodable is not None:
-        case.take(Judgement(pod, IMPOSSIBLE, undecodable.reason))
+        task.set_plan(RescuePlan(pod, IMPOSSIBLE, undecodable.reason))
     elif not is_critical(pod, options):
-        case.take(Judgement(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, why_not_critical(pod, options))))
+        task.set_plan(RescuePlan(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(pod, options))))
     else:
-        case.take(Judgement(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
-    return case
+        task.set_plan(RescuePlan(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
+    return task
 
 
 # --- released ---------------------------------------------------------------------------------------------------------
 
 
-def _would_release_all(rescuer: Rescuer, cache: ClusterInformer) -> list[Released]:
+def _would_release_all(controller: RescueController, cache: ClusterInformer) -> list[Released]:
     """The nodes that a run would release."""
-    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(rescuer, cache)]
+    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(controller, cache)]
 
 
-def _all_held(rescuer: Rescuer, cache: ClusterInformer) -> list[tuple[Node, Hold]]:
+def _all_held(controller: RescueController, cache: ClusterInformer) -> list[tuple[Node, Hold]]:
     """Every node with a hold, whoever holds it."""
     snapshot = cache.snapshot()
-    rescuer.holds.refresh(snapshot, leading=False)
-    return rescuer.holds.on(snapshot)
+    controller.holds.refresh(snapshot, leading=False)
+    return controller.holds.active(snapshot)
 
 
-def _release_all(rescuer: Rescuer, cache: ClusterInformer, lease: RescueLease) -> None:
+def _release_all(controller: RescueController, cache: ClusterInformer, lease: LeaderLease) -> None:
     """Release all nodes. Raises RescueError and KubeError."""
-    if not _all_held(rescuer, cache):
+    if not _all_held(controller, cache):
         return
     if not lease.acquire(LEASE_TIMEOUT_S):
         raise RescueError(
@@ -394,12 +397,12 @@ def _release_all(rescuer: Rescuer, cache: ClusterInformer, lease: RescueLease) -
             "it releases its own nodes when it stops"
         )
     try:
-        rescuer.give_back_all()
+        controller.release_all_holds()
     except LeaseLostError as error:
         raise RescueError(str(error)) from error
     finally:
         lease.release()
-    left = rescuer.holds.on(cache.snapshot())
+    left = controller.holds.active(cache.snapshot())
     if left:
         nodes = "; ".join(_held(node.name, hold) for node, hold in left)
         raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")

@@ -13,7 +13,7 @@ import typing as t
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import BudgetError, KubeError, is_transient
 from ...kube.client.resources import BUDGETS
-from ...rescue.budgets import BudgetKey, disruptions_allowed, opens_soon
+from ...rescue.pdb_ledger import BudgetKey, disruptions_allowed, opens_soon
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0

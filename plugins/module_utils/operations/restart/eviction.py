@@ -23,7 +23,7 @@ from ...kube.client.errors import (
     is_transient,
 )
 from ...model.reason import Reason
-from ...rescue.budgets import BUDGETS_NOT_READABLE, alike
+from ...rescue.pdb_ledger import BUDGETS_NOT_READABLE, budget_status_key
 from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
@@ -112,8 +112,8 @@ class EvictionStrategy:
 
     def _closed_budget(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
         """Why no budget lets the pod go; None where one may. Raises ClosedBudgetError where one will soon, and there is time to wait."""
-        standing = observation.budgets.standing(move.pod, alike(move.pod))
-        refusal, closed = standing.refusal, attempt.closed
+        standing = observation.budgets.status(move.pod, budget_status_key(move.pod))
+        refusal, closed = standing.violation, attempt.closed
         attempt.closed = None
         if refusal is None or refusal.code == BUDGETS_NOT_READABLE:
             if closed is not None:
@@ -124,11 +124,11 @@ class EvictionStrategy:
         if standing.budget is None:
             return Reason(refusal.code, text)
         if not observation.budgets.opens_soon(standing.budget):
-            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.counts(standing.budget)}")
+            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.status_text(standing.budget)}")
         if not self._budget_wait.over:
             self._budget_wait.expect(standing.budget)
             raise ClosedBudgetError
-        return Reason(refusal.code, f"{text}: {observation.budgets.counts(standing.budget)}; run again when more pods are healthy")
+        return Reason(refusal.code, f"{text}: {observation.budgets.status_text(standing.budget)}; run again when more pods are healthy")
 
     def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt) -> bool:
         """Ask the server whether it would evict the pod, before anything is written. Where it would not, the result says why.

@@ -13,7 +13,7 @@ from ...kube.client.resources import NAMESPACES, WORKLOADS
 from ...kube.snapshot_reader import read_snapshot
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.budgets import Budgets
+from ...rescue.pdb_ledger import PdbLedger
 from ...scheduler.cluster_state import ClusterState
 from ...spread.check import WorkloadChecker
 from ...spread.distribution import Distribution
@@ -58,9 +58,9 @@ class Observation:
         return cls(snapshot, options, predict=predict)
 
     @cached_property
-    def budgets(self) -> Budgets:
+    def budgets(self) -> PdbLedger:
         """What the budgets let go."""
-        return Budgets(self.snapshot)
+        return PdbLedger(self.snapshot)
 
     @property
     def cluster_state(self) -> ClusterState:

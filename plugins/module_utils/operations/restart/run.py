@@ -45,8 +45,8 @@ def restart_workloads(
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
 
     Each batch is decided on a snapshot that is newer than the last action. Without waiting all targets are begun, each on a snapshot that
-    is at most LOOK_SERVES_S old and counts with all that was begun before. Raises KubeError only where nothing can be read, and OptionError
-    for a topology key that no node has. ``undecodable`` gets the objects that could not be
+    is at most OBSERVATION_VALID_S old and counts with all that was begun before. Raises KubeError only where nothing can be read, and
+    OptionError for a topology key that no node has. ``undecodable`` gets the objects that could not be
     decoded.
     """
     batches = _Batches(api, list(dict.fromkeys(targets)), options)

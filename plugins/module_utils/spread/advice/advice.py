@@ -15,7 +15,7 @@ from ...model.well_known import POD_TEMPLATE_HASH
 
 
 def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool) -> list[Reason]:
-    """All advice. ``pod``: the next one of the workload; ``preferred_home`` is what ``preference.outweighed_preference`` found.
+    """All advice. ``pod``: the next one of the workload; ``preferred_home``: what ``counteracting_preference`` found.
 
     ``pinned``: volumes keep the pods in place.
     """

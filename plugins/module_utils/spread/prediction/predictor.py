@@ -45,7 +45,8 @@ class RestartPredictor:
     ) -> Prediction:
         """What a restart of a collapsed or skewed workload would come to.
 
-        ``now``: how its placed pods lie over the domains of each topology key. ``preference`` is ``preference.outweighed_preference``.
+        ``now``: how its placed pods lie over the domains of each topology key. ``preference`` is
+        ``preferred_affinity.counteracting_preference``.
         """
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)

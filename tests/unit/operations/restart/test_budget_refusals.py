@@ -28,7 +28,7 @@ WAIT_S = 120
 CAUSE = Cause("DisruptionBudget", "The disruption budget keep needs 3 healthy pods and has 3 currently")
 
 
-class Evictions(FakeApi):
+class EvictionRequests(FakeApi):
     """Answers evictions with ``answer`` (dry runs with ``dry``), and counts those that were asked for in earnest."""
 
     def __init__(self, cluster: ClusterBuilder, *, answer: KubeError | None = None, dry: KubeError | None = None) -> None:
@@ -85,7 +85,7 @@ def test_a_budget_that_never_lets_a_pod_go_is_refused_without_a_request_or_a_pau
 ) -> None:
     cluster = piled_up()
     cluster.budget("keep", "web", **budget)
-    api = Evictions(cluster)
+    api = EvictionRequests(cluster)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
     assert said in reason_text(result.reason) and "app/keep" in reason_text(result.reason)
@@ -96,7 +96,7 @@ def test_two_budgets_are_refused_without_a_request(slept: list[float]) -> None:
     cluster = piled_up()
     cluster.budget("first", "web", desired=1, current=3)
     cluster.budget("second", "web", desired=1, current=3)
-    api = Evictions(cluster)
+    api = EvictionRequests(cluster)
     (result,) = run(api)
     assert (result.reason and result.reason.code, api.asked, api.tried, slept) == ("several_budgets", 0, 0, [])
     assert "first and second" in reason_text(result.reason)
@@ -110,7 +110,7 @@ def test_budgets_that_open_soon_are_waited_for_once_in_a_run(budget: dict[str, t
     cluster = piled_up(*names)
     for name in names:
         cluster.budget(f"keep-{name}", name, **budget)
-    api = Evictions(cluster)
+    api = EvictionRequests(cluster)
     results = run(api, *names)
     assert [(result.action, result.reason and result.reason.code) for result in results] == [("refused", "budget")] * 3
     assert sum(slept) == WAIT_S, "once for all three"
@@ -121,7 +121,7 @@ def test_budgets_that_open_soon_are_waited_for_once_in_a_run(budget: dict[str, t
 def test_a_run_that_does_not_wait_does_not_wait_for_a_budget(options: dict[str, t.Any], slept: list[float]) -> None:
     cluster = piled_up()
     cluster.budget("keep", "web", desired=2, current=2, expected=3)
-    (result,) = run(Evictions(cluster), **options)
+    (result,) = run(EvictionRequests(cluster), **options)
     assert (result.action, result.reason and result.reason.code, slept) == ("refused", "budget", [])
 
 
@@ -134,7 +134,7 @@ def test_a_budget_that_opens_during_the_wait_lets_the_eviction_be_made(monkeypat
         cluster.budget("keep", "web", desired=2, current=3)
 
     monkeypatch.setattr(budget_wait.time, "sleep", open_it)
-    api = Evictions(cluster, answer=UnreachableError("only that it was asked for matters"))
+    api = EvictionRequests(cluster, answer=UnreachableError("only that it was asked for matters"))
     run(api, "web", max_parallel=1, wait_timeout_s=1)
     assert api.asked > 0
 
@@ -155,7 +155,7 @@ DENIALS = [
 
 @pytest.mark.parametrize("denied", DENIALS)
 def test_an_eviction_that_admission_denies_is_refused_in_its_words_and_nothing_is_written(denied: KubeError, slept: list[float]) -> None:
-    api = Evictions(piled_up(), dry=denied)
+    api = EvictionRequests(piled_up(), dry=denied)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "denied", "", False)
     assert "keep it" in reason_text(result.reason)
@@ -167,7 +167,7 @@ def test_an_eviction_that_is_denied_only_in_earnest_leaves_what_was_remembered_a
     cluster = workers(3)
     earlier = make_outcome(now_s=NOW - 7200, attempts=1, verdict="improved", revision="hash1", eligible="x", number=1).to_annotation()
     cluster.deployment("web", ["worker-1"] * 3, metadata={"annotations": {OUTCOME_ANNOTATION: earlier}})
-    api = Evictions(cluster, answer=denied)
+    api = EvictionRequests(cluster, answer=denied)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.changed) == ("refused", "denied", False)
     assert [patch["metadata"]["annotations"][OUTCOME_ANNOTATION] for patch in api.patches][-1] == earlier
@@ -175,7 +175,7 @@ def test_an_eviction_that_is_denied_only_in_earnest_leaves_what_was_remembered_a
 
 def test_a_missing_role_fails_and_nothing_is_written() -> None:
     message = 'pods "web-0" is forbidden: User "reader" cannot create resource "pods/eviction" in API group "" in the namespace "app"'
-    api = Evictions(piled_up(), dry=answer(403, message))
+    api = EvictionRequests(piled_up(), dry=answer(403, message))
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, api.tried) == ("failed", "error", 0)
     assert "Grant the verb 'create' on pods/eviction" in reason_text(result.reason)
@@ -190,7 +190,7 @@ def test_a_budget_that_the_server_counts_otherwise_than_the_snapshot_ends_the_ru
         message="Cannot evict pod as it would violate the pod's disruption budget.",
         causes=(CAUSE,),
     )
-    api = Evictions(piled_up(), answer=blocked)
+    api = EvictionRequests(piled_up(), answer=blocked)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
     assert sum(slept) == WAIT_S

@@ -41,7 +41,7 @@ def answer(status: int, message: str, *, reason: str | None = "InternalError", r
     return api_error(verb="create", target=target, status=status, message=message, reason=reason, retry_after_s=retry_after_s)
 
 
-class Evictions(FakeApi):
+class EvictionRequests(FakeApi):
     """Answers dry runs of evictions with ``dry``, and evictions with ``earnest``. Each answer takes ``took_s`` of ``clock``."""
 
     def __init__(
@@ -97,7 +97,7 @@ TROUBLE = [
 @pytest.mark.parametrize("error", TROUBLE)
 def test_trouble_that_the_dry_run_shows_is_waited_for_once_and_nothing_is_written(error: KubeError, slept: list[float]) -> None:
     names = ["web", "api", "shop"]
-    api = Evictions(piled_up(*names), dry=error)
+    api = EvictionRequests(piled_up(*names), dry=error)
     results = run(api, *names)
     assert [(one.action, one.reason and one.reason.code, one.verdict, one.changed) for one in results] == [
         ("failed", "error", "", False)
@@ -109,7 +109,7 @@ def test_trouble_that_the_dry_run_shows_is_waited_for_once_and_nothing_is_writte
 
 @pytest.mark.parametrize("options", [{"wait": False}, {"dry_run": True}])
 def test_a_run_that_does_not_wait_names_the_webhook_without_a_pause(options: dict[str, t.Any], slept: list[float]) -> None:
-    api = Evictions(piled_up("web"), dry=answer(500, DOWN))
+    api = EvictionRequests(piled_up("web"), dry=answer(500, DOWN))
     (result,) = run(api, "web", **options)
     assert (result.action, result.changed, api.tried, slept) == ("failed", False, 0, [])
     assert 'failed calling webhook "keeper.example"' in reason_text(result.reason)
@@ -117,7 +117,7 @@ def test_a_run_that_does_not_wait_names_the_webhook_without_a_pause(options: dic
 
 def test_a_webhook_that_fails_only_in_earnest_leaves_nothing_written(slept: list[float]) -> None:
     names = ["web", "api"]
-    api = Evictions(piled_up(*names), earnest=answer(500, DOWN))
+    api = EvictionRequests(piled_up(*names), earnest=answer(500, DOWN))
     results = run(api, *names)
     assert [(one.action, one.verdict, one.changed) for one in results] == [("failed", "", False)] * 2
     assert sum(slept) == WAIT_S, "once for both"
@@ -126,7 +126,7 @@ def test_a_webhook_that_fails_only_in_earnest_leaves_nothing_written(slept: list
 
 
 def test_an_eviction_that_was_turned_down_is_asked_for_as_a_dry_run_again(slept: list[float]) -> None:
-    api = Evictions(piled_up("web"), earnest=answer(500, DOWN))
+    api = EvictionRequests(piled_up("web"), earnest=answer(500, DOWN))
 
     def webhook_is_gone(pause_s: float) -> None:
         slept.append(pause_s)
@@ -141,7 +141,7 @@ def test_an_eviction_that_was_turned_down_is_asked_for_as_a_dry_run_again(slept:
 
 def test_a_slow_error_is_asked_for_once_in_a_namespace_and_its_time_counts(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"web-{number}" for number in range(20)]
-    api = Evictions(piled_up(*names), dry=answer(500, DOWN), took_s=30.0)
+    api = EvictionRequests(piled_up(*names), dry=answer(500, DOWN), took_s=30.0)
     monkeypatch.setattr(eviction.time, "monotonic", lambda: api.clock_s)
     results = run(api, *names)
     assert {one.action for one in results} == {"failed"} and api.tried == 0
@@ -153,7 +153,7 @@ def test_a_slow_error_is_asked_for_once_in_a_namespace_and_its_time_counts(slept
 def test_a_slow_denial_is_about_its_own_workload_only(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["web", "api"]
     denied = answer(403, 'admission webhook "keeper.example" denied the request: keep it', reason="Forbidden")
-    api = Evictions(piled_up(*names), dry=denied, took_s=9.0)
+    api = EvictionRequests(piled_up(*names), dry=denied, took_s=9.0)
     monkeypatch.setattr(eviction.time, "monotonic", lambda: api.clock_s)
     results = run(api, *names)
     assert [(one.action, one.reason and one.reason.code) for one in results] == [("refused", "denied")] * 2
@@ -162,14 +162,14 @@ def test_a_slow_denial_is_about_its_own_workload_only(slept: list[float], monkey
 
 def test_every_workload_has_its_turn_while_a_webhook_is_slow(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"web-{number}" for number in range(3)]
-    api = Evictions(piled_up(*names), dry=answer(500, DOWN), took_s=5.0)
+    api = EvictionRequests(piled_up(*names), dry=answer(500, DOWN), took_s=5.0)
     monkeypatch.setattr(eviction.time, "monotonic", lambda: api.clock_s)
     run(api, *names)
     assert len({name.rpartition("-")[0] for name, _dry in api.asked}) == 3
 
 
 def test_the_pause_that_the_server_asks_for_is_kept(slept: list[float]) -> None:
-    api = Evictions(piled_up("web"), dry=answer(429, "too many requests", retry_after_s=40.0))
+    api = EvictionRequests(piled_up("web"), dry=answer(429, "too many requests", retry_after_s=40.0))
     run(api, "web")
     assert slept == [40.0, 40.0, 40.0]
 
@@ -180,7 +180,7 @@ def test_the_pause_that_the_server_asks_for_is_kept(slept: list[float]) -> None:
 @pytest.mark.parametrize("strategy", ["evict_surplus", "rollout"])
 def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(strategy: str, slept: list[float]) -> None:
     error = answer(400, NO_DRY_RUN, reason="BadRequest")
-    api = Evictions(piled_up("web"), dry=error)
+    api = EvictionRequests(piled_up("web"), dry=error)
     (result,) = run(api, "web", strategy=strategy, dry_run=True)
     assert (result.action, result.reason and result.reason.code, result.changed) == ("skipped", "dry_run_unsupported", False)
     said = reason_text(result.reason)
@@ -189,7 +189,7 @@ def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(strateg
 
 def test_a_webhook_without_dry_runs_is_asked_in_earnest(slept: list[float]) -> None:
     denied = answer(403, 'admission webhook "keeper.example" denied the request: keep it', reason="Forbidden")
-    api = Evictions(piled_up("web"), dry=answer(400, NO_DRY_RUN, reason="BadRequest"), earnest=denied)
+    api = EvictionRequests(piled_up("web"), dry=answer(400, NO_DRY_RUN, reason="BadRequest"), earnest=denied)
     (result,) = run(api, "web")
     assert [dry for _name, dry in api.asked] == [True, False]
     assert (result.action, result.reason and result.reason.code, result.changed) == ("refused", "denied", False)
@@ -215,6 +215,6 @@ def test_an_early_denial_of_an_eviction_is_waited_for_and_not_final(slept: list[
     error = answer(403, 'pods "web-0" is forbidden: User "me" cannot create resource "pods/eviction"')
     assert isinstance(error, ForbiddenError)
     error.early = True
-    api = Evictions(piled_up("web"), earnest=error)
+    api = EvictionRequests(piled_up("web"), earnest=error)
     run(api, "web")
     assert len(slept) > 1 and api.asked.count((api.asked[0][0], False)) > 1

@@ -9,17 +9,17 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.services.common.health import UNHEALTHY_AFTER_S, Health
+from ansible_collections.onprem.kube_scheduling.services.common.log import Log
+from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 from ansible_collections.onprem.kube_scheduling.services.rescuer import daemon as module
 from ansible_collections.onprem.kube_scheduling.services.rescuer import leadership
 from ansible_collections.onprem.kube_scheduling.services.rescuer.daemon import Daemon
 from ansible_collections.onprem.kube_scheduling.services.rescuer.leadership import UNABLE_FOR_S
-from ansible_collections.onprem.kube_scheduling.services.rescuer.log import Log
 from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
-from ansible_collections.onprem.kube_scheduling.services.rescuer.orders import Orders
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
-from ansible_collections.onprem.kube_scheduling.services.rescuer.watchdog import STANDS_STILL_AFTER_S, Watchdog
 
-from tests.unit.operations.rescue_fakes import Attempts, Cluster, Lease, node
+from tests.unit.operations.rescue.rescue_fakes import Attempts, Cluster, Lease, node
 
 SECONDS = (1, 10, 30, 300)
 
@@ -60,52 +60,52 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
     made = Lease()
-    monkeypatch.setattr(module, "RescueLease", lambda *_of: made)
+    monkeypatch.setattr(module, "LeaderLease", lambda *_of: made)
     return made
 
 
 @pytest.fixture
-def start(clock: Clock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Watchdog]]:
+def start(clock: Clock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Health]]:
     """A daemon that leads, with this interval."""
     cluster: t.Any = Quiet(clock)
-    monkeypatch.setattr(module, "WatchCache", lambda _api: cluster)
-    monkeypatch.setattr(module, "RescueAttempts", lambda _api: Attempts())
-    monkeypatch.setattr(module, "in_time", lambda api, _lease: api)
+    monkeypatch.setattr(module, "ClusterInformer", lambda _api: cluster)
+    monkeypatch.setattr(module, "AttemptStore", lambda _api: Attempts())
+    monkeypatch.setattr(module, "rescue_client", lambda api, _lease: api)
 
-    def start(interval: int) -> tuple[Daemon, Watchdog]:
-        watchdog = Watchdog(clock.monotonic)
+    def start(interval: int) -> tuple[Daemon, Health]:
+        health = Health(clock.monotonic)
         daemon = Daemon(
             Settings(RescueOptions(), housekeeping_interval=interval),
             cluster,
             log=Log(logging.getLogger("test")),
             metrics=Metrics(),
-            watchdog=watchdog,
-            orders=Orders(),
+            health=health,
+            shutdown=ShutdownSignal(),
         )
-        daemon._leadership.begin()
-        return daemon, watchdog
+        daemon._leadership.start()
+        return daemon, health
 
     return start
 
 
 @pytest.mark.parametrize("interval", SECONDS)
 def test_housekeeping_interval_is_the_longest_time_between_two_looks(
-    start: t.Callable[[int], tuple[Daemon, Watchdog]], interval: int
+    start: t.Callable[[int], tuple[Daemon, Health]], interval: int
 ) -> None:
     daemon, _watchdog = start(interval)
-    _version, rest_s, _busy_s = daemon._turn()
+    _version, rest_s, _busy_s = daemon._reconcile_once()
     assert rest_s == interval
 
 
 @pytest.mark.parametrize("interval", SECONDS)
 def test_daemon_that_rests_for_the_housekeeping_interval_stays_healthy_and_keeps_the_lease(
-    start: t.Callable[[int], tuple[Daemon, Watchdog]], clock: Clock, lease: Lease, interval: int
+    start: t.Callable[[int], tuple[Daemon, Health]], clock: Clock, lease: Lease, interval: int
 ) -> None:
-    """A rest is longer than ``UNABLE_FOR_S`` and ``STANDS_STILL_AFTER_S`` in the last case."""
-    daemon, watchdog = start(interval)
+    """A rest is longer than ``UNABLE_FOR_S`` and ``UNHEALTHY_AFTER_S`` in the last case."""
+    daemon, health = start(interval)
     for _turn in range(3):
         began_s = clock.monotonic()
-        daemon._rest(*daemon._turn())
+        daemon._wait(*daemon._reconcile_once())
         assert clock.monotonic() - began_s == pytest.approx(interval, abs=1.0)
-        assert lease.held and daemon._leadership.leading and watchdog.unhealthy == ""
-    assert max(SECONDS) > max(UNABLE_FOR_S, STANDS_STILL_AFTER_S)
+        assert lease.held and daemon._leadership.leading and health.unhealthy == ""
+    assert max(SECONDS) > max(UNABLE_FOR_S, UNHEALTHY_AFTER_S)

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA, RescueOptions
-from ansible_collections.onprem.kube_scheduling.services.rescuer.address import Address
-from ansible_collections.onprem.kube_scheduling.services.rescuer.durations import parse_duration
-from ansible_collections.onprem.kube_scheduling.services.rescuer.options import DURATION, OPTIONS, Option
-from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings, SettingsError, read_settings
+from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
+from ansible_collections.onprem.kube_scheduling.services.common.durations import parse_duration
+from ansible_collections.onprem.kube_scheduling.services.common.options import DURATION, Option
+from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.rescuer.options import OPTIONS
+from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings, read_settings
 
 
 def read(*flags: str, file: Path | None = None, **environment: str) -> Settings:

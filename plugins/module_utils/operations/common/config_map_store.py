@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The ConfigMap in which rescues keep attempts and the records of holds; it is created by the first write."""
+
+from __future__ import annotations
+
+import random
+import time
+import typing as t
+from collections.abc import Mapping
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, InvalidError, NotFoundError
+from ...kube.client.resources import CONFIG_MAPS
+from ...model.api.coordination import ConfigMap
+
+NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
+CONFLICT_RETRIES = 8
+PROBE = "probe"
+"""A key that is only written by dry runs."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+"""At most so long before the second and the last try. The random length keeps several writers from meeting again, also on a slow server."""
+
+Changes = Mapping[str, t.Optional[str]]
+"""New texts by key; None removes a key."""
+
+
+class ConfigMapStore:
+    """Reads the ConfigMap ``namespace``/``name`` and changes some of its keys, guarded by the resource version."""
+
+    def __init__(self, api: KubeApi, *, name: str = NAME, namespace: str = NAMESPACE) -> None:
+        self._api = api
+        self._name = name
+        self._namespace = namespace
+
+    def get(self) -> t.Optional[ConfigMap]:
+        """The ConfigMap, None where there is none. Raises ForbiddenError, UnreachableError, ApiError."""
+        try:
+            found: ConfigMap = self._api.get(CONFIG_MAPS, self._namespace, self._name)
+        except NotFoundError:
+            return None
+        return found
+
+    def read(self) -> dict[str, str]:
+        """The texts by key. Raises ForbiddenError, UnreachableError, ApiError."""
+        kept = self.get()
+        return dict((kept.data if kept is not None else None) or {})
+
+    def update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> dict[str, str]:
+        """Write what ``change`` makes of the newest texts, and return the texts after it.
+
+        After a conflict it is called again with the texts that are there by then. A write whose answer was lost is not made twice.
+        Raises ConflictError where others keep writing, InvalidError (somebody made the ConfigMap immutable), NotFoundError (no such
+        namespace), ForbiddenError, UnreachableError, ApiError, and what ``change`` raises.
+        """
+        unanswered: Changes = {}
+        for tries in range(1, CONFLICT_RETRIES + 1):
+            kept = self.get()
+            data = dict((kept.data if kept is not None else None) or {})
+            if unanswered and all(data.get(key) == text for key, text in unanswered.items()):
+                return data
+            changes = change(data)
+            try:
+                self._write(kept, changes)
+                return {key: text for key, text in {**data, **changes}.items() if text is not None}
+            except ConflictError as error:
+                unanswered = changes if error.repeated else {}
+                if tries == CONFLICT_RETRIES:
+                    raise
+                time.sleep(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**tries)))
+        raise AssertionError("unreachable")
+
+    def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:
+        """Write the changes to the ConfigMap as it was read. Raises ConflictError where it changed or was deleted meanwhile."""
+        if not changes:
+            return
+        if kept is None:
+            self._create(changes)
+        else:
+            self._patch(kept, changes)
+
+    def ensure_writable(self) -> None:
+        """Show that this program can read and write the ConfigMap: create it where there is none, otherwise write to it by a dry run.
+
+        What is wrong with the object itself is reported by the write that needs it. Raises NotFoundError (no such namespace),
+        ForbiddenError, UnreachableError, ApiError.
+        """
+        kept = self.get()
+        try:
+            if kept is None:
+                self._create({})
+            else:
+                self._patch(kept, {PROBE: ""}, dry_run=True)
+        except (ConflictError, InvalidError):
+            return  # another program was faster; or it is immutable or full
+
+    def _create(self, changes: Changes) -> None:
+        metadata = {"namespace": self._namespace, "name": self._name}
+        self._api.create(CONFIG_MAPS, self._namespace, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": changes})
+
+    def _patch(self, kept: ConfigMap, changes: Changes, *, dry_run: bool = False) -> None:
+        patch = {"metadata": {"resourceVersion": kept.metadata.resource_version}, "data": changes}
+        try:
+            self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch, dry_run=dry_run)
+        except NotFoundError as error:
+            raise ConflictError(f"ConfigMap {self._namespace}/{self._name} was deleted meanwhile: {error}", status=409) from error

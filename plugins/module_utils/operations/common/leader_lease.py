@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The Lease that lets one program at a time rescue pods, whether it is a module or a daemon."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+import socket
+import threading
+import time
+import typing as t
+
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, ConflictError, KubeError, NotFoundError, UnreachableError, is_transient
+from ...kube.client.resources import LEASES
+from ...model.api.coordination import Lease, LeaseSpec
+from ...state.lease import acquired_spec, can_acquire, duration_of, lease_patch, released_spec
+from .config_map_store import NAME, NAMESPACE, ConfigMapStore
+
+RETRY_S = 1.0
+ASKED_EVERY_S = 2.0
+"""How often a program that does something else meanwhile asks for a Lease that another has."""
+CONFLICT_RETRIES = 5
+LOST = -math.inf
+"""Until when a Lease is held that was released, or that another program has taken."""
+
+
+def identity() -> str:
+    """Who holds the Lease, and who has written a hold: host, process, and chance, because containers may share the first two."""
+    return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
+
+
+class LeaseLostError(Exception):
+    """The Lease is not held any more: another program may be acting by now, so this one must not."""
+
+
+class LeaderLease:
+    """Holds the Lease ``namespace``/``name`` as ``identity``, which no other process may have; renewed in a thread of its own.
+
+    Only tests give another namespace or name: all programs of a cluster share one Lease.
+    ``duration_s``: whole seconds after which others may take it if they see no renewal in all that time. It is renewed every third of
+    that. ``held`` ends two thirds after the last renewal that surely got through was sent, so a holder without an API server stops before
+    another can begin. Both are measured by the monotonic clock of the process; no clock of an API server decides anything.
+
+    A Lease that does not exist may have been deleted while its holder lives. It is created after a whole duration without one, or
+    immediately if nobody has ever held it: each holder first creates the ConfigMap of the same name, so that its absence proves that.
+    A holder that cannot read and write that ConfigMap cannot work, and does not take the Lease.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        identity: str,
+        *,
+        name: str = NAME,
+        namespace: str = NAMESPACE,
+        duration_s: int = 15,
+        clock: t.Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api.with_timeouts(retry_for_s=0.0, answer_timeout_s=duration_s / 3)
+        self._identity = identity
+        self._name = name
+        self._namespace = namespace
+        self._duration_s = duration_s
+        self._clock = clock
+        self._valid_until_s: t.Optional[float] = None
+        self._seen: t.Optional[Lease] = None
+        self._seen_since_s = 0.0
+        self._absent_since_s: t.Optional[float] = None
+        self._create_after_s: t.Optional[float] = None
+        self._config_map = ConfigMapStore(self._api, name=name, namespace=namespace)
+        self._stopping = threading.Event()
+        self._thread: t.Optional[threading.Thread] = None
+
+    @property
+    def held(self) -> bool:
+        """This program may act."""
+        valid_until_s = self._valid_until_s
+        return valid_until_s is not None and self._clock() < valid_until_s
+
+    def ends_at_s(self) -> t.Optional[float]:
+        """When it ends unless it is renewed, by the clock; a time in the past where it was lost. None where it was not taken."""
+        return self._valid_until_s
+
+    @property
+    def holder(self) -> str:
+        """Who had it when it was last looked at; empty for nobody."""
+        return (self._seen.spec.holder_identity if self._seen is not None else None) or ""
+
+    def ensure_held(self) -> None:
+        """Raise LeaseLostError unless the Lease is held; to be called before each write."""
+        if not self.held:
+            by = f": {self.holder} has it" if self.holder not in ("", self._identity) else ""
+            raise LeaseLostError(
+                f"the Lease {self._namespace}/{self._name} is not held any more{by}. What was begun is left to its holder."
+            )
+
+    def acquire(self, timeout_s: float) -> bool:
+        """Take the Lease and keep it; false where another program has it for ``timeout_s`` seconds. 0 asks once.
+
+        Raises UnreachableError or ApiError where the server does not answer in that time; ForbiddenError, InvalidError, NotFoundError (no
+        such namespace) at once.
+        """
+        if self.held:
+            return True
+        self._stop_renewal()
+        deadline_s = self._clock() + timeout_s
+        while True:
+            trouble: t.Optional[KubeError] = None
+            try:
+                if self._try_acquire():
+                    self._start_renewal()
+                    return True
+            except (ApiError, UnreachableError) as error:
+                if not is_transient(error):
+                    raise
+                trouble = error
+            left_s = deadline_s - self._clock()
+            if left_s <= 0:
+                if trouble is not None:
+                    raise trouble
+                return False
+            self._stopping.wait(min(RETRY_S, left_s))
+
+    def abandon(self) -> None:
+        """Renew it no more and do not release it: others may take it after its duration, when every request of its holder has ended."""
+        self._stop_renewal()
+        self._valid_until_s = LOST  # a write that still waits to be sent is not sent any more
+
+    def release(self) -> None:
+        """Let others have it at once. Where that fails it ends by itself, after its duration."""
+        self.abandon()
+        try:
+            for _attempt in range(CONFLICT_RETRIES):
+                lease = self._read()
+                if lease is None or lease.spec.holder_identity != self._identity:
+                    return
+                try:
+                    self._patch(lease, released_spec(lease.spec, now_s=self._api.now_s()))
+                    return
+                except ConflictError:
+                    continue  # the last renewal got through just now
+        except KubeError:
+            return
+
+    def _try_acquire(self) -> bool:
+        lease = self._read()
+        unchanged_for_s = self._clock() - self._seen_since_s
+        if lease is None and not self._may_create():
+            return False
+        if lease is not None and not can_acquire(lease.spec, self._identity, unchanged_for_s=unchanged_for_s):
+            return False
+        self._config_map.ensure_writable()
+        try:
+            self._write(lease)
+        except ConflictError:
+            return False  # somebody was faster
+        return True
+
+    def _may_create(self) -> bool:
+        """Nobody can hold the Lease that does not exist: its last holder has stopped by now, or there never was one."""
+        absent_for_s = self._clock() - (self._absent_since_s or 0.0)
+        wait_s = self._duration_s if self._create_after_s is None else self._create_after_s
+        return absent_for_s > wait_s or (self._create_after_s is None and self._config_map.get() is None)
+
+    def _start_renewal(self) -> None:
+        self._stopping.clear()
+        self._thread = threading.Thread(target=self._renew, name=f"lease {self._name}", daemon=True)
+        self._thread.start()
+
+    def _stop_renewal(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._stopping.set()
+            thread.join(self._duration_s)
+        self._stopping.clear()
+
+    def _renew(self) -> None:
+        pause_s = self._duration_s / 3
+        while not self._stopping.wait(pause_s) and self.held:
+            # Only time decides that it is lost where nobody answers: the server may be back in a moment.
+            pause_s = min(RETRY_S, self._duration_s / 15)
+            try:
+                lease = self._read()
+                if not self.held:
+                    return
+                if lease is not None and lease.spec.holder_identity != self._identity:
+                    self._valid_until_s = LOST
+                    return
+                self._write(lease)  # creates it again where somebody has deleted it
+                pause_s = self._duration_s / 3
+            except KubeError:
+                continue
+
+    def _write(self, lease: t.Optional[Lease]) -> None:
+        sent_s = self._clock()
+        before = lease.spec if lease is not None else None
+        spec = acquired_spec(before, self._identity, now_s=self._api.now_s(), duration_s=self._duration_s)
+        self._observe(self._create(spec) if lease is None else self._patch(lease, spec))
+        self._valid_until_s = sent_s + self._duration_s * 2 / 3
+
+    def _read(self) -> t.Optional[Lease]:
+        try:
+            lease: Lease = self._api.get(LEASES, self._namespace, self._name)
+        except NotFoundError:
+            self._seen = None
+            self._absent_since_s = self._clock() if self._absent_since_s is None else self._absent_since_s
+            return None
+        self._observe(lease)
+        return lease
+
+    def _observe(self, lease: Lease) -> None:
+        # Other changes of the object, such as a label, are no sign of life of the holder.
+        if self._seen is None or (self._seen.metadata.uid, self._seen.spec) != (lease.metadata.uid, lease.spec):
+            self._seen_since_s = self._clock()
+        self._seen = lease
+        self._absent_since_s = None
+        self._create_after_s = max(self._duration_s, duration_of(lease.spec))
+
+    def _create(self, spec: LeaseSpec) -> Lease:
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"namespace": self._namespace, "name": self._name},
+            "spec": lease_patch(spec),
+        }
+        made: Lease = self._api.create(LEASES, self._namespace, body)
+        return made
+
+    def _patch(self, lease: Lease, spec: LeaseSpec) -> Lease:
+        patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": lease_patch(spec)}
+        patched: Lease = self._api.merge_patch(LEASES, self._namespace, self._name, patch)
+        return patched

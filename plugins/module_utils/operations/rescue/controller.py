@@ -1,0 +1,685 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Makes room for critical pods: looks, plans, holds, evicts one pod after the other, waits until the scheduler has bound them.
+
+Nothing here waits by itself: ``reconcile`` does what can be done now, and says when it wants to be called again. The module and the daemon
+both drive it. What it leaves behind when it is killed is on the nodes, and is taken over or given back by whoever comes next.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import typing as t
+from dataclasses import replace
+
+from ...kube.cache.informer import REQUIRED_RESOURCES, ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ConflictError, KubeError, UnreachableError, is_permission_error, is_transient
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.gc_pause import gc_paused
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import undecodable_of
+from ...rescue.critical import NOT_CRITICAL, effective_priority, is_critical, is_unschedulable, not_critical_message
+from ...rescue.equivalence import depends_on_others, equivalence_key
+from ...rescue.opened_nodes import changed_nodes, has_opened
+from ...rescue.options import NONE, RescueOptions
+from ...rescue.plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan
+from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, RescuePlanner
+from ...rescue.terminating_pods import longest_wait_s
+from ...state.hold import Hold
+from ..common.event_recorder import EventRecorder
+from ..common.leader_lease import LeaderLease, LeaseLostError
+from .eviction_requests import REQUEST_TIMEOUT_S
+from .executor import RescueExecutor
+from .holds import Holds
+from .nomination import Nominator
+from .observer import RescueObserver
+from .records.attempt_store import AttemptStore, settle_leftovers
+from .records.rescued_pods import RescuedPodTracker
+from .scheduler_health import SchedulerHealth
+from .task import CLEARING, ENDED, FAILED, NO_OTHER_NODE, OTHER_RESCUE, POD_GONE, RESCUED, SETTLING, WATCHED, ReconcileView, RescueTask
+
+MAX_REQUEUE_S = 10.0
+"""The longest time between two looks by default: deadlines and ends of grace periods come without a change that a watch would tell."""
+REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
+ERROR_RETRY_S = 2.0
+SEEN_LIVE_S = 2.0
+CLOCKS_DIFFER_S = 60.0
+"""The most by which the clocks of the scheduler and of the API servers are expected to differ."""
+OTHER_RESCUER = "other_rescuer"
+MAX_REQUEUE_CLEARING_S = 1.0
+"""As IDLE_S, while a node is being cleared."""
+STALE_RETRY_S = 1.0
+"""Until the next look where the watches are broken."""
+PLAN_SLICE_S = 0.2
+"""After so long a time no further judgement begins on the same view."""
+PENDING_EVICTIONS_POLL_S = 0.05
+"""Until the next look whether an eviction has ended, at the end of the program."""
+EXPLAINED_EVERY_S = 2.0
+"""Where some pod is due to be judged all the time, reasons are worked out for one pod in so many seconds."""
+MAX_STEPS = 50
+"""After so many the one who drives this gets a word in, whatever goes round in circles."""
+MAX_NAMED_PODS = 5
+"""Of pods in one message."""
+POSTPONED_EVENTS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
+"""The Events about them, by the reason's code."""
+
+
+RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, REQUEST_TIMEOUT_S
+WRITE_WITHIN_S = 5.0
+"""The loop waits for a write to a node, a pod's status or the ConfigMap: a slow admission webhook must not keep it for long.
+
+The requests for the Lease have no more time, so that a server that needs longer has no leader anyway.
+"""
+
+
+def rescue_client(api: KubeApi, lease: LeaderLease) -> KubeApi:
+    """The API for rescues: what is not answered soon is tried again on a newer state. Every write ends before the Lease can be lost."""
+    return api.with_timeouts(
+        retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
+    )
+
+
+def waited_s(since_s: float, now_s: float) -> float:
+    """Seconds since the scheduler has given a pod up.
+
+    The condition's time is a whole second: of what has just been marked it would make the wait too long, so that it counts as none.
+    """
+    seconds = now_s - since_s
+    return seconds if seconds > SEEN_LIVE_S else 0.0
+
+
+class RescueController:
+    """The cases of one program.
+
+    ``selected`` bounds which critical pods are its business. With ``dry_run`` plans are made and asked for, and nothing is changed. With
+    ``once`` a case that has ended stays so; otherwise its pod is looked at again after a while. ``idle_s``: the longest time between two
+    looks. ``accepts_new``: new nodes are cleared.
+    ``problem``: why the last ``reconcile`` could not do its work; empty where it could.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: ClusterInformer,
+        options: RescueOptions,
+        *,
+        lease: LeaderLease,
+        attempts: AttemptStore,
+        writer: str,
+        observer: t.Optional[RescueObserver] = None,
+        selected: t.Callable[[Pod], bool] = lambda _pod: True,
+        dry_run: bool = False,
+        once: bool = True,
+        idle_s: float = MAX_REQUEUE_S,
+    ) -> None:
+        self.tasks: dict[str, RescueTask] = {}
+        self.accepts_new = True
+        self.problem = ""
+        self._api, self._cache, self._options = api, cache, options
+        self._lease, self._selected, self._writer = lease, selected, writer
+        self._observer = observer or RescueObserver()
+        self._dry_run, self._once, self._idle_s = dry_run, once, idle_s
+        self._scheduler_health = SchedulerHealth(api, cache)
+        self._events = EventRecorder(api, self._observer.on_error, options.namespaces)
+        self.nominations = Nominator(api, cache, lease)
+        self.holds = Holds(api, self._events, self._observer, options, self.nominations)
+        self._rescued = RescuedPodTracker(api, cache, attempts)
+        self._executor = RescueExecutor(
+            api,
+            cache,
+            options,
+            lease=lease,
+            attempts=attempts,
+            holds=self.holds,
+            nominations=self.nominations,
+            events=self._events,
+            observer=self._observer,
+            writer=writer,
+            rescued=self._rescued,
+            dry_run=dry_run,
+        )
+        self._planner: t.Optional[RescuePlanner] = None
+        self._observed_in_s = 0.0
+        self._seen: t.Optional[ClusterSnapshot] = None
+        self._attempts = attempts
+        self._attempts_loaded = False
+        self._reconcile_attempts_at_s = 0.0
+        self._round = 0
+        self._interrupted = False
+        self._explained_at_s = 0.0
+
+    def reconcile(self) -> float:
+        """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
+        blind = self.stale_resources
+        if blind:
+            self.problem = "; ".join(blind)
+            for text in blind:
+                self._observer.on_error(text)
+            return STALE_RETRY_S
+        try:
+            self.holds.refresh(self._cache.snapshot(), leading=self._lease.held)
+        except KubeError as error:
+            if not is_transient(error):
+                raise
+            self.problem = str(error)
+            self._observer.on_error(self.problem)
+            return STALE_RETRY_S
+        self.problem = ""
+        with gc_paused():
+            view = self._observe()
+            self._reconcile_attempts(view)
+            self._interrupted = False
+            self._begin_round(view)
+            try:
+                for _step in range(MAX_STEPS):
+                    if not self._reconcile_next(view) and not self._explain_next(view):
+                        break
+                    view = self._observe()
+            except LeaseLostError as error:
+                self._observer.on_error(str(error))
+                self.abandon_holds()
+        return 0.0 if self._interrupted else self._requeue_after_s(view)
+
+    @property
+    def stale_resources(self) -> list[str]:
+        """What is not followed at the moment, of what nothing can be decided without: the state of before may be wrong by now."""
+        errors = self._cache.errors
+        broken = [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED_RESOURCES if resource.plural in errors]
+        silent = self._cache.silent
+        quiet = [resource.plural for resource in REQUIRED_RESOURCES if resource.plural in silent and resource.plural not in errors]
+        return [*broken, *(f"{plural}: the API server has said nothing for {silent[plural]:.0f} s" for plural in quiet)]
+
+    def release_all_holds(self) -> None:
+        """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError and KubeError."""
+        self._lease.ensure_held()
+        snapshot = self._cache.snapshot()
+        self.holds.refresh(snapshot, leading=True)
+        for node, hold in self.holds.active(snapshot):
+            self.holds.release(node, hold)
+        for task in self.tasks.values():
+            task.hold = None
+
+    def release_own_holds(self) -> None:
+        """Release the nodes that this program holds, as they were last seen. The cases stay as they are. Raises LeaseLostError."""
+        if self._seen is None:
+            return
+        for task in self.tasks.values():
+            self._executor.release_node(task, self._seen.nodes)
+        for node, hold in self._own_holds():
+            self._lease.ensure_held()
+            self.holds.release(node, hold)
+
+    @property
+    def still_held(self) -> dict[str, Hold]:
+        """The holds of this program that are still on their nodes as far as it knows, by the name of the node."""
+        cleared = {task.node: task.hold for task in self._in_stage(CLEARING) if task.hold is not None}
+        ended = {task.node: task.hold for task in self._in_stage(ENDED) if task.hold is not None}
+        return {**{node.name: hold for node, hold in self._own_holds()}, **ended, **cleared}
+
+    @property
+    def unrecorded(self) -> list[RescueTask]:
+        """The cases that have ended and whose result this program still has to write."""
+        return [task for task in self.tasks.values() if self._must_record(task)]
+
+    def holds_seen(self) -> list[tuple[Node, Hold]]:
+        """Every node with a hold, whoever holds it, as last seen."""
+        return self.holds.active(self._seen) if self._seen is not None else []
+
+    def _own_holds(self) -> list[tuple[Node, Hold]]:
+        """The marks that this program has set or taken over."""
+        taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
+        return [(node, hold) for node, hold in self.holds_seen() if hold.writer == self._writer or hold.uid in taken_over]
+
+    def abandon_holds(self) -> None:
+        """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
+        self.nominations.drop_all()
+        for task in self._in_stage(CLEARING):
+            task.stage, task.node, task.hold, task.loaded = WATCHED, "", None, False  # it may evict further pods
+
+    @property
+    def has_pending_evictions(self) -> bool:
+        """The API server may still carry out an eviction that this program has asked for."""
+        return self._executor.has_pending_evictions
+
+    def finish_evictions(self, timeout_s: float, *, hurried: t.Callable[[], bool] = lambda: False) -> bool:
+        """Wait until no eviction can be carried out any more, and note what was evicted; false where that takes too long.
+
+        It is the end: no further node is cleared.
+        """
+        self.accepts_new = False
+        end_at_s = time.monotonic() + timeout_s
+        while self.has_pending_evictions:
+            if hurried() or time.monotonic() > end_at_s:
+                return False
+            time.sleep(PENDING_EVICTIONS_POLL_S)
+        try:
+            unclear = [task for task in self.tasks.values() if task.uncertain_evictions]
+            if unclear:
+                view = self._observe()
+                for task in unclear:
+                    self._executor.resolve_uncertain(task, view)
+        except (KubeError, LeaseLostError) as error:
+            self._observer.on_error(f"it is not known which pods were evicted at the end: {error}")
+        return True
+
+    def record_open_attempts(self) -> None:
+        """Write the results of the attempts whose pods still wait. It is the end, and no node is being cleared for them any more.
+
+        Those for which pods were evicted have failed.
+        """
+        open_tasks = [task for task in self._in_stage(WATCHED) if task.attempt_started and not task.outcome_recorded]
+        if not open_tasks or self._dry_run or not self._lease.held:
+            return
+        try:
+            view = self._observe()
+            for task in open_tasks:
+                self._lease.ensure_held()
+                self._executor.record_outcome(task, view)
+                task.outcome_recorded = True
+        except (KubeError, LeaseLostError) as error:
+            self._observer.on_error(f"results of attempts are not written at the end: {error}")
+
+    @property
+    def is_clearing(self) -> bool:
+        """Some node is being cleared."""
+        return any(task.stage == CLEARING for task in self.tasks.values())
+
+    # --- looking ---
+
+    def _observe(self) -> ReconcileView:
+        now_s, now_at_s = self._api.now_s(), time.monotonic()
+        snapshot = self._cache.snapshot()
+        changes = changed_nodes(self._seen.nodes, snapshot.nodes) if self._seen is not None else []
+        self._seen = snapshot
+        self._update_tasks(snapshot.pods, now_s, now_at_s)
+        for task in self.tasks.values() if changes else ():
+            if not task.is_finished and has_opened(task.pod, changes):
+                task.restart_settling(now_at_s, self._options.settle_time)
+        in_use = {task.node: task.uid for task in self.tasks.values() if task.stage == CLEARING}
+        held = {node.name: hold for node, hold in self.holds.active(snapshot)}
+        evicted = {uid: at_s - now_at_s for task in self.tasks.values() for uid, at_s in task.grace_ends_at_s.items()}
+        self._planner = RescuePlanner(
+            snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, earlier=self._planner
+        )
+        for task in self.tasks.values() if self._dry_run else ():
+            if task.status == PLANNED and task.is_finished and task.last_plan is not None and not self._planner.reserve(task.last_plan):
+                task.stage, task.status, task.plan_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
+        view = ReconcileView(snapshot, self._planner, now_s, now_at_s, {})
+        self._observed_in_s = time.monotonic() - now_at_s
+        self.holds.reconcile(snapshot, self.tasks, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write)
+        return view
+
+    def _update_tasks(self, pods: t.Iterable[Pod], now_s: float, now_at_s: float) -> None:
+        found: dict[str, Pod] = {}
+        for pod in pods:
+            uid = pod.metadata.uid
+            if uid in self.tasks:
+                found[uid] = pod
+            elif not pod.spec.node_name and self._is_ours(pod):
+                self._add_task(pod, now_s, now_at_s)
+                found[uid] = pod
+        for task in self.tasks.values():
+            pod_now = found.get(task.uid)
+            task.pod_gone = pod_now is None
+            nominated = pod_now.status.nominated_node_name if pod_now is not None else ""
+            if nominated not in ("", task.node, task.pod.status.nominated_node_name):
+                task.restart_settling(now_at_s, self._options.settle_time)  # the scheduler preempts, and its victims may not show yet
+            task.pod = pod_now or task.pod
+
+    def _is_ours(self, pod: Pod) -> bool:
+        if pod.metadata.namespace not in self._options.namespaces or not is_unschedulable(pod):
+            return False
+        return is_critical(pod, self._options) and self._selected(pod)
+
+    def _add_task(self, pod: Pod, now_s: float, now_at_s: float) -> None:
+        since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
+        # One clock has written the time, and another one tells the time now: a short wait is measured here.
+        waited = waited_s(since_s, now_s) > self._options.settle_time + CLOCKS_DIFFER_S
+        settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time
+        patience_s = longest_wait_s(self._options.grace_period)
+        self.tasks[pod.metadata.uid] = RescueTask(pod, unschedulable_since_s=since_s, settles_at_s=settles_at_s, max_wait_s=patience_s)
+
+    # --- acting ---
+
+    def _reconcile_next(self, view: ReconcileView) -> bool:
+        """Let the most important case that can do something do it; whether the cluster has to be looked at again."""
+        leading = self._lease.held
+        for task in self._in_order():
+            try:
+                changed = self._reconcile_task(task, view)
+            except KubeError as error:
+                changed = self._on_error(task, error, view)
+                if leading:
+                    self._lease.ensure_held()
+                elif isinstance(error, UnreachableError):
+                    return False  # nothing can be done for the others either, and whoever drives this has to know soon
+            if changed:
+                return True
+        return False
+
+    def _in_order(self) -> list[RescueTask]:
+        """What is under way first, so that it is not disturbed, then what was judged longest ago, and then by importance and age.
+
+        Of pods that are equally important those come first whose judgement takes the least time.
+        """
+
+        def rank(task: RescueTask) -> tuple[bool, int, int, bool, float, str]:
+            judged_in, importance = task.planned_in_round if task.stage == WATCHED else 0, effective_priority(task.pod, self._options)
+            return task.stage != CLEARING, judged_in, -importance, depends_on_others(task.pod), task.unschedulable_since_s, task.name
+
+        return sorted(self.tasks.values(), key=rank)
+
+    def _begin_round(self, view: ReconcileView) -> None:
+        """A new round begins when every pod that is due was judged in this one: no pod is judged twice before another one is."""
+        due = [task for task in self._in_stage(WATCHED) if view.now_at_s >= task.plan_at_s]
+        if all(task.planned_in_round >= self._round for task in due):
+            self._round += 1
+
+    def _reconcile_task(self, task: RescueTask, view: ReconcileView) -> bool:
+        if task.is_finished:
+            self._complete_finish(task, view)
+            return self._remove_finished(task, view)
+        if task.uncertain_evictions or (task.stage == CLEARING and not task.loaded):
+            if view.now_at_s < task.retry_at_s:
+                return False
+            if self._executor.resolve_uncertain(task, view):
+                return True
+            if task.uncertain_evictions:
+                return False  # an eviction is on its way
+        end = _end_of(task, leading=self._lease.held) or self._no_longer_critical(task)
+        if end is not None:
+            task.finish(*end)
+            return self._finish(task, view)
+        if task.stage == CLEARING:
+            scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
+            kept_by = BY_NOMINATION if task.hold is not None and task.hold.nominates else None
+            changed = self._executor.advance(task, view, scheduler, self._blocking_task(task, kept_by, view))
+        else:
+            changed = view.now_at_s >= task.plan_at_s and self._plan(task, view)
+        # Its step may have ended it.
+        return self._finish(task, view) if task.is_finished else changed
+
+    def _no_longer_critical(self, task: RescueTask) -> t.Optional[tuple[str, Reason]]:
+        """Somebody has taken the annotation away that made the pod critical. Of an undecodable pod that is not known."""
+        if undecodable_of(task.pod) is not None or is_critical(task.pod, self._options):
+            return None
+        return IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(task.pod, self._options))
+
+    def _explain_next(self, view: ReconcileView) -> bool:
+        """Work out why no eviction helps, for pods of which that is still to be said; whether the cluster has to be looked at again.
+
+        That takes longer than a judgement. All pods that are due are judged first, so that a possible rescue does not wait. Where some are
+        due all the time, one pod is explained now and then, and none before all were judged once.
+        """
+        waiting = self._in_stage(WATCHED)
+        overdue = time.monotonic() > self._explained_at_s + EXPLAINED_EVERY_S and all(task.planned_in_round >= 0 for task in waiting)
+        if self._interrupted and not overdue:
+            return False
+        # Reasons that are only to be renewed come last.
+        for task in sorted(self._in_order(), key=lambda task: task.reason is not UNEXPLAINED):
+            if not task.needs_explanation or task.stage != WATCHED:
+                continue
+            if not overdue and _is_outdated(view):
+                self._interrupted = True
+                break
+            leading = self._lease.held
+            try:
+                changed = self._plan(task, view, explain=True)
+            except KubeError as error:
+                changed = self._on_error(task, error, view)
+                if leading:
+                    self._lease.ensure_held()
+            if changed:
+                return True
+            self._explained_at_s, overdue = time.monotonic(), False
+        return False
+
+    def _plan(self, task: RescueTask, view: ReconcileView, *, explain: bool = False) -> bool:
+        scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
+        began_at_s = time.monotonic()
+        # After an eviction for it the pod may be given up, which takes the newest reasons.
+        plan = self._shared_plan(task, view, task.context(view.now_at_s, scheduler), explain=explain or bool(task.evicted))
+        if plan is None:
+            self._interrupted = True
+            return False
+        explained, unexplained = task.explained_plan, plan.reason is UNEXPLAINED
+        if unexplained and explained is not None:
+            plan = replace(explained, pod=task.pod)
+        task.planned_in_round = self._round
+        self._observer.on_planned(task, self._observed_in_s + time.monotonic() - began_at_s)
+        plan = self._if_settled(task, plan, view)
+        # The result of a run that ends has the newest reasons.
+        task.needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
+        task.set_plan(plan)
+        task.note_wait(view.now_at_s)
+        task.plan_at_s = view.now_at_s + REPLAN_S.get(plan.status, 0.0)
+        if view.now_at_s < task.settles_at_s:
+            task.plan_at_s = task.settles_at_s
+        if plan.status == PLANNED and not self._dry_run and not self._may_write:
+            task.status, task.reason = (
+                WAITING,
+                Reason(OTHER_RESCUER, f"{self._lease.holder or 'another program'} makes room at the moment"),
+            )
+            task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
+            return False
+        first = self._blocking_task(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
+        if first is not None:
+            task.queue(view.now_at_s, first)
+            task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
+            return False
+        choice = plan.choice
+        changed = choice is not None and self._executor.start(task, plan, choice, view)
+        if plan.reason.code == ROOM_BECOMING_FREE and not task.loaded and self._may_write:
+            changed = self._executor.resume(task, view)
+        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code == NO_NODE and not task.may_change_soon:
+            task.finish(FAILED, Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then {plan.reason}"))
+        self._report(task)
+        return changed
+
+    def _blocking_task(self, task: RescueTask, kept_by: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
+        """The rescue that has to end before pods are evicted for this one; None where there is none.
+
+        Taints and evictions for one pod make the scheduler try the others, and clear their nominations. While a nomination alone keeps a
+        node, no other rescue begins.
+        """
+        if self._options.hold == NONE:
+            return None
+        hinders = RescueTask.is_under_way if kept_by == BY_NOMINATION else RescueTask.is_held_by_nomination
+        others = (other for other in self.tasks.values() if other is not task)
+        first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
+        if first is None:
+            return self._blocking_queued_task(task, view)
+        return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because only a nomination keeps the capacity for one of both pods")
+
+    def _blocking_queued_task(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
+        """The pod that has waited for other rescues for long enough, and begins before this one; None where there is none.
+
+        Without that, rescues of less important pods could follow each other, and delay that pod without end.
+        """
+        waiting = [one for one in self.tasks.values() if one.is_next(view.now_at_s)]
+        if task.stage == CLEARING or not waiting:
+            return None
+        importance = {one.uid: effective_priority(one.pod, self._options) for one in (task, *waiting)}
+        first = min(waiting, key=lambda one: (-importance[one.uid], one.queued_since_s, one.name))
+        if first is task or importance[task.uid] > importance[first.uid]:
+            return None
+        return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because it has waited for other rescues for a long time")
+
+    @property
+    def _may_write(self) -> bool:
+        """A node may be held now."""
+        return self._lease.held and self.accepts_new and not self._dry_run
+
+    def _if_settled(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> RescuePlan:
+        """The judgement, or that the scheduler still has its time, which begins when a plan becomes possible."""
+        possible = plan.status == PLANNED
+        if possible and not task.was_possible and not self._dry_run:
+            task.restart_settling(view.now_at_s, self._options.settle_time)
+        task.was_possible = possible
+        if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
+            return plan
+        text = f"the scheduler has {self._options.settle_time} s to place it by itself"
+        return RescuePlan(task.pod, WAITING, Reason(SETTLING, text))
+
+    def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
+        """The judgement of the pod on the view, which pods that are alike share; None where the next judgement needs a newer view.
+
+        On a large cluster judgements take long. Between two of them new pods, releases and signals are due.
+        """
+        same = None if view.planner.has_node_for(task.uid) else equivalence_key(task.pod, context, view.snapshot, self._options)
+        key = (same, explain) if same is not None else None
+        known = view.plans.get(key) if key is not None else None
+        if known is not None and known.status != PLANNED:
+            return replace(known, pod=task.pod)
+        if not explain and _is_outdated(view):
+            return None
+        plan = view.planner.plan_rescue(task.pod, context, explain=explain)
+        if plan.status == PLANNED:
+            view.plans.clear()  # a plan takes capacity and budgets from the others
+        view.plans[key or task.uid] = plan
+        return plan
+
+    def _report(self, task: RescueTask) -> None:
+        """Tell what has become another; why no eviction helps is told with the reasons."""
+        said, reason = task.reported_reason, task.reason
+        if reason is UNEXPLAINED:
+            return
+        if said is not None and reason is not None and said.code == reason.code and (task.status != PLANNED or said == reason):
+            return
+        task.reported_reason = reason
+        self._observer.on_plan_changed(task)
+        # Of several copies of a daemon the one that leads writes the Events.
+        if task.reason is None or self._dry_run or not (self._once or self._lease.held):
+            return
+        if task.status == IMPOSSIBLE or task.reason.code in POSTPONED_EVENTS:
+            event = POSTPONED_EVENTS.get(task.reason.code, "RescueImpossible")
+            self._events.on_pod(task.pod, event, str(task.reason), warning=task.status == IMPOSSIBLE)
+
+    def _finish(self, task: RescueTask, view: ReconcileView) -> bool:
+        """Release the node, write the result of the attempt, and tell everybody.
+
+        What cannot be written now is written later: ``Holds.reconcile`` releases the node, and ``_reconcile_task`` writes the result.
+        """
+        if self._dry_run:
+            return False
+        if self._lease.held:
+            self._executor.release_node(task, view.snapshot.nodes)
+            self._record_outcome(task, view)
+        self._observer.on_finished(task)
+        return True
+
+    def _complete_finish(self, task: RescueTask, view: ReconcileView) -> None:
+        """Do for a case that has ended what could not be written at its end. ``Holds.reconcile`` goes on with what is in ``expired``."""
+        if self._dry_run or not self._lease.held:
+            return
+        if task.hold is not None and task.node not in self.holds.expired:
+            self._executor.release_node(task, view.snapshot.nodes)
+        self._record_outcome(task, view)
+
+    def _record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
+        if not task.needs_recording or view.now_at_s < task.retry_at_s:
+            return
+        try:
+            self._executor.record_outcome(task, view)
+        except KubeError as error:
+            self._observer.on_error(f"{task.name}: the result of the attempt is not written: {error}")
+            if is_transient(error) or isinstance(error, ConflictError):
+                task.retry_at_s = view.now_at_s + ERROR_RETRY_S
+                return
+        task.outcome_recorded = True
+        if task.status in (FAILED, RESCUED):
+            warning = task.status == FAILED
+            self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", str(task.reason), warning=warning)
+
+    def _reconcile_attempts(self, view: ReconcileView) -> None:
+        """Correct what programs that have ended left in the ConfigMap, and write what has become of rescued pods. Only the leader does.
+
+        The first is done once after the Lease was taken.
+        """
+        if not self._lease.held:
+            self._attempts_loaded = False
+            return
+        if self._dry_run or view.now_at_s < self._reconcile_attempts_at_s:
+            return
+        try:
+            if not self._attempts_loaded:
+                settle_leftovers(self._attempts, view.snapshot, self.tasks, now_s=view.now_s)
+                self._rescued.load(self._attempts.read())
+                self._attempts_loaded = True
+            self._rescued.check(view.snapshot, view.now_s)
+        except KubeError as error:
+            self._observer.on_error(f"attempts in the ConfigMap may be out of date: {error}")
+            self._reconcile_attempts_at_s = view.now_at_s + ERROR_RETRY_S
+        names = self._attempts.dropped
+        if names:
+            shown = f"{', '.join(names[:MAX_NAMED_PODS])}{' and others' if len(names) > MAX_NAMED_PODS else ''}"
+            self._observer.on_error(f"the ConfigMap is full: it no longer has all that is known of the attempts for {shown}")
+            names.clear()
+
+    def _remove_finished(self, task: RescueTask, view: ReconcileView) -> bool:
+        """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
+        if self._dry_run and task.status == PLANNED and _end_of(task, leading=False) is None:
+            return self._plan_again(task, view)
+        if not self._once and not self._must_record(task):
+            del self.tasks[task.uid]
+            if task.status == FAILED and not task.pod_gone:
+                again_at_s = view.now_at_s + REPLAN_S[IMPOSSIBLE]
+                self.tasks[task.uid] = RescueTask(
+                    task.pod, unschedulable_since_s=task.unschedulable_since_s, settles_at_s=again_at_s, max_wait_s=task.max_wait_s
+                )
+        return False
+
+    def _must_record(self, task: RescueTask) -> bool:
+        """The result is still to be written, and no other program has the Lease, which would write it instead."""
+        return task.needs_recording and not self._dry_run and self._lease.holder in ("", self._writer)
+
+    def _plan_again(self, task: RescueTask, view: ReconcileView) -> bool:
+        """A dry run that goes on: the plan stands for a while, and is then made anew without itself in the way."""
+        if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
+            return False
+        task.stage, task.status = WATCHED, ""
+        return True
+
+    def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView) -> bool:
+        """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
+        self._observer.on_error(f"{task.name}: {error}")
+        task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
+        task.queued_since_s = math.inf  # others need not wait for a rescue that cannot begin
+        # A node that is held must not wait for what does not get better, nor for ever for what may.
+        in_vain = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
+        if is_permission_error(error) or in_vain:
+            task.finish(FAILED, Reason("error", str(error)))
+            return self._finish(task, view)
+        return False
+
+    def _requeue_after_s(self, view: ReconcileView) -> float:
+        times = [task.settles_at_s if task.settles_at_s > view.now_at_s else task.plan_at_s for task in self._in_stage(WATCHED)]
+        times += [min(task.give_up_at_s, task.retry_at_s or task.give_up_at_s) for task in self._in_stage(CLEARING)]
+        ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
+        return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if self.is_clearing else []), *ahead])
+
+    def _in_stage(self, stage: str) -> list[RescueTask]:
+        return [task for task in self.tasks.values() if task.stage == stage]
+
+
+def _is_outdated(view: ReconcileView) -> bool:
+    """No further judgement begins on it: on a newer one there may be a new pod, or a node to be released."""
+    return bool(view.plans) and time.monotonic() - view.now_at_s > PLAN_SLICE_S
+
+
+def _end_of(task: RescueTask, *, leading: bool) -> t.Optional[tuple[str, Reason]]:
+    """How the case has ended, if it has: the pod is bound, or there is none any more.
+
+    Only the leader knows that no rescue has helped.
+    """
+    if task.pod_gone or task.pod.terminating or task.pod.terminal:
+        return POD_GONE, Reason("pod_gone", f"the pod was deleted before it was bound; {len(task.evicted)} pods had been evicted for it")
+    if not task.pod.spec.node_name:
+        return None
+    if leading and not task.attempt_started:
+        return RESCUED, Reason("bound", f"the scheduler has placed it on node {task.pod.spec.node_name} by itself")
+    return RESCUED, Reason("bound", f"it is on node {task.pod.spec.node_name}")

@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Clears a node for one pod: ask, hold, evict one pod after the other, each decided on the newest state."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    KubeError,
+    MultipleBudgetsError,
+    NotFoundError,
+    ResponseDecodeError,
+    is_admission_denial,
+    is_permission_error,
+    is_transient,
+)
+from ...model.api.meta import ObjectMeta
+from ...model.api.node import Node
+from ...model.reason import Reason
+from ...model.undecodable import UNDECODABLE
+from ...rescue.hold_policy import hold_policy
+from ...rescue.options import NONE, RescueOptions
+from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
+from ...state.hold import Hold, make_hold
+from ...state.rescue_attempts import Attempt, attempt_violation, cancel, existing_key, record_failure, record_success, record_victims, start
+from ..common.event_recorder import EventRecorder
+from ..common.leader_lease import LeaderLease
+from .eviction_requests import EvictionPendingError, EvictionRequests
+from .holds import Holds, node_of
+from .live_checks import is_evicted, lost_hold_violation, may_have_succeeded, pod_changed_message, read_node, read_pod
+from .nomination import Nominator, nominate, withdraw
+from .observer import RescueObserver
+from .records.attempt_store import AttemptStore, record_of, victim_of
+from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
+from .records.rescued_pods import RescuedPodTracker
+from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, RESCUED, ReconcileView, RescueTask
+
+EXCLUDE_AFTER_REFUSAL_S = 5.0
+"""How long a pod is not asked for again after a budget has refused it in a dry run."""
+EXCLUDE_AFTER_DENIAL_S = 60.0
+"""The same after a refusal of another kind, such as by a webhook."""
+RETRY_S = 0.5
+REPLAN_S = 1.0
+"""Until a pod is judged again whose node was released for another rescue."""
+NO_NOMINATION_FOR_S = 600.0
+"""Until the next try to nominate beside a taint where the role for that is missing."""
+
+
+class RescueExecutor:
+    """The steps of a case that has a plan. Each returns whether it has changed anything, so that the cluster is to be looked at again.
+
+    Raises LeaseLostError, before anything is written, once another program may be at work.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        cache: ClusterInformer,
+        options: RescueOptions,
+        *,
+        lease: LeaderLease,
+        attempts: AttemptStore,
+        writer: str,
+        holds: Holds,
+        nominations: Nominator,
+        events: EventRecorder,
+        observer: RescueObserver,
+        rescued: RescuedPodTracker,
+        dry_run: bool,
+    ) -> None:
+        self._api, self._cache, self._options = api, cache, options
+        self._lease, self._attempts, self._holds, self._nominations = lease, attempts, holds, nominations
+        self._events, self._observer = events, observer
+        self._writer, self._rescued, self._dry_run = writer, rescued, dry_run
+        self._no_nomination_until_s = 0.0
+        self._evictions = EvictionRequests(api)
+
+    def start(self, task: RescueTask, plan: RescuePlan, choice: Choice, view: ReconcileView) -> bool:
+        """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
+        attempt = self._with_results(task, self._load_attempt(task), view)
+        if self._load_victims(task, attempt):
+            return True
+        # A node that is neither cleared nor held any more was left, and the pod does not fit there. One that the taint of somebody else
+        # keeps has no hold.
+        task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
+        if choice.node in task.excluded_nodes:
+            return True
+        if task.failed_nodes >= self._options.max_attempts:
+            return self._fail_without_effect(task, "")
+        refusal = attempt_violation(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=task.uid)
+        if refusal is not None:
+            return self._postpone(task, refusal, view)
+        for victim in choice.victims:
+            if not self._request_eviction(task, victim, view, dry_run=True):
+                return True
+        if plan.hold_method == BY_NOMINATION and not self._may_nominate(task, choice.node, view):
+            return True
+        task.reset_backoff()
+        if not self._dry_run:
+            self._lease.ensure_held()
+        hold = self._hold_for(task, plan.hold_method, view) if plan.hold_method is not None else None
+        if hold is not None and not self._place_hold(task, choice, hold, view):
+            return True
+        if self._dry_run:
+            view.planner.reserve(plan)
+            task.finish(PLANNED, plan.reason)
+            return False
+        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        _limit_to_plan(task, choice, view)
+        # From here on the hold is given back by the end of the case, also if this fails.
+        self._record_attempt(task, choice.victims[0], view)
+        self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has room for it")
+        return True
+
+    def advance(self, task: RescueTask, view: ReconcileView, scheduler: t.Optional[Reason], goes_first: t.Optional[Reason] = None) -> bool:
+        """One step further on the node that is being cleared: evict, wait, or give the node up; ``goes_first``: another rescue."""
+        if view.now_at_s < task.retry_at_s:
+            return False
+        plan = view.planner.replan_on_node(task.pod, task.node, task.context(view.now_at_s, scheduler))
+        if plan.status == WAITING:
+            task.set_plan(plan)
+            task.note_wait(view.now_at_s)
+            if view.now_at_s > task.give_up_at_s:
+                return self._fail_unbound(task)
+            self._nominate(task, view)
+            return False
+        if view.now_at_s > task.give_up_at_s + self._options.evict_timeout:
+            return self._not_cleared(task)
+        if plan.status == IMPOSSIBLE or plan.choice is None:
+            return self._give_up_node(task, plan.reason, view)
+        task.set_plan(plan)
+        more = _more_than_planned(task, plan.choice, view)
+        if more is not None:
+            return self._give_up_node(task, more, view)
+        if goes_first is not None and task.hold is not None and task.hold.nominates:
+            return self._release_for_now(task, plan, goes_first, view)
+        if plan.hold_method == BY_TAINT and (task.hold is None or task.hold.nominates):
+            return self._give_up_node(task, Reason("not_kept", "the taint that kept others off has been removed"), view)
+        if goes_first is not None:
+            task.set_plan(replace(plan, reason=goes_first))
+            return False  # the node stays kept, and nothing may make the scheduler try the other pod meanwhile
+        self._lease.ensure_held()
+        if not self._nominate(task, view):
+            refused = Reason("not_kept", "the pod could not be nominated for it")
+            return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
+        if view.now_at_s < task.settles_at_s:
+            return False  # a node has opened: the scheduler may place the pod there
+        victim = plan.choice.victims[0]
+        if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
+            self._record_attempt(task, victim, view)
+        if self._is_confirmed(task, victim, view):
+            self._lease.ensure_held()
+            self._request_eviction(task, victim, view, dry_run=False)
+        return True
+
+    def resume(self, task: RescueTask, view: ReconcileView) -> bool:
+        """Hold the node again on which pods still end that another program has evicted for the case, and that it has released at its end.
+
+        Without that, a replacement of such a pod could take the capacity before the scheduler tries the critical pod again.
+        """
+        attempt = self._load_attempt(task)
+        self._load_victims(task, attempt)
+        if attempt is None or task.uid not in attempt.under_way:
+            return False
+        self.resolve_uncertain(task, view)
+        ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
+        victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
+        node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
+        kept_by = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
+        if node is None or kept_by is None or node.name in task.excluded_nodes:
+            return False
+        self._lease.ensure_held()
+        hold = self._hold_for(task, kept_by, view)
+        self._holds.place(node, hold)
+        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        task.attempt_started = True
+        self._observer.on_hold(task)
+        return True
+
+    def resolve_uncertain(self, task: RescueTask, view: ReconcileView) -> bool:
+        """Find out what has been evicted for the pod, where that is not known; whether the case has changed by that."""
+        if task.stage == CLEARING and not task.loaded:
+            self._load_victims(task, self._load_attempt(task))
+        found = False
+        for uid, victim in list(task.uncertain_evictions.items()):
+            if self._evictions.is_pending(uid):
+                task.retry_at_s = view.now_at_s + RETRY_S
+                continue
+            found = True
+            now = read_pod(self._api, victim.pod)
+            if is_evicted(now):
+                deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
+                self._note_eviction(task, victim, view, deletion_timestamp=deletion_timestamp, own=uid in task.recorded_victims)
+                task.reset_backoff()
+            del task.uncertain_evictions[uid]
+        if found and not task.uncertain_evictions:
+            task.count_failed_nodes(task.last_node)
+        return found
+
+    @property
+    def has_pending_evictions(self) -> bool:
+        """The API server may still carry out an eviction."""
+        return self._evictions.has_pending
+
+    def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
+        """Give the case's node back, if it is held; false where that could not be written yet."""
+        if task.hold is None:
+            self._withdraw(task)
+            return True
+        self._lease.ensure_held()
+        node = node_of(task.node, nodes)
+        if not self._holds.release(node, task.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
+            return False
+        task.hold, task.nominated_version = None, ""
+        return True
+
+    def _withdraw(self, task: RescueTask) -> None:
+        """Take the nomination away that was made beside the taint of somebody else: there is no hold to which it belongs."""
+        nominated, task.nominated_version = task.nominated_version, ""
+        if not nominated or not task.node or task.pod_gone or task.pod.spec.node_name:
+            return
+        self._lease.ensure_held()
+        try:
+            withdraw(self._api, task.pod.metadata, task.node)
+        except KubeError as error:
+            # The scheduler takes it away after its next try.
+            self._observer.on_error(f"pod {task.name} is still nominated for node {task.node}: {error}")
+
+    def record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
+        """Write down what came of the attempt."""
+        pending = {pod.metadata.uid for pod in view.snapshot.pods if not pod.spec.node_name}
+
+        def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
+            if task.status == RESCUED:
+                return record_success(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name, pending=pending)
+            if task.status != FAILED and not task.evicted:
+                return cancel(entry, now_s=view.now_s, pod_uid=task.uid)
+            return record_failure(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
+
+        self._rescued.watch(task.key, self._attempts.update(task.key, change))
+
+    # --- steps ---
+
+    def _load_attempt(self, task: RescueTask) -> t.Optional[Attempt]:
+        entries = self._attempts.read()
+        task.key = existing_key(entries, task.uid, task.key)
+        return entries.get(task.key)
+
+    def _hold_for(self, task: RescueTask, kept_by: str, view: ReconcileView) -> Hold:
+        deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
+        key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
+        return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
+
+    def _record_attempt(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
+        """Write down that the rescue is under way, what has been evicted for it, and what is evicted next."""
+        uid = victim.pod.metadata.uid
+        victims = [*task.evicted, *(one for known, one in task.uncertain_evictions.items() if known != uid), victim]
+        records = [record_of(one) for one in victims]
+
+        def change(entry: t.Optional[Attempt]) -> Attempt:
+            entry = start(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
+            return record_victims(entry, pod_uid=task.uid, victims=records)
+
+        self._attempts.update(task.key, change)
+        task.attempt_started, task.recorded_victims = True, frozenset(one.pod.metadata.uid for one in victims)
+
+    def _with_results(self, task: RescueTask, attempt: t.Optional[Attempt], view: ReconcileView) -> t.Optional[Attempt]:
+        """The entry with what has become of the pods that were rescued before."""
+        found = self._rescued.with_results(task.key, attempt, view.snapshot, view.now_s)
+        if found != attempt and not self._dry_run:
+            self._lease.ensure_held()
+            self._rescued.watch(task.key, attempt)
+            self._rescued.check(view.snapshot, view.now_s)
+        return found
+
+    def _load_victims(self, task: RescueTask, attempt: t.Optional[Attempt]) -> bool:
+        """What another program has evicted for the pod counts, too; whether there may be something."""
+        if task.loaded:
+            return False
+        task.loaded = True
+        if attempt is not None and task.uid in attempt.under_way and not self._dry_run:
+            task.attempt_started = True  # it is under way, and has to be settled
+        known = {victim.pod.metadata.uid for victim in task.evicted}
+        records = attempt.victims.get(task.uid, ()) if attempt is not None else ()
+        task.uncertain_evictions.update({record.uid: victim_of(record) for record in records if record.uid not in known})
+        return bool(task.uncertain_evictions)
+
+    def _is_confirmed(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
+        """The API server says that the pod still waits, the victim may go, and the node is open and kept. Otherwise that is acted upon."""
+        uid = victim.pod.metadata.uid
+        try:
+            waits, there, node = read_pod(self._api, task.pod), read_pod(self._api, victim.pod), read_node(self._api, task.node)
+        except ResponseDecodeError as error:
+            self._give_up_node(task, Reason(UNDECODABLE, str(error)), view)
+            return False
+        gone = pod_changed_message(waits, task.pod, task.node)
+        if gone is not None:
+            self._observer.on_error(f"{task.name}: {gone}; the watch is behind")
+            task.retry_at_s = view.now_at_s + RETRY_S
+            return False
+        if there is None or there.terminating:
+            self._cache.assume_terminating(uid, there.metadata.deletion_timestamp or "" if there is not None else "")
+            return False
+        if node is None:
+            self._give_up_node(task, Reason("node_gone", f"node {task.node} is gone"), view)
+            return False
+        immune, closed = view.planner.current_violations(waits or task.pod, there, node, task.context(view.now_at_s))
+        closed = closed or lost_hold_violation(node, task.hold)
+        if closed is not None:
+            self._give_up_node(task, closed, view)
+        elif immune is not None or there.spec.node_name != task.node:
+            task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_REFUSAL_S
+        return closed is None and immune is None and there.spec.node_name == task.node
+
+    def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> bool:
+        try:
+            self._holds.place(view.snapshot.nodes[choice.node], hold, dry_run=self._dry_run)
+        except TooManyHoldsError as error:
+            return self._postpone(task, Reason("too_many_holds", str(error)), view)
+        except HoldNotRecordedError as error:
+            task.finish(FAILED, Reason("error", str(error)))
+            return False
+        except KubeError as error:
+            if is_permission_error(error) or is_transient(error):
+                raise
+            # Somebody else's hold, or a refusal that is about this node: there may be another one.
+            self._observer.on_error(f"{task.name}: {error}")
+            task.excluded_nodes[choice.node] = view.now_at_s + LEFT_ALONE_FOR_S
+            task.plan_at_s = view.now_at_s + RETRY_S
+            return False
+        if self._dry_run:
+            return True
+        self._events.on_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {task.name}")
+        self._observer.on_hold(task)
+        return True
+
+    def _may_nominate(self, task: RescueTask, node_name: str, view: ReconcileView) -> bool:
+        """Ask before anything is touched."""
+        try:
+            if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
+                return True
+        except KubeError as error:
+            if is_permission_error(error) or is_transient(error):
+                raise
+            if not isinstance(error, ConflictError):
+                task.finish(FAILED, Reason("error", str(error)))
+                return False
+        task.plan_at_s = view.now_at_s + RETRY_S  # somebody else writes to the pod; the watch will tell
+        return False
+
+    def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
+        """Nominate the pod for the held node, and again when the scheduler has cleared the nomination.
+
+        False where no taint keeps the node and the pod could not be nominated yet. Without a hold, the taint of somebody else keeps it. A
+        nomination that the scheduler itself has made for another node, where its victims hang, stays: without it the scheduler would
+        preempt once more.
+        """
+        pod = task.pod
+        tainted = task.hold is None or not task.hold.nominates
+        if pod.status.nominated_node_name:
+            return True
+        if tainted and view.now_at_s < self._no_nomination_until_s:
+            return True
+        version = pod.metadata.resource_version
+        if version == task.nominated_version:
+            return True  # the watch does not show it yet
+        self._lease.ensure_held()
+        try:
+            # Of several pods that are nominated together each failed attempt at one makes the scheduler try the others: no hurry there.
+            alone = not tainted and self._options.hold != NONE
+            if self._nominations.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
+                task.nominated_version = version
+                return True
+        except KubeError as error:
+            if tainted and is_permission_error(error):
+                self._continue_without_nomination(error, view)
+                return True
+            self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
+        if tainted:
+            return True  # the taint keeps the node; the next look tries again
+        task.retry_at_s = view.now_at_s + RETRY_S
+        return False
+
+    def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
+        """Beside a taint a nomination is not necessary: say once that the role is missing, and try again later."""
+        if not self._no_nomination_until_s:
+            text = "pods are not nominated beside the taint, so that pods that tolerate it can take the capacity that becomes free in parts"
+            self._observer.on_error(f"{text}: {error}")
+        self._no_nomination_until_s = view.now_at_s + NO_NOMINATION_FOR_S
+
+    def _postpone(self, task: RescueTask, refusal: Reason, view: ReconcileView) -> bool:
+        task.set_plan(RescuePlan(task.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
+        task.plan_at_s = view.now_at_s + EXCLUDE_AFTER_REFUSAL_S
+        return False
+
+    def _fail_unbound(self, task: RescueTask) -> bool:
+        waited = f"the scheduler has not bound it to node {task.node} within {self._options.scheduled_timeout} s"
+        task.finish(FAILED, Reason("not_bound", f"{waited}, although there is room"))
+        return True
+
+    def _not_cleared(self, task: RescueTask) -> bool:
+        """Nothing is held beyond its deadline, whatever keeps the evictions from being made."""
+        within_s = self._options.scheduled_timeout + self._options.evict_timeout
+        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {within_s} s"))
+        return True
+
+    def _give_up_node(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:
+        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {why}")
+        if not self.release_node(task, view.snapshot.nodes):
+            task.back_off(view.now_at_s)
+            if view.now_at_s > task.give_up_at_s:
+                task.finish(FAILED, why)
+            return task.is_finished
+        task.give_up_node(view.now_at_s)
+        task.reset_backoff()
+        if task.failed_nodes >= self._options.max_attempts:
+            self._fail_without_effect(task, f"; the last: {why}")
+        return True
+
+    def _release_for_now(self, task: RescueTask, plan: RescuePlan, goes_first: Reason, view: ReconcileView) -> bool:
+        """Release the node until another rescue has ended. It may be cleared for the pod again."""
+        if not self.release_node(task, view.snapshot.nodes):
+            task.back_off(view.now_at_s)
+            return False
+        task.requeue(view.now_at_s + REPLAN_S)
+        task.set_plan(replace(plan, status=WAITING, reason=goes_first))
+        task.reset_backoff()
+        return True
+
+    def _fail_without_effect(self, task: RescueTask, last: str) -> bool:
+        task.finish(FAILED, Reason(NO_OTHER_NODE, f"pods were evicted without effect on {task.failed_nodes} nodes{last}"))
+        return True
+
+    # --- the server's answers ---
+
+    def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> bool:
+        """Ask for the eviction, or whether it would be granted; false where it was not."""
+        try:
+            self._evictions.request(victim, dry_run=dry_run)
+        except KubeError as error:
+            if not dry_run and may_have_succeeded(error):
+                task.uncertain_evictions[victim.pod.metadata.uid] = victim
+            self._on_refusal(task, victim, error, view, dry_run=dry_run)
+            return False
+        if not dry_run:
+            self._note_eviction(task, victim, view)
+            task.reset_backoff()
+        return True
+
+    def _note_eviction(
+        self, task: RescueTask, victim: Victim, view: ReconcileView, *, deletion_timestamp: t.Optional[str] = None, own: bool = True
+    ) -> None:
+        """The pod has been evicted for the case; what another program has evicted is neither counted nor told again."""
+        self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
+        task.evicted.append(victim)
+        task.grace_ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
+        if not own:
+            return
+        self._observer.on_evicted(task, victim)
+        metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the case may have left it by now
+        self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to make room for critical pod {task.name}")
+        self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
+
+    def _on_refusal(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView, *, dry_run: bool) -> None:
+        uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
+        if is_permission_error(error):
+            task.finish(FAILED, Reason("error", str(error)))
+        elif isinstance(error, MultipleBudgetsError):
+            task.excluded_victims[uid] = math.inf
+        elif is_admission_denial(error):
+            self._on_denial(task, uid, error, view)
+        elif isinstance(error, (NotFoundError, ConflictError)):
+            self._on_missing(task, victim, error, view)
+        elif isinstance(error, BudgetError) and dry_run:
+            task.excluded_victims[uid] = now_at_s + EXCLUDE_AFTER_REFUSAL_S
+        elif is_transient(error):
+            self._retry_later(task, uid, error, view)
+        else:
+            self._on_denial(task, uid, error, view)
+
+    def _on_denial(self, task: RescueTask, uid: str, error: KubeError, view: ReconcileView) -> None:
+        self._observer.on_error(f"{task.name}: {error}")
+        task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_DENIAL_S
+
+    def _on_missing(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> None:
+        """404 or 409: the pod is gone or terminating, and its capacity becomes free; or only its budget was being written or deleted."""
+        now = read_pod(self._api, victim.pod)
+        if now is None or now.terminating:
+            deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
+            self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
+        else:
+            self._retry_later(task, victim.pod.metadata.uid, error, view)
+
+    def _retry_later(self, task: RescueTask, uid: str, error: KubeError, view: ReconcileView) -> None:
+        if isinstance(error, EvictionPendingError):  # no refusal: the answer comes
+            task.retry_at_s = task.plan_at_s = view.now_at_s + RETRY_S
+            return
+        is_first = (
+            task.first_refused_at_s is None and uid in task.uncertain_evictions
+        )  # it may have been carried out, which is found out first
+        if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout:
+            task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
+            task.plan_at_s = task.retry_at_s
+            return
+        self._observer.on_error(f"{task.name}: {error}")
+        if task.node:
+            self._give_up_node(task, Reason("evict_timeout", f"refused for {self._options.evict_timeout} s: {error}"), view)
+        else:
+            task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_DENIAL_S
+            task.reset_backoff()
+
+
+def _limit_to_plan(task: RescueTask, choice: Choice, view: ReconcileView) -> None:
+    """The pods of this plan may be evicted on the node, and no further ones."""
+    task.initial_pods = frozenset(pod.metadata.uid for pod in view.snapshot.pods_by_node.get(task.node, ()))
+    task.planned_victims = frozenset(victim.pod.metadata.uid for victim in choice.victims)
+
+
+def _more_than_planned(task: RescueTask, choice: Choice, view: ReconcileView) -> t.Optional[Reason]:
+    """Why the node is left, because more pods than planned would have to be evicted there; None where it is not so.
+
+    A planned pod that may not be evicted any more can be replaced by another one. Their number does not grow. Where pods that came since
+    need the capacity, no other pod is evicted instead of them, nor are they: that could go on until the node is empty.
+    """
+    if task.initial_pods is None:
+        _limit_to_plan(task, choice, view)
+        return None
+    wanted = {victim.pod.metadata.uid: victim.pod.metadata for victim in choice.victims}
+    further = sorted(uid for uid in wanted if uid not in task.planned_victims)
+    if not further:
+        return None
+    staying = [pod.metadata for pod in view.snapshot.pods_by_node.get(task.node, ()) if not (pod.terminating or pod.terminal)]
+    came = [metadata for metadata in staying if metadata.uid not in task.initial_pods and metadata.uid != task.uid]
+    if came:
+        return Reason("room_taken", f"the capacity that was freed there was taken by {_names(came)}")
+    replaced = sorted(metadata.uid for metadata in staying if metadata.uid in task.planned_victims and metadata.uid not in wanted)
+    if len(further) > len(replaced):
+        text = f"{_names(wanted[uid] for uid in further)} would have to be evicted there beyond the plan"
+        return Reason("more_than_planned", text)
+    task.planned_victims = task.planned_victims.difference(replaced[: len(further)]).union(further)
+    return None
+
+
+def _names(pods: Iterable[ObjectMeta]) -> str:
+    return ", ".join(f"{metadata.namespace}/{metadata.name}" for metadata in pods)

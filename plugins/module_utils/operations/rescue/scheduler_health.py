@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Tells whether the scheduler that a pod waits for is running: without it evictions would have no effect."""
+
+from __future__ import annotations
+
+import math
+import time
+import typing as t
+
+from ...kube.cache.informer import ClusterInformer
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ForbiddenError, NotFoundError
+from ...kube.client.resources import LEASES
+from ...model.api.coordination import LeaseSpec
+from ...model.api.pod import Pod
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...model.values.timestamps import read_time
+
+DEFAULT_SCHEDULER = "default-scheduler"
+LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-scheduler"
+STALE_AFTER_S = 10
+"""Seconds beyond its duration after which the Lease counts as given up."""
+SILENT_AFTER_S = 600
+"""A scheduler tries what it could not place again after five minutes at the latest (kubernetes ``scheduling_queue.go``)."""
+FRESH_FOR_S = 10
+"""A sign of life in these last seconds overrides a Lease that has run out: the clocks of scheduler and API server may differ."""
+UNUSED_AFTER_S = 60
+"""A scheduler that is seen longer than this after its Lease ran out does not use the Lease: it is judged like one without a Lease."""
+ASKED_EVERY_S = 5
+LONGEST_NAME = 253
+"""Characters of a scheduler's name that are shown: the API server does not limit it."""
+
+
+class SchedulerHealth:
+    """Looks for signs of life, at most every five seconds. One that is found counts for all pods of the scheduler; that there is none does
+    not.
+    """
+
+    def __init__(self, api: KubeApi, cache: ClusterInformer) -> None:
+        self._api, self._cache = api, cache
+        self._alive_at_s: dict[str, float] = {}
+        self._silent: dict[str, tuple[float, Reason]] = {}
+
+    def violation(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+        """Why the pod's scheduler counts as not running; None where it runs, or where nothing says that it does not."""
+        name, uid, now_at_s = pod.spec.scheduler_name, pod.metadata.uid, time.monotonic()
+        if now_at_s - self._alive_at_s.get(name, -math.inf) < ASKED_EVERY_S:
+            return None
+        asked_at_s, known = self._silent.get(uid, (-math.inf, None))
+        if now_at_s - asked_at_s < ASKED_EVERY_S:
+            return known
+        self._silent = {uid: entry for uid, entry in self._silent.items() if now_at_s - entry[0] < ASKED_EVERY_S}
+        found = self._find_violation(pod, since_s, snapshot, self._api.now_s())
+        if found is None:
+            self._alive_at_s[name] = now_at_s
+        else:
+            self._silent[uid] = now_at_s, found
+        return found
+
+    def _find_violation(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Reason]:
+        name = pod.spec.scheduler_name
+        lease = self._lease() if name == DEFAULT_SCHEDULER else None
+        if lease is None:
+            return None if self._is_alive(pod, since_s, snapshot, now_s, now_s - SILENT_AFTER_S) else _silent(name)
+        ended_s = (read_time(lease.renew_time) or 0.0) + (lease.lease_duration_seconds or 0)
+        if now_s - ended_s <= STALE_AFTER_S:
+            return None
+        earliest_s = min(now_s - FRESH_FOR_S, max(ended_s + UNUSED_AFTER_S, now_s - SILENT_AFTER_S))
+        return None if self._is_alive(pod, since_s, snapshot, now_s, earliest_s) else _given_up(lease)
+
+    def _lease(self) -> t.Optional[LeaseSpec]:
+        """The scheduler's Lease; None where it has none, or where it cannot be read."""
+        try:
+            spec: LeaseSpec = self._api.get(LEASES, LEASE_NAMESPACE, LEASE_NAME).spec
+        except (NotFoundError, ForbiddenError):
+            return None
+        # A scheduler that stops in good order leaves its Lease without a holder.
+        return spec if read_time(spec.renew_time) is not None else None
+
+    def _is_alive(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float, earliest_s: float) -> bool:
+        """The scheduler has bound or reported a pod since then.
+
+        Only what a tenant cannot write counts: a pod that got its node while this program watched it, a condition in the status of a pod,
+        and an Event in the namespace of the critical pod. A pod with a node may have been created with it.
+        """
+        if since_s > earliest_s:
+            return True
+        name = pod.spec.scheduler_name
+        bound_ago_s = self._cache.last_bound_s_ago(name)
+        if bound_ago_s is not None and now_s - bound_ago_s > earliest_s:
+            return True
+        waiting = (other for other in snapshot.pods if not other.spec.node_name and other.spec.scheduler_name == name)
+        if any((self._cache.unschedulable_since(other.metadata.uid) or 0.0) > earliest_s for other in waiting):
+            return True
+        return self._has_reported(pod, earliest_s)
+
+    def _has_reported(self, pod: Pod, earliest_s: float) -> bool:
+        """It has written an Event about the pod since then."""
+        try:
+            events = self._api.events_on(pod.metadata.namespace, pod.metadata.uid, reason="FailedScheduling")
+        except ForbiddenError:
+            return False
+        return any((read_time(event.last_seen) or 0.0) > earliest_s for event in events)
+
+
+def _given_up(lease: LeaseSpec) -> Reason:
+    since = f"Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {lease.renew_time}: evictions have no effect until one runs"
+    if lease.holder_identity:
+        text = f"kube-scheduler ({lease.holder_identity}) has not renewed its {since}"
+    else:
+        text = f"no kube-scheduler has held the {since}"
+    return Reason("scheduler_down", text)
+
+
+def _silent(name: str) -> Reason:
+    shown = name[:LONGEST_NAME]
+    text = (
+        f"nothing shows that the scheduler {shown!r} has bound or reported a pod in the last {SILENT_AFTER_S // 60} minutes: "
+        "start it, evictions have no effect"
+    )
+    return Reason("scheduler_silent", text)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Critical pods that are judged alike: what helps one of them on a snapshot helps the others, and what does not help one helps none."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Hashable
+
+from ..model.api.pod import Pod, mounts_claims
+from ..model.api.volume import Volume
+from ..model.codec import encode_json, replace
+from ..model.snapshot import ClusterSnapshot
+from ..scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
+from .critical import effective_priority
+from .options import RescueOptions
+from .plan import RescueContext
+
+
+def equivalence_key(pod: Pod, context: RescueContext, snapshot: ClusterSnapshot, options: RescueOptions) -> t.Optional[Hashable]:
+    """A key that is equal for pods that are judged alike on the snapshot; None for a pod that is like no other.
+
+    The controller counts only where it has bound pods: those are no victims for pods of the same controller. Names and UIDs do not count,
+    nor do the names of volumes that bind a pod to no node. Claims may be the pod's own, so that such a pod is like no other.
+    """
+    spec, metadata = pod.spec, pod.metadata
+    if mounts_claims(pod) or spec.resource_claims:
+        return None
+    controller = metadata.controller
+    owner = controller.uid if controller is not None else None
+    if owner is not None and not any(other.spec.node_name for other in snapshot.pods_by_owner.get(owner, ())):
+        owner = ""
+    nameless = replace(spec, volumes=tuple(map(_nameless, spec.volumes or ())))
+    labels = tuple(sorted((metadata.labels or {}).items()))
+    nominated = pod.status.nominated_node_name
+    return owner, metadata.namespace, labels, effective_priority(pod, options), nominated, context, encode_json(nameless)
+
+
+def depends_on_others(pod: Pod) -> bool:
+    """It has rules about other pods, or volumes, so that it takes longer to be judged."""
+    rules = (required_pod_affinity(pod), required_anti_affinity(pod), pod.spec.topology_spread_constraints)
+    return any(rules) or mounts_claims(pod)
+
+
+def _nameless(volume: Volume) -> Volume:
+    """Without its name, which differs from pod to pod for the token that admission adds."""
+    return replace(volume, name="")

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A pod whose own grace period is longer than the grace period of victims is not evicted; the grace period that a victim gets."""
+
+from __future__ import annotations
+
+import typing as t
+from functools import lru_cache
+
+from ...model.api.pod import Pod
+from ...model.reason import Reason
+from ..options import RescueOptions
+from ..victims.pod_traits import is_controlled_by, own_grace_period_s
+
+GRACE_TOO_LONG = "grace_too_long"
+
+
+def victim_grace_period_s(pod: Pod, options: RescueOptions) -> int:
+    """The whole seconds that the pod gets to end; never 0 for a StatefulSet's, whose successor must not run beside it."""
+    cap = max(options.grace_period, 0 if options.force else 1)
+    grace = min(own_grace_period_s(pod), cap)
+    return max(grace, 1) if is_controlled_by(pod, "StatefulSet") else grace
+
+
+def grace_period_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
+    """Return a reason for a pod whose own grace period is longer than the grace period of victims."""
+    if not options.allow_short_grace and own_grace_period_s(pod) > options.grace_period:
+        return _grace_too_long(options.grace_period)
+    return None
+
+
+@lru_cache(maxsize=16)
+def _grace_too_long(cap_s: int) -> Reason:
+    return Reason(
+        GRACE_TOO_LONG,
+        f"its own grace period is longer than grace_period, {cap_s} s: raise that (most pods have 30 s), or set allow_short_grace",
+    )

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A pod that has yet to come to the node is not evicted."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.api.pod import Pod
+from ...model.reason import Reason
+
+NOT_BOUND = Reason("not_bound", "it has yet to come to the node")
+
+
+def not_bound_violation(pod: Pod) -> t.Optional[Reason]:
+    """Return a reason for a pod that has no node."""
+    return None if pod.spec.node_name else NOT_BOUND

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A pod with the same controller as the pod that needs the capacity is not evicted."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.reason import Reason
+from ..victims.node_pod import NodePod
+
+SAME_OWNER = Reason("same_owner", "it has the same controller as the pod that needs the room")
+
+
+def same_controller_violation(node_pod: NodePod, owner: t.Optional[str]) -> t.Optional[Reason]:
+    """Return a reason for a pod with the controller of the pod that needs the capacity; ``owner`` is the UID of that one."""
+    return SAME_OWNER if node_pod.owner == owner else None

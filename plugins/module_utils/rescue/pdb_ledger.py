@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""How many pods PodDisruptionBudgets let go, as the API server counts evictions.
+
+Source: kubernetes ``pkg/registry/core/pod/storage/eviction.go``. A dry run of each eviction cannot see that several of them together take
+more from a budget than it has: this ledger can.
+"""
+
+from __future__ import annotations
+
+import operator
+import typing as t
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+
+from ..model.api.pod import Pod
+from ..model.api.policy import PodDisruptionBudget
+from ..model.reason import Reason
+from ..model.selectors.budget_index import BudgetIndex
+from ..model.snapshot import ClusterSnapshot
+from ..model.undecodable import UNDECODABLE
+
+BUDGET_KIND = "PodDisruptionBudget"
+ALWAYS_ALLOW = "AlwaysAllow"
+
+BUDGET = "budget"
+SEVERAL_BUDGETS = "several_budgets"
+BUDGETS_NOT_READABLE = "budgets_not_readable"
+
+BudgetKey = tuple[str, str]
+"""Namespace and name."""
+
+
+class BudgetStatus(t.NamedTuple):
+    """How the budgets stand to a pod: why it may not go now, not even alone, and which of them has less to give once it is evicted."""
+
+    violation: t.Optional[Reason]
+    budget: t.Optional[BudgetKey]
+
+
+_FREE = BudgetStatus(None, None)
+
+
+class PdbLedger:
+    """What is left of the budgets of a snapshot; ``reserve`` counts evictions that are planned, so that several plans share one ledger."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._by_key = {_key(budget): budget for budgets in snapshot.budgets_by_namespace.values() for budget in budgets}
+        self._unread = {entry.namespace for entry in snapshot.skipped if entry.resource == "poddisruptionbudgets"}
+        self._index = snapshot.once(BudgetIndex)
+        self._statuses: dict[Hashable, tuple[Pod, BudgetStatus]] = {}
+        self._reserved: Counter[BudgetKey] = Counter()
+
+    @property
+    def reserved(self) -> int:
+        """How many evictions ``reserve`` has counted."""
+        return sum(self._reserved.values())
+
+    def changed_since(self, earlier: PdbLedger) -> t.Optional[set[str]]:
+        """The namespaces in which budgets may stand to a pod otherwise than earlier; None where that may be any."""
+        mine, others = self._snapshot, earlier._snapshot
+        if self._unread != earlier._unread or mine.undecodable_of(BUDGET_KIND) != others.undecodable_of(BUDGET_KIND):
+            return None
+        before, now = others.budgets_by_namespace, mine.budgets_by_namespace
+        changed = {name for name in before.keys() | now.keys() if not _same_objects(before.get(name, ()), now.get(name, ()))}
+        return changed.union(namespace for namespace, _name in (*self._reserved, *earlier._reserved))
+
+    def violation(self, pod: Pod) -> t.Optional[Reason]:
+        """Why the pod may not be evicted now, not even alone; None where it may."""
+        return self.status(pod, budget_status_key(pod)).violation
+
+    def budget_of(self, pod: Pod) -> t.Optional[BudgetKey]:
+        """The budget that has less to give once the pod, which ``violation`` lets go, is evicted; None where there is none."""
+        return self.status(pod, budget_status_key(pod)).budget
+
+    def status(self, pod: Pod, kind: Hashable) -> BudgetStatus:
+        """Both at once, for whoever has ``kind``, which is ``budget_status_key(pod)``, already."""
+        known = self._statuses.get(kind)
+        if known is None:
+            # The pod is kept, so that no others get the ids of its parts.
+            known = self._statuses[kind] = pod, self._find_status(pod)
+        return known[1]
+
+    def _find_status(self, pod: Pod) -> BudgetStatus:
+        if not self._applies(pod):
+            return _FREE
+        unread = next((place for place in ("", pod.metadata.namespace) if place in self._unread), None)
+        if unread is not None:
+            return BudgetStatus(Reason(BUDGETS_NOT_READABLE, _not_readable(unread)), None)
+        undecodable = self._snapshot.undecodable_budget(pod)
+        if undecodable is not None:
+            return BudgetStatus(Reason(UNDECODABLE, f"{undecodable.text}; it protects every pod that it may select"), None)
+        found = self._selecting(pod)
+        if len(found) > 1:
+            names = " and ".join(sorted(budget.metadata.name for budget in found))
+            text = f"PodDisruptionBudgets {names} select it, and no pod with more than one is evicted"
+            return BudgetStatus(Reason(SEVERAL_BUDGETS, text), None)
+        if not found or _is_not_counted(pod, found[0]):
+            return _FREE
+        key = _key(found[0])
+        if self.disruptions_left(key) > 0:
+            return BudgetStatus(None, key)
+        return BudgetStatus(Reason(BUDGET, f"PodDisruptionBudget {key[0]}/{key[1]} allows no disruption now"), key)
+
+    def disruptions_left(self, key: BudgetKey) -> int:
+        """How many more pods the budget lets go. Raises KeyError for one that the snapshot does not have."""
+        return max(0, disruptions_allowed(self._by_key[key]) - self._reserved[key])
+
+    def opens_soon(self, key: BudgetKey) -> bool:
+        """As ``opens_soon`` of the budget with this key."""
+        return opens_soon(self._by_key[key])
+
+    def status_text(self, key: BudgetKey) -> str:
+        """What the budget's status counts, in words."""
+        status = self._by_key[key].status
+        if disruptions_allowed(self._by_key[key]) == 0 and status.observed_generation < self._by_key[key].metadata.generation:
+            return "its controller has not seen its newest spec"
+        return f"{status.current_healthy} of {status.expected_pods} pods are healthy, and it asks for {status.desired_healthy}"
+
+    def reserve(self, pods: Iterable[Pod]) -> None:
+        """The pods are going to be evicted: what they draw on has less to give."""
+        self._reserved.update(key for key in map(self.budget_of, pods) if key is not None)
+        self._statuses.clear()
+
+    def _applies(self, pod: Pod) -> bool:
+        """A pod that has not started, has finished or is on its way out is evicted whatever the budgets say."""
+        return not (pod.status.phase == "Pending" or pod.terminal or pod.terminating)
+
+    def _selecting(self, pod: Pod) -> list[PodDisruptionBudget]:
+        return self._index.selecting(pod.metadata.namespace, pod.metadata.labels)
+
+
+def disruptions_allowed(budget: PodDisruptionBudget) -> int:
+    """Return how many pods the budget lets go now; none before its controller has seen the newest spec."""
+    return 0 if budget.status.observed_generation < budget.metadata.generation else budget.status.disruptions_allowed
+
+
+def opens_soon(budget: PodDisruptionBudget) -> bool:
+    """Return whether a budget that lets no pod go will do so without a change of it, once its controller or its pods are ready.
+
+    One that asks for as many healthy pods as there are never does.
+    """
+    status = budget.status
+    if status.observed_generation < budget.metadata.generation:
+        return True
+    failed = any(c.type == "DisruptionAllowed" and c.reason == "SyncFailed" for c in status.conditions or ())
+    return not failed and status.expected_pods > status.desired_healthy
+
+
+def budget_status_key(pod: Pod) -> Hashable:
+    """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share them (model/interning.py)."""
+    return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
+
+
+def _same_objects(some: Sequence[PodDisruptionBudget], others: Sequence[PodDisruptionBudget]) -> bool:
+    return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))
+
+
+def _is_not_counted(pod: Pod, budget: PodDisruptionBudget) -> bool:
+    """The pod is not ready, so that it is none of those that the budget counts as healthy."""
+    if pod.ready:
+        return False
+    status = budget.status
+    enough_without_it = status.current_healthy >= status.desired_healthy > 0
+    return budget.spec.unhealthy_pod_eviction_policy == ALWAYS_ALLOW or enough_without_it
+
+
+def _not_readable(namespace: str) -> str:
+    place = f"namespace {namespace}" if namespace else "all namespaces"
+    return f"PodDisruptionBudgets in {place} may not be read (HTTP 403): grant the verbs list and watch on poddisruptionbudgets.policy"
+
+
+def _key(budget: PodDisruptionBudget) -> BudgetKey:
+    return budget.metadata.namespace, budget.metadata.name

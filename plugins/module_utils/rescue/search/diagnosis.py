@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What keeps nodes closed to a pod even after evictions, counted over the nodes."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ...model.reason import Reason, Reasons
+from ..pdb_ledger import BUDGET, SEVERAL_BUDGETS
+from ..plan import Blocker
+from ..victims.eviction_filter import EvictionFilter
+from ..victims.node_pod import NodePod
+from ..victims.pods_of_node import pods_of_node
+from .node_candidate import NodeCandidate, SearchContext
+from .shortage import Shortage
+
+MAX_VICTIMS = "max_victims"
+MOST_TEXTS = 2
+"""Texts that are shown of one code where they differ."""
+_TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not let as many pods go together as would have to")
+_OF_SEVERAL = {
+    BUDGET: "PodDisruptionBudgets allow no disruption now",
+    SEVERAL_BUDGETS: "more than one PodDisruptionBudget selects them, and the API server evicts no such pod",
+}
+
+
+class Diagnosis:
+    """Collects what closes nodes to one pod."""
+
+    def __init__(self, rules: EvictionFilter, means: SearchContext) -> None:
+        self._placement = means.placement
+        self._eviction_filter = rules
+        self._context = means
+        self._nodes: Counter[Reason] = Counter()
+        # How many nodes are closed by the same reasons whatever runs there, and how many even without their pods.
+        self._closed: Counter[Reasons] = Counter()
+        self._closed_empty: Counter[Reasons] = Counter()
+        # By the code of what keeps pods where they are: on how many nodes, how many pods, and in which words.
+        self._protected_nodes: Counter[str] = Counter()
+        self._protected_pods: Counter[str] = Counter()
+        self._words: dict[str, set[str]] = {}
+
+    def explain(
+        self, node_names: t.Optional[Iterable[str]], closed_on: Callable[[str], Reasons], occupants_of: Callable[[str], Shortage]
+    ) -> tuple[Blocker, ...]:
+        """Return why no eviction helps on these nodes, or on all, for when the search has found nothing there.
+
+        The scheduler's reasons where no eviction would help; where evictions would, what is still missing after them, and the eviction
+        rules that keep the other pods, of which options may change some. What closes most nodes comes first.
+        """
+        for name in self._placement.in_order(node_names):
+            closed = closed_on(name)
+            if closed:
+                self.add_closed(closed)
+            else:
+                self.add(name, occupants_of)
+        return self.blockers()
+
+    def blockers(self) -> tuple[Blocker, ...]:
+        """What closes most nodes comes first."""
+        counted = Counter(self._nodes)
+        for reasons, nodes in self._closed.items():
+            counted.update(dict.fromkeys(reasons, nodes))
+        for reasons, nodes in self._closed_empty.items():
+            counted.update(dict.fromkeys((Reason(one.code, f"{one.text}, even without its other pods") for one in reasons), nodes))
+        found = [Blocker(reason, nodes) for reason, nodes in counted.items()]
+        found += [Blocker(Reason(code, self._protected_text(code)), nodes) for code, nodes in self._protected_nodes.items()]
+        return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
+
+    def add_closed(self, reasons: Reasons) -> None:
+        """A node that is closed whatever runs on it."""
+        self._closed[reasons] += 1
+
+    def add(self, name: str, occupants_of: Callable[[str], Shortage]) -> None:
+        """A node that is closed by what runs on it, or by a rule that depends on it."""
+        dry_run = self._context.dry_run
+        info = self._placement.info(name)
+        node_pods = pods_of_node(info, self._context.options).all_pods
+        empty = dry_run.filter_result_on_empty(name) if len(node_pods) == len(info.pods) else None
+        rejected, doubts = empty or dry_run.filter_result(name, [node_pod.pod for node_pod in node_pods])
+        if rejected or doubts:
+            self._closed_empty[rejected] += 1
+            self._closed[doubts] += 1
+            return
+        occupants = occupants_of(name)
+        rejected, doubts = dry_run.filter_result(name, [pod.pod for pod in occupants.evictable])
+        if not rejected and not doubts:
+            self._add_joint(name, occupants)
+            return
+        self._nodes.update(Reason(reason.code, f"{reason.text}, even after evicting all that may go") for reason in set(rejected))
+        self._nodes.update(set(doubts))
+        self._count_protected(node_pods)
+
+    def _count_protected(self, node_pods: Iterable[NodePod]) -> None:
+        staying = [reason for reason in map(self._eviction_filter.eviction_violation, node_pods) if reason is not None]
+        self._protected_pods.update(reason.code for reason in staying)
+        self._protected_nodes.update({reason.code for reason in staying})
+        for reason in staying:
+            self._words.setdefault(reason.code, set()).add(reason.text)
+
+    def _add_joint(self, name: str, occupants: Shortage) -> None:
+        """Each of the pods may go, and yet not enough of them together."""
+        most = self._context.options.max_victims
+        unbounded = replace(self._context, options=replace(self._context.options, max_victims=None), result_cache={})
+        attempt = NodeCandidate(name, occupants, unbounded)
+        while not attempt.is_verified:
+            if not attempt.refine():
+                self._nodes[_TOGETHER] += 1
+                return
+        if most is not None and len(attempt.victims) > most:
+            self._nodes[Reason(MAX_VICTIMS, f"more than {most} pods would have to go")] += 1
+
+    def _protected_text(self, code: str) -> str:
+        number, words = self._protected_pods[code], self._words[code]
+        text = next(iter(words)) if len(words) == 1 else _OF_SEVERAL.get(code) or _first_of(words)
+        return f"{number} pod{'' if number == 1 else 's'} there: {text}"
+
+
+def _first_of(words: set[str]) -> str:
+    """The first texts in their order, so that equal clusters give equal answers."""
+    ordered = sorted(words)
+    more = f"; and {len(ordered) - MOST_TEXTS} more reasons of this kind" if len(ordered) > MOST_TEXTS else ""
+    return "; ".join(ordered[:MOST_TEXTS]) + more

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The most room that evictions can make on each node, by priorities, options and budgets, for all pods that are equally important.
+
+Most nodes cannot have enough room for a pod that no eviction helps. This index finds the others without a look at single pods. Other rules
+are asked only about those.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+from ...model.api.pod import Pod
+from ...model.bounded_cache import BoundedCache
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.node_info import NodeInfo
+from ..options import RescueOptions
+from ..pdb_ledger import BudgetKey, PdbLedger
+from ..victims.eviction_filter import priority_violation
+from ..victims.node_pod import NodePod, Preemptor
+from ..victims.pods_of_node import NodePods, pods_of_node
+
+MAX_CACHED_CAPACITIES = 8
+"""Sorts of importance of which the rooms are kept from look to look."""
+
+Asked = t.Sequence[tuple[str, int]]
+"""What a pod asks for: resources and amounts, in scheduler units."""
+
+
+class NodeCapacity(t.NamedTuple):
+    """The most that a node can have free: ``amounts`` by resource, in scheduler units, and ``pod_slots`` for pods.
+
+    ``may_leave``: the pods that may leave. ``node_pods``: those of whom this was worked out. ``namespaces``: those whose budgets count.
+    """
+
+    amounts: Mapping[str, int]
+    pod_slots: int
+    may_leave: tuple[Pod, ...]
+    node_pods: NodePods
+    namespaces: frozenset[str]
+
+    def has(self, asked: Asked) -> bool:
+        """There may be enough for a pod that asks for this."""
+        amounts = self.amounts
+        return self.pod_slots > 0 and all(amount <= amounts.get(name, 0) for name, amount in asked)
+
+
+class FreeableCapacity:
+    """The rooms of all nodes for pods of one importance. ``most``: the greatest number of victims."""
+
+    def __init__(self, preemptor: Preemptor, options: RescueOptions) -> None:
+        self._preemptor, self._options = preemptor, options
+        self._capacities: dict[str, NodeCapacity] = {}
+        self._sorted: dict[str, tuple[list[int], list[str]]] = {}
+        self._placement: t.Optional[ClusterState] = None
+        self._budgets: t.Optional[PdbLedger] = None
+        self._at: tuple[int, int] = (0, 0)
+
+    def refresh(self, placement: ClusterState, budgets: PdbLedger) -> None:
+        """Work out anew what another placement, other budgets, or changes in these have changed."""
+        at = len(placement.changes), budgets.reserved
+        if placement is self._placement and budgets is self._budgets and at == self._at:
+            return
+        changed = budgets.changed_since(self._budgets) if self._budgets is not None else None
+        known, options, rooms = self._capacities, self._options, {}
+        for name in placement.snapshot.nodes:
+            info = placement.info(name)
+            node_pods, room = pods_of_node(info, options), known.get(name)
+            if room is None or room.node_pods is not node_pods or changed is None or not room.namespaces.isdisjoint(changed):
+                room = self._capacity_of(info, node_pods, budgets)
+            rooms[name] = room
+        self._capacities, self._sorted = rooms, {}
+        self._placement, self._budgets, self._at = placement, budgets, at
+
+    def nodes_with_capacity(self, asked: Asked) -> dict[str, tuple[Pod, ...]]:
+        """The nodes that may have room for this, in no order, each with its pods that may leave it.
+
+        All that may be evicted for a pod of this importance are among these.
+        """
+        found: t.Optional[list[str]] = None
+        for name, amount in asked:
+            amounts, names = self._by_amount(name)
+            first = bisect_left(amounts, amount)
+            if found is None or len(names) - first < len(found):
+                found = names[first:]
+        rooms = self._capacities
+        return {name: rooms[name].may_leave for name in (rooms if found is None else found) if rooms[name].has(asked)}
+
+    def _by_amount(self, resource: str) -> tuple[list[int], list[str]]:
+        known = self._sorted.get(resource)
+        if known is None:
+            pairs = sorted((room.amounts.get(resource, 0), name) for name, room in self._capacities.items())
+            known = self._sorted[resource] = [amount for amount, _name in pairs], [name for _amount, name in pairs]
+        return known
+
+    def _capacity_of(self, info: NodeInfo, node_pods: NodePods, budgets: PdbLedger) -> NodeCapacity:
+        preemptor, status = self._preemptor, budgets.status
+        namespaces: set[str] = set()
+        leaving: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
+        for node_pod in node_pods.evictable:
+            if priority_violation(node_pod, preemptor) is None:
+                namespaces.add(node_pod.pod.metadata.namespace)
+                violation, budget = status(node_pod.pod, node_pod.budget_status_key)
+                if violation is None:
+                    leaving.append((node_pod, budget))
+        amounts = {name: offered - info.requested.get(name, 0) for name, offered in info.allocatable.items()}
+        together = self._together(leaving, budgets)
+        for name in {name for node_pod, _budget in leaving for name in node_pod.load.requests}:
+            freed = together([(node_pod.load.requests.get(name, 0), budget) for node_pod, budget in leaving])
+            amounts[name] = amounts.get(name, -info.requested.get(name, 0)) + freed
+        places = info.allowed_pods - len(info.pods) + together([(1, budget) for _resident, budget in leaving])
+        return NodeCapacity(amounts, places, tuple([node_pod.pod for node_pod, _budget in leaving]), node_pods, frozenset(namespaces))
+
+    def _together(
+        self, leaving: list[tuple[NodePod, t.Optional[BudgetKey]]], budgets: PdbLedger
+    ) -> t.Callable[[list[tuple[int, t.Optional[BudgetKey]]]], int]:
+        """How much those of the pods free at most that budgets and the options let go together, by what each of them frees."""
+        left = {budget: budgets.disruptions_left(budget) for _resident, budget in leaving if budget is not None}
+        most = len(leaving) if self._options.max_victims is None else self._options.max_victims
+        if most >= len(leaving) and all(number >= len(leaving) for number in left.values()):
+            return lambda freed: sum([amount for amount, _budget in freed])
+        return lambda freed: sum(_most_of(freed, left)[:most])
+
+
+def _most_of(freed: Iterable[tuple[int, t.Optional[BudgetKey]]], left: Mapping[BudgetKey, int]) -> list[int]:
+    """The largest amounts that budgets let go, the largest first."""
+    rest, found = dict(left), []
+    for amount, budget in sorted(freed, key=lambda one: -one[0]):
+        if budget is not None:
+            rest[budget] -= 1
+            if rest[budget] < 0:
+                continue
+        found.append(amount)
+    return found
+
+
+class FreeableCapacityCache:
+    """One Reach for each importance and each greatest number of victims. They are kept from look to look."""
+
+    def __init__(self) -> None:
+        self._known: BoundedCache[tuple[Preemptor, RescueOptions], FreeableCapacity] = BoundedCache(MAX_CACHED_CAPACITIES)
+
+    def of(self, preemptor: Preemptor, options: RescueOptions, placement: ClusterState, budgets: PdbLedger) -> FreeableCapacity:
+        """The rooms in the placement as it is now."""
+        reach = self._known.get((preemptor, options), lambda: FreeableCapacity(preemptor, options))
+        reach.refresh(placement, budgets)
+        return reach

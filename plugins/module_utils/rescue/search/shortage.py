@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a pod lacks on a node, and what each of the pods there would free of it: room and host ports, and no other rule."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ...model.api.pod import Pod
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.filters import node_resources_fit
+from ...scheduler.filters.node_ports import clashes, host_ports
+from ...scheduler.filters.node_resources_fit import asked_for
+from ...scheduler.node_info import NodeInfo, PodLoad, pod_key
+from ...scheduler.profile import DEFAULT_PROFILE, Profiles
+from ..pdb_ledger import BudgetKey
+from ..victims.node_pod import NodePod
+from .amounts import Amounts
+
+
+class EvictablePod(t.NamedTuple):
+    """A pod that may go. ``frees``: of each kind that is lacking, no more than is lacking; ``budget``: what its eviction draws on."""
+
+    priority: int
+    frees: Amounts
+    budget: t.Optional[BudgetKey]
+    pod: Pod
+    node_pod: NodePod
+
+
+class Shortage(t.NamedTuple):
+    """What is lacking on a node, only kinds of which something is, and who may go, the lowest priority first."""
+
+    missing: Amounts
+    evictable: list[EvictablePod]
+
+
+class PodDemand:
+    """What one pod needs on a node, as kinds of room: its resources, a place among the node's pods, and its host ports.
+
+    A set that frees less than is lacking cannot do. One that frees it may still not do, by other rules: pods nominated for the node,
+    affinity, spread, volumes.
+    """
+
+    def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles) -> None:
+        devices = node_resources_fit.device_class_resources(pod, placement.snapshot.device_classes)
+        asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE))
+        # Where no device plugin offers such a resource, this is not what decides.
+        self._requests = [(name, amount) for name, amount in asked if name not in devices]
+        self._ports = host_ports(pod)
+        # By the kinds that are lacking: what each load frees of them. Loads are shared, and kept so that no other gets its id.
+        self._freed: dict[Amounts, dict[int, tuple[PodLoad, Amounts]]] = {}
+
+    def shortage_on(self, info: NodeInfo, may_go: Iterable[tuple[NodePod, t.Optional[BudgetKey]]]) -> Shortage:
+        """What is lacking on the node; ``may_go``: the pods of the node that may be evicted, each with the budget that it draws on."""
+        missing = self._missing(info)
+        freed = self._freed.setdefault(missing, {})
+        evictable: list[EvictablePod] = []
+        for node_pod, budget in may_go:
+            load = node_pod.load
+            known = freed.get(id(load))
+            if known is None:
+                known = freed[id(load)] = (load, self._frees(load, missing))
+            evictable.append(EvictablePod(node_pod.priority, known[1], budget, node_pod.pod, node_pod))
+        return Shortage(tuple([amount for amount in missing if amount]), evictable)
+
+    @property
+    def requests(self) -> t.Sequence[tuple[str, int]]:
+        """The resources that have to be there, and their amounts."""
+        return self._requests
+
+    def ports_stay_taken(self, info: NodeInfo, leaving: Iterable[Pod]) -> bool:
+        """Other pods of the node than those that may leave it have a host port that the pod needs."""
+        if not any(clashes(port, info.used_ports) for port in self._ports if info.used_ports):
+            return False
+        keys = set(map(pod_key, leaving))
+        staying = (load for key, (_pod, load) in info.pods.items() if load.ports and key not in keys)
+        return any(_holds(load, port) for load in staying for port in self._ports)
+
+    def _missing(self, info: NodeInfo) -> Amounts:
+        """What is lacking of each kind, 0 where there is enough."""
+        offered, requested = info.allocatable, info.requested
+        missing = [max(0, amount + requested.get(name, 0) - offered.get(name, 0)) for name, amount in self._requests]
+        missing.append(max(0, len(info.pods) + 1 - info.allowed_pods))
+        for port in self._ports:
+            taken = info.used_ports and clashes(port, info.used_ports)
+            missing.append(sum(_holds(load, port) for _pod, load in info.pods.values()) if taken else 0)
+        return tuple(missing)
+
+    def _frees(self, load: PodLoad, missing: Amounts) -> Amounts:
+        frees = [load.requests.get(name, 0) for name, _amount in self._requests]
+        frees.append(1)
+        frees += [_holds(load, port) for port in self._ports]
+        # More than is lacking is worth no more than what is.
+        return tuple(min(amount, wanted) for amount, wanted in zip(frees, missing) if wanted)
+
+
+def _holds(load: PodLoad, port: t.Any) -> int:
+    return int(any(clashes(port, {taken: (address,)}) for taken, address in load.ports))

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The node and the victims that give a pod its place at the lowest cost.
+
+Best first over the nodes: each has a lower bound of its cost, and only that of the cheapest is worked out further, until one is a cost that
+the scheduler's rules have confirmed. What a cost is: ``cost.Cost``.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable, Mapping
+from heapq import heapify, heappop, heapreplace
+
+from ...model.api.node import Node
+from ...model.api.pod import Pod
+from ...model.reason import PASSED, Reason, Reasons
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.eligibility import static_filters
+from ...scheduler.filter_cache import static_signature
+from ...scheduler.filters.node_affinity import named_nodes, required_node_affinity
+from ...scheduler.node_info import PodLoad
+from ...scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
+from ...state.hold import Hold
+from ..critical import effective_priority
+from ..eviction_rules.grace_period import victim_grace_period_s
+from ..eviction_rules.would_return import ReplacementCheck
+from ..options import RescueOptions
+from ..pdb_ledger import PdbLedger
+from ..plan import Choice, Victim
+from ..victims.eviction_filter import EvictionFilter
+from ..victims.pods_of_node import node_pod_of, pods_of_node
+from ..victims.victim_costs import VictimCosts
+from .eviction_dry_run import EvictionDryRun
+from .node_candidate import LowerBound, NodeCandidate, SearchContext
+from .shortage import PodDemand, Shortage
+
+NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evictions there would not end"),)
+
+
+class VictimSearch:
+    """The search for one pod in a placement, which stays as it is.
+
+    ``demand``: what the pod needs. ``with_capacity``: the nodes that may have that once pods have left them, each with its pods that may
+    leave. ``budgets``: what is left of them; the victims' share is not taken. ``excluded_victims``: uids of pods that may not be victims
+    now. ``held``: the holds by node name.
+    Raises QuantityError, which names the object.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        placement: ClusterState,
+        options: RescueOptions,
+        *,
+        demand: PodDemand,
+        with_capacity: Mapping[str, tuple[Pod, ...]],
+        budgets: PdbLedger,
+        profiles: Profiles = DEFAULT_PROFILES,
+        excluded_victims: Collection[str] = frozenset(),
+        held: t.Optional[Mapping[str, Hold]] = None,
+    ) -> None:
+        self._pod = pod
+        self._placement = placement
+        self._options = options
+        profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+        self._static = static_filters(pod, profile)
+        # By the name of the node: the answers of ``closed``. A pod that is tied to nodes by name shares them with no other.
+        named = named_nodes(required_node_affinity(pod)) is not None
+        self._known_closed = {} if named else placement.static_rejections((static_signature(pod), profile))
+        self._demand, self._with_capacity = demand, with_capacity
+        # By the name of each node that has room: the answer of ``reachable_nodes``.
+        self._reachable: t.Optional[dict[str, bool]] = None
+        costs = VictimCosts(placement, profiles)
+        replacements = ReplacementCheck(pod, placement.snapshot.nodes, options, costs.is_unreschedulable, held or {})
+        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, replacements)
+        self.context = SearchContext(options, placement, budgets, costs, EvictionDryRun(pod, placement, profiles))
+
+    @property
+    def unknown(self) -> Reasons:
+        """What of the pod cannot be judged on any node."""
+        return self.context.dry_run.unknown
+
+    def feasible(self, node_names: t.Iterable[str]) -> t.Sequence[str]:
+        """Those of the nodes on which the pod fits as things are."""
+        return self.context.dry_run.feasible(node_names)
+
+    def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:
+        """The cheapest choice, on any node or on those of ``node_names``; None where nothing that may be evicted makes the pod fit.
+
+        A pod that fits as things are has no victims. Nothing is chosen for a pod of which something cannot be judged.
+        """
+        heap: list[tuple[LowerBound, int, NodeCandidate]] = []
+        for position, name in enumerate(self.reachable_nodes(node_names) if not self.context.dry_run.unknown else ()):
+            if not self._closed(name):
+                candidate = self._candidate(name)
+                if candidate.refine():
+                    heap.append((candidate.lower_bound, position, candidate))
+        heapify(heap)
+        while heap:
+            _key, position, candidate = heap[0]
+            if candidate.is_verified:
+                return self._choice(candidate)
+            if candidate.refine():
+                heapreplace(heap, (candidate.lower_bound, position, candidate))
+            else:
+                heappop(heap)
+        return None
+
+    def reachable_nodes(self, node_names: t.Optional[Iterable[str]] = None) -> list[str]:
+        """Those of the nodes, in order, that are not surely out whichever pods leave them.
+
+        The pod fits on no other node, with evictions or without. The others have enough room once all have left that priorities, options
+        and budgets let go, and neither the static rules, nor host ports, nor rules about other nodes keep them closed then.
+        """
+        if self._reachable is None:
+            self._reachable = {name: self._is_reachable(name) for name in self._placement.in_order(self._with_capacity)}
+        wanted = None if node_names is None else set(node_names)
+        return [name for name, open_ in self._reachable.items() if open_ and (wanted is None or name in wanted)]
+
+    def _is_reachable(self, name: str) -> bool:
+        closed = self._closed(name)
+        if closed and closed is not NODE_NOT_READY:
+            return False
+        leaving = self._with_capacity[name]
+        return not self._demand.ports_stay_taken(self._placement.info(name), leaving) and not self.context.dry_run.stays_closed(
+            name, leaving
+        )
+
+    def eviction_violation(self, victim: Pod) -> t.Optional[Reason]:
+        """Why this pod of some node may not be evicted, as it is given."""
+        return self.eviction_filter.eviction_violation(node_pod_of(victim, PodLoad.of(victim), self._options))
+
+    def closed(self, node: Node) -> Reasons:
+        """What closes the node, as it is given, to the pod, whatever runs there."""
+        for check in self._static:
+            reasons = check(node)
+            if reasons:
+                return reasons
+        return PASSED if node.ready else NODE_NOT_READY
+
+    def closed_reasons(self, name: str) -> Reasons:
+        """What closes the node to the pod whatever runs there, or what of the pod cannot be judged on any node."""
+        return self.context.dry_run.unknown or self._closed(name)
+
+    def _closed(self, name: str) -> Reasons:
+        """As ``closed``, about the node as the snapshot has it."""
+        known = self._known_closed.get(name)
+        if known is None:
+            known = self._known_closed[name] = self.closed(self._placement.snapshot.nodes[name])
+        return known
+
+    def shortage_on(self, name: str) -> Shortage:
+        """What is lacking on the node, and who may go there."""
+        info = self._placement.info(name)
+        return self._demand.shortage_on(info, self.eviction_filter.evictable_pods(pods_of_node(info, self._options).evictable))
+
+    def _candidate(self, name: str) -> NodeCandidate:
+        return NodeCandidate(name, self.shortage_on(name), self.context)
+
+    def _choice(self, candidate: NodeCandidate) -> Choice:
+        victims = (
+            Victim(pod, effective_priority(pod, self._options), self._reason(pod), victim_grace_period_s(pod, self._options))
+            for pod in candidate.victims
+        )
+        return Choice(candidate.node_name, tuple(victims))
+
+    def _reason(self, pod: Pod) -> Reason:
+        priority, own = effective_priority(pod, self._options), effective_priority(self._pod, self._options)
+        compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is {own}, too"
+        costs = self.context.costs
+        home = "has no room elsewhere now" if costs.is_unreschedulable(pod) else "fits on another node now"
+        stays = costs.remaining_ready(costs.node_pod(pod))
+        siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
+        return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {home}; {siblings}")

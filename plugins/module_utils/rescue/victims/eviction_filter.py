@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The eviction rules for one pod that needs capacity: the pods that may be evicted for it, and why the others may not."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Collection, Iterable
+
+from ...model.api.pod import Pod
+from ...model.reason import Reason
+from ..critical import effective_priority
+from ..eviction_rules.equal_priority import CRITICAL, EQUAL_PRIORITY, equal_priority_violation
+from ..eviction_rules.higher_priority import higher_priority_violation
+from ..eviction_rules.safe_to_evict import NOT_SAFE_TO_EVICT
+from ..eviction_rules.same_controller import same_controller_violation
+from ..eviction_rules.would_preempt import would_preempt_violation
+from ..eviction_rules.would_return import ReplacementCheck, would_return_violation
+from ..options import RescueOptions
+from ..pdb_ledger import BudgetKey, PdbLedger
+from .node_pod import NodePod, Preemptor
+
+_OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
+EXCLUDED = Reason("banned", "it may not be evicted this time")
+
+
+def preemptor_of(pod: Pod, options: RescueOptions) -> Preemptor:
+    """Return the importance of the pod that needs the capacity."""
+    return Preemptor(effective_priority(pod, options), pod.spec.priority or 0, options.allow_equal_priority)
+
+
+def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Reason]:
+    """Return the first rule about priorities that keeps the pod from being evicted for a pod of this importance."""
+    if node_pod.priority < preemptor.priority <= preemptor.spec_priority and not node_pod.protected:
+        return None  # as for most pods, which is why it is asked first
+    return (
+        higher_priority_violation(node_pod, preemptor)
+        or would_preempt_violation(node_pod, preemptor)
+        or equal_priority_violation(node_pod, preemptor)
+    )
+
+
+class EvictionFilter:
+    """Who may go for one pod, by its options. What the budgets say counts as it is when asked.
+
+    ``excluded_victims``: uids of pods that may not go now. ``replacements``: tells who would come back.
+    """
+
+    def __init__(
+        self,
+        pod: Pod,
+        options: RescueOptions,
+        budgets: PdbLedger,
+        excluded_victims: Collection[str] = frozenset(),
+        replacements: t.Optional[ReplacementCheck] = None,
+    ) -> None:
+        self._replacements = replacements
+        self._budgets = budgets
+        self._excluded_victims = frozenset(excluded_victims)
+        self._importance = preemptor_of(pod, options)
+        controller = pod.metadata.controller
+        self._owner = controller.uid if controller is not None else None
+
+    def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
+        """Why the pod may not be evicted, budgets included, None where it may; what no option changes comes before what one does."""
+        if node_pod.fixed_violation is not None:
+            return node_pod.fixed_violation
+        fixed = self._violation_for_pod(node_pod)
+        if fixed is not None and fixed not in _OPTIONAL:
+            return fixed
+        if node_pod.options_violation is NOT_SAFE_TO_EVICT:
+            return NOT_SAFE_TO_EVICT
+        return fixed or node_pod.options_violation or self._current_violation(node_pod)
+
+    def evictable_pods(self, movable: Iterable[NodePod]) -> list[tuple[NodePod, t.Optional[BudgetKey]]]:
+        """Those of the residents, whose own rules let them go, that may be evicted for the pod, each with the budget that it draws on."""
+        status, excluded_victims = self._budgets.status, self._excluded_victims
+        found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
+        for node_pod in movable:
+            if self._violation_for_pod(node_pod) is None and node_pod.pod.metadata.uid not in excluded_victims:
+                violation, budget = status(node_pod.pod, node_pod.budget_status_key)
+                if violation is None:
+                    found.append((node_pod, budget))
+        return found
+
+    def _violation_for_pod(self, node_pod: NodePod) -> t.Optional[Reason]:
+        """Why it may not go for this pod."""
+        return (
+            same_controller_violation(node_pod, self._owner)
+            or priority_violation(node_pod, self._importance)
+            or would_return_violation(node_pod, self._replacements)
+        )
+
+    def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
+        if node_pod.pod.metadata.uid in self._excluded_victims:
+            return EXCLUDED
+        return self._budgets.status(node_pod.pod, node_pod.budget_status_key).violation

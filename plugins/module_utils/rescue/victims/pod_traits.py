@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Traits of a pod that count for its eviction: its own grace period, its controller, its gang."""
+
+from __future__ import annotations
+
+from ...model.api.pod import Pod
+
+DEFAULT_GRACE_PERIOD_S = 30
+"""What the API server gives to pods that ask for no grace period."""
+
+# By which the gang schedulers in use know the members of a gang.
+GANG_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "kueue.x-k8s.io/pod-group-name")
+GANG_ANNOTATIONS = (
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/group-name",
+    "gang.scheduling.koordinator.sh/name",
+    "yunikorn.apache.org/task-group-name",
+    "pod-group-name",
+)
+
+
+def own_grace_period_s(pod: Pod) -> int:
+    """The whole seconds that the pod asks for to end. The API server makes 1 of a negative number (``registry/core/pod/strategy.go``)."""
+    seconds = pod.spec.termination_grace_period_seconds
+    if seconds is None:
+        return DEFAULT_GRACE_PERIOD_S
+    return seconds if seconds >= 0 else 1
+
+
+def is_controlled_by(pod: Pod, kind: str) -> bool:
+    """The pod's controller is of that kind."""
+    controller = pod.metadata.controller
+    return controller is not None and controller.kind == kind
+
+
+def is_in_gang(pod: Pod) -> bool:
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    if pod.spec.scheduling_group is not None:
+        return True
+    by_label = labels is not None and any(key in labels for key in GANG_LABELS)
+    return by_label or (annotations is not None and any(key in annotations for key in GANG_ANNOTATIONS))

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Whether a pod that is evicted could start on another node right away."""
+
+from __future__ import annotations
+
+import typing as t
+from bisect import bisect_left
+
+from ...model.api.pod import Pod, PodStatus
+from ...model.codec import replace
+from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.feasibility import FilterRunner
+from ...scheduler.filters.node_resources_fit import asked_for
+from ...scheduler.pod_requests import CPU, PODS
+from ...scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
+
+Requests = tuple[tuple[str, int], ...]
+
+
+class ReschedulingCheck:
+    """The room for replacements in a placement as it is: before the pod that needs room has got any."""
+
+    def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        self._placement = placement
+        self._profiles = profiles
+        self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
+        self._with_capacity: dict[Requests, list[str]] = {}
+        # For pods without rules between pods, by what they have in common: two nodes that take them, or fewer where there are no more.
+        # The pod is kept, so that no other part gets an id.
+        self._feasible_nodes: dict[tuple[t.Any, ...], tuple[Pod, list[str]]] = {}
+        self._requests: dict[tuple[t.Any, ...], tuple[Pod, Requests]] = {}
+
+    def has_capacity(self, pod: Pod) -> bool:
+        """Some node, perhaps its own, has as much left as the pod asks for; whether the pod may run there is another question."""
+        return bool(self._nodes_with_room(pod))
+
+    def fits_elsewhere(self, pod: Pod) -> bool:
+        """Some node other than its own is surely feasible for the pod's replacement, once the pod has left."""
+        candidates = self._nodes_with_room(pod)
+        if not candidates or pod.resized:  # its replacement has the requests of before the resize, and those are not known
+            return False
+        spec = pod.spec
+        if spec.volumes or self._is_bound_to_others(pod):
+            return self._fits_once_gone(pod, candidates)
+        key = (
+            pod.metadata.namespace,
+            id(pod.metadata.labels),
+            id(spec.containers),
+            id(spec.init_containers),
+            id(spec.node_selector),
+            id(spec.affinity),
+            id(spec.tolerations),
+            id(spec.resource_claims),
+            id(spec.overhead),
+            id(spec.resources),
+            spec.host_network,
+            spec.scheduler_name,
+            spec.priority,
+        )
+        known = self._feasible_nodes.get(key)
+        if known is None:
+            known = self._feasible_nodes[key] = (pod, self._first_takers(pod, candidates))
+        return any(name != spec.node_name for name in known[1])
+
+    def _first_takers(self, pod: Pod, candidates: list[str]) -> list[str]:
+        judge = FilterRunner(_replacement(pod), self._placement, self._profiles)
+        takers: list[str] = []
+        for name in candidates if not judge.unknown else ():
+            if not any(judge.run_filters(name)):
+                takers.append(name)
+                if len(takers) == 2:
+                    break
+        return takers
+
+    def _fits_once_gone(self, pod: Pod, candidates: list[str]) -> bool:
+        without = self._placement.fork()
+        without.remove(pod)
+        judge = FilterRunner(_replacement(pod), without, self._profiles)
+        return not judge.unknown and any(name != pod.spec.node_name and not any(judge.run_filters(name)) for name in candidates)
+
+    def _is_bound_to_others(self, pod: Pod) -> bool:
+        """What other pods, and so the pod itself, do on one node may count on others."""
+        return bool(
+            pod.spec.topology_spread_constraints
+            or required_pod_affinity(pod)
+            or required_anti_affinity(pod)
+            or self._placement.affinity_terms.anti_affinity_terms_matching(pod, self._placement.snapshot.namespaces)
+        )
+
+    def _nodes_with_room(self, pod: Pod) -> list[str]:
+        """The nodes that have what the pod asks for, those with the most free cpu first."""
+        requests = self._requests_of(pod)
+        found = self._with_capacity.get(requests)
+        if found is None:
+            amounts, names = self._nodes_by_free_cpu()
+            wanted = dict(requests).get(CPU)
+            first = bisect_left(amounts, wanted) if wanted is not None else 0
+            found = self._with_capacity[requests] = [name for name in reversed(names[first:]) if self._holds(name, requests)]
+        return found
+
+    def _holds(self, name: str, requests: Requests) -> bool:
+        info = self._placement.info(name)
+        offered, requested = info.allocatable, info.requested
+        fits = all(amount <= offered.get(resource, 0) - requested.get(resource, 0) for resource, amount in requests)
+        return fits and len(info.pods) < offered.get(PODS, 0)
+
+    def _nodes_by_free_cpu(self) -> tuple[list[int], list[str]]:
+        if self._by_free_cpu is None:
+            infos = ((name, self._placement.info(name)) for name in self._placement.snapshot.nodes)
+            free = sorted((info.allocatable.get(CPU, 0) - info.requested.get(CPU, 0), name) for name, info in infos)
+            self._by_free_cpu = [amount for amount, _name in free], [name for _amount, name in free]
+        return self._by_free_cpu
+
+    def _requests_of(self, pod: Pod) -> Requests:
+        spec = pod.spec
+        key = (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead), spec.scheduler_name)
+        known = self._requests.get(key)
+        if known is None:
+            # What a device class may offer is left to the judge.
+            asked = asked_for(pod, self._profiles.get(spec.scheduler_name, DEFAULT_PROFILE))
+            known = self._requests[key] = (pod, tuple((name, amount) for name, amount in asked if "/" not in name))
+        return known[1]
+
+
+def _replacement(pod: Pod) -> Pod:
+    """The pod that the controller would make in its place; without a uid, for which claims of its own are yet to be made."""
+    metadata = replace(pod.metadata, uid="", name=f"{pod.metadata.name}-replacement", deletion_timestamp=None)
+    return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=""), status=PodStatus(phase="Pending"))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Works out the costs of sets of pods that run in a cluster state."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterable
+
+from ...model.api.pod import Pod
+from ...scheduler.cluster_state import ClusterState
+from ...scheduler.node_info import PodLoad, pod_key
+from ...scheduler.profile import DEFAULT_PROFILES, Profiles
+from .cost import NO_VICTIM, PRIORITY_OFFSET, Cost
+from .node_pod import NodePod
+from .rescheduling import ReschedulingCheck
+
+
+class VictimCosts:
+    """Costs of sets of pods that run in a placement."""
+
+    def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        self._placement = placement
+        self._rescheduling = ReschedulingCheck(placement, profiles)
+        self._unreschedulable: dict[str, bool] = {}
+        self._node_bound: dict[str, bool] = {}
+        self._ready_of: dict[str, int] = {}
+        self._node_pods: dict[str, NodePod] = {}
+        # By the identity of loads, which the pods of one template share: whether any node has room for one more.
+        self._with_capacity: dict[int, tuple[PodLoad, bool]] = {}
+        self._removed: t.Optional[set[str]] = None
+
+    def cost_of(self, pods: Iterable[Pod]) -> Cost:
+        """What it costs to evict all of them."""
+        victims = list(pods)
+        priorities = [self.node_pod(pod).priority for pod in victims]
+        return Cost(
+            max(priorities, default=NO_VICTIM),
+            sum(priorities) + PRIORITY_OFFSET * len(victims),
+            len(victims),
+            *self.tie_breakers(victims),
+            tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in victims)),
+        )
+
+    def tie_breakers(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
+        """The fields of the cost from ``node_bound`` to ``ages``. None of them gets smaller with one more victim."""
+        node_pods = [self.node_pod(pod) for pod in victims]
+        leaving = [known.owner for known in node_pods if known.ready]
+        keeps = [self._ready(known.owner) - leaving.count(known.owner) if known.owner else 0 for known in node_pods]
+        return (
+            sum([self.is_node_bound(known) for known in node_pods]),
+            sum([self.is_unreschedulable(pod) for pod in victims]),
+            -min(keeps, default=PRIORITY_OFFSET),
+            tuple(sorted([known.age for known in node_pods], reverse=True)),
+        )
+
+    def add_node_pods(self, node_pods: Iterable[NodePod]) -> None:
+        """Take what counts of these pods. Only sets of pods that were given here have a cost."""
+        for node_pod in node_pods:
+            self._node_pods[node_pod.pod.metadata.uid] = node_pod
+
+    def node_pod(self, pod: Pod) -> NodePod:
+        """What of the pod counts. Raises KeyError for a pod that was not given to ``add_node_pods``."""
+        return self._node_pods[pod.metadata.uid]
+
+    def remaining_ready(self, node_pod: NodePod) -> int:
+        """How many ready pods its owner keeps if it alone goes."""
+        owner = node_pod.owner
+        return (self._ready_of.get(owner) or self._ready(owner)) - node_pod.ready if owner else 0
+
+    def eviction_order(self, node_pod: NodePod) -> tuple[t.Any, ...]:
+        """Sorts pods by how bad it is that each of them goes, the least important first."""
+        return node_pod.priority, self.is_node_bound(node_pod), -self.remaining_ready(node_pod), node_pod.age, node_pod.name
+
+    def is_unreschedulable(self, pod: Pod) -> bool:
+        """No other node is surely feasible for its replacement now."""
+        known = self._unreschedulable.get(pod.metadata.uid)
+        if known is None:
+            known = self._unreschedulable[pod.metadata.uid] = not self._rescheduling.fits_elsewhere(pod)
+        return known
+
+    def has_no_capacity_elsewhere(self, node_pod: NodePod) -> bool:
+        """No node has the room for its replacement: what ``is_unreschedulable`` can tell at little cost."""
+        known = self._with_capacity.get(id(node_pod.load))
+        if known is None:
+            known = self._with_capacity[id(node_pod.load)] = (node_pod.load, self._rescheduling.has_capacity(node_pod.pod))
+        return not known[1]
+
+    def is_node_bound(self, node_pod: NodePod) -> bool:
+        """The pod is one of those that come last."""
+        if node_pod.in_gang:
+            return True
+        if not (node_pod.in_job or node_pod.mounts_claims):
+            return False
+        uid = node_pod.pod.metadata.uid
+        known = self._node_bound.get(uid)
+        if known is None:
+            in_job = node_pod.in_job and self._in_job_that_counts(node_pod)
+            known = self._node_bound[uid] = in_job or (node_pod.mounts_claims and self._bound_to_node(node_pod.pod))
+        return known
+
+    # --- ties ---
+
+    def _in_job_that_counts(self, node_pod: NodePod) -> bool:
+        job = self._placement.snapshot.jobs.get(node_pod.owner)
+        return job is None or not job.ignores_disruptions
+
+    def _bound_to_node(self, pod: Pod) -> bool:
+        """Some claim's volume can be reached from no other node, or is not known."""
+        snapshot, storage = self._placement.snapshot, self._placement.storage
+        if not storage.was_read:
+            return True
+        for volume in pod.spec.volumes or ():
+            if volume.persistent_volume_claim is None:
+                continue
+            claim = snapshot.claims.get((pod.metadata.namespace, volume.persistent_volume_claim.claim_name))
+            bound = storage.volumes.get(claim.spec.volume_name) if claim is not None else None
+            if bound is None:
+                return True
+            reachable = storage.nodes_of(bound)
+            others = (node for name, node in snapshot.nodes.items() if name != pod.spec.node_name)
+            if reachable is not None and not any(map(reachable, others)):
+                return True
+        return False
+
+    # --- ready pods ---
+
+    def _ready(self, owner: str) -> int:
+        """The owner's pods that are ready and stay in the placement as it is."""
+        known = self._ready_of.get(owner)
+        if known is None:
+            if self._removed is None:
+                self._removed = _removed_pods(self._placement)
+            pods = self._placement.snapshot.pods_by_owner.get(owner, ())
+            gone = self._removed
+            staying = [pod for pod in pods if pod_key(pod) not in gone] if gone else pods
+            known = self._ready_of[owner] = sum(pod.ready and not pod.terminating and not pod.terminal for pod in staying)
+        return known
+
+
+def _removed_pods(placement: ClusterState) -> set[str]:
+    """Keys of the pods that have left their node, and are on no other one, since the snapshot was read."""
+    gone: set[str] = set()
+    for change in placement.changes:
+        if change.amount:
+            (gone.add if change.amount < 0 else gone.discard)(pod_key(change.pod))
+    return gone

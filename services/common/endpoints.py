@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""/healthz, /readyz and /metrics over HTTP."""
+
+from __future__ import annotations
+
+import re
+import socket
+import typing as t
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from .addresses import Address
+from .health import Health
+from .http_server import BACKLOG, REQUEST_S, App, HttpServer
+
+_ODD_VERSION = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9})*\s*(?:[;,]|$))")
+"""A version of the format that is no number. prometheus_client compares it with one, and fails."""
+
+
+class Endpoints:
+    """Serves in a thread of its own. Raises OSError where the address cannot be listened on.
+
+    ``request_s`` is the time for a whole request, which tests shorten.
+    """
+
+    def __init__(self, address: Address, registry: CollectorRegistry, health: Health, *, request_s: float = REQUEST_S) -> None:
+        listener = _listen(address)
+        host, port = listener.getsockname()[:2]
+        self.address = Address(str(host), port)
+        """Where it listens: the port is a real one also where 0 was asked for."""
+        self._server = HttpServer(listener, make_app(registry, health), request_s=request_s)
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.close()
+
+
+def _listen(address: Address) -> socket.socket:
+    """A listening socket; without a host it takes the addresses of both families."""
+    if not address.host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", address.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+
+
+def make_app(registry: CollectorRegistry, health: Health) -> App:
+    """The WSGI application."""
+    metrics: App = make_wsgi_app(registry)
+
+    def app(environ: dict[str, t.Any], start_response: t.Callable[..., t.Any]) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "")
+        if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
+            return _answer(start_response, "405 Method Not Allowed", "only GET and HEAD")
+        if path == "/metrics":
+            odd = _ODD_VERSION.search(environ.get("HTTP_ACCEPT", "")) is not None
+            return metrics({**environ, "HTTP_ACCEPT": ""} if odd else environ, start_response)
+        if path not in ("/healthz", "/readyz"):
+            return _answer(start_response, "404 Not Found", "there are /healthz, /readyz and /metrics")
+        wrong = health.unhealthy if path == "/healthz" else health.unready
+        return _answer(start_response, "503 Service Unavailable" if wrong else "200 OK", wrong or "ok")
+
+    return app
+
+
+def _answer(start_response: t.Callable[..., t.Any], status: str, text: str) -> Iterable[bytes]:
+    body = f"{text}\n".encode()
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
+    return [body]

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The settings of a program from FILE, the environment and the command line, the later ones winning; each with its origin."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import typing as t
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import yaml
+
+from ...plugins.module_utils.kube.client.config.connection_settings import (
+    SettingsError as YamlError,
+)
+from ...plugins.module_utils.kube.client.config.kubeconfig_source import load_yaml
+from .options import SWITCH, Option
+
+
+class SettingsError(ValueError):
+    """A setting cannot be used; the text names it, where it comes from, and what could be used."""
+
+
+class Given(t.NamedTuple):
+    """A value as it was found; ``origin`` says where."""
+
+    value: t.Any
+    origin: str
+
+
+def origin_of(name: str, given: Mapping[str, Given]) -> str:
+    """Where the setting stands; its name is left out, because the texts of these errors begin with it."""
+    return f"{given[name].origin.removesuffix(f', {name}')}: " if name in given else ""
+
+
+def parse_given(option: Option, given: Given) -> t.Any:
+    try:
+        return option.kind.parse(given.value)
+    except ValueError as error:
+        raise SettingsError(f"{given.origin}: {error}") from error
+
+
+class Program(t.NamedTuple):
+    """A program with settings: its ``name``, such as rescuer, its help, and a line of FILE as an example, with the name of a setting."""
+
+    name: str
+    description: str
+    options: Sequence[Option]
+    example: str
+
+    @property
+    def command(self) -> str:
+        """The command that starts it."""
+        return f"python -m ansible_collections.onprem.kube_scheduling.services.{self.name}"
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the names of its variables."""
+        return f"{self.name.upper()}_"
+
+    def is_service_link(self, variable: str) -> bool:
+        """Return whether the kubelet has set the variable for a Service whose name begins like the program's."""
+        return bool(re.fullmatch(self.prefix + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)", variable))
+
+
+def read_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Given]:
+    """Return the settings that were given, by name: flags win over variables, and these win over FILE. Raises SettingsError."""
+    flags = _from_flags(program, arguments)
+    variables = _from_environment(program, environment)
+    config = flags.pop("config", None) or variables.pop("config", None)
+    return {**(_from_file(program, config) if config else {}), **variables, **flags}
+
+
+def _from_flags(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
+    parser = _parser(program)
+    try:
+        found, unknown = parser.parse_known_args(arguments)
+    except argparse.ArgumentError as error:
+        raise SettingsError(str(error)) from error
+    if unknown:
+        flag = unknown[0].partition("=")[0]
+        raise SettingsError(f"{flag} is no flag{_nearest(flag, ['--config', *(option.flag for option in program.options)])}")
+    names = {"config": "--config", **{option.name: option.flag for option in program.options}}
+    return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
+
+
+def _parser(program: Program) -> argparse.ArgumentParser:
+    example = program.prefix + program.example.partition(":")[0].upper()
+    parser = argparse.ArgumentParser(
+        prog=program.command,
+        description=program.description,
+        epilog=f"Each setting may also stand in FILE, by its name with underscores, or in the environment, such as {example}."
+        " Flags win over the environment, and that over FILE.",
+        allow_abbrev=False,
+        exit_on_error=False,
+    )
+    parser.add_argument("--config", metavar="FILE", help="YAML with settings by their names")
+    for option in program.options:
+        # A switch may stand alone, as in Go.
+        optional: dict[str, t.Any] = {"nargs": "?", "const": "true"} if option.kind is SWITCH else {}
+        parser.add_argument(option.flag, dest=option.name, metavar=option.kind.metavar, help=option.help, **optional)
+    return parser
+
+
+def _from_environment(program: Program, environment: Mapping[str, str]) -> dict[str, Given]:
+    prefix = program.prefix
+    known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
+    may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
+    found = {}
+    for variable, value in sorted(environment.items()):
+        if not variable.startswith(prefix):
+            continue
+        if variable in known:
+            if value or variable in may_be_empty:
+                found[known[variable]] = Given(value, f"variable {variable}")
+        elif not program.is_service_link(variable):
+            raise SettingsError(f"variable {variable} is no setting{_nearest(variable, known)}")
+    return found
+
+
+def _from_file(program: Program, config: Given) -> dict[str, Given]:
+    try:
+        data = Path(config.value).read_bytes()
+        content = load_yaml(data)
+    except OSError as error:
+        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
+    except YamlError as error:
+        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"file {config.value}: settings by their names are expected, such as {program.example}")
+    _check_given_once(config.value, data)
+    known = [option.name for option in program.options]
+    for key in content:
+        if key not in known:
+            raise SettingsError(f"file {config.value}: {key} is no setting{_nearest(str(key), known)}")
+    return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
+
+
+def _check_given_once(file: str, data: bytes) -> None:
+    """Refuse a name that stands twice: YAML would take the last one without a word."""
+    seen: dict[str, int] = {}
+    root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
+    for key, _value in root.value if root is not None else ():
+        line = key.start_mark.line + 1
+        if key.value in seen:
+            raise SettingsError(f"file {file}: {key.value} stands in line {seen[key.value]} and in line {line}; keep one of them")
+        seen[key.value] = line
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"; the nearest is {found[0]}" if found else ""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The program from its settings to its exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from ...plugins.module_utils.kube.client.api import KubeApi
+from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
+from ...plugins.module_utils.kube.client.errors import ConfigurationError
+from ...plugins.module_utils.kube.client.service_connection import connect
+from ..common.endpoints import Endpoints
+from ..common.health import Health
+from ..common.log import Log, set_up_log
+from ..common.settings import SettingsError
+from ..common.signals import ShutdownSignal, StoppedAtStartError
+from .daemon import Daemon
+from .leadership import TEMPORARY
+from .metrics import Metrics
+from .settings import PROGRAM, Settings, read_settings
+
+USER_AGENT = "onprem.kube_scheduling/rescuer"
+GOOD_ORDER, BROKEN, CONFIGURATION, API = 0, 1, 2, 3
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run until told to stop; the exit code."""
+    try:
+        settings = read_settings(arguments, environment)
+    except SettingsError as error:
+        print(f"rescuer: {error}", file=sys.stderr)
+        return CONFIGURATION
+    log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
+    shutdown = ShutdownSignal()
+    shutdown.install()
+    try:
+        return _serve(settings, log, shutdown)
+    # The last line tells people why the process ended; the kubelet starts it again.
+    except Exception as error:
+        log.error(f"ended by an error: {error}", cause=error)
+        return BROKEN
+
+
+def _serve(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
+    metrics, health = Metrics(), Health()
+    endpoints = None
+    if settings.listen is not None:
+        try:
+            endpoints = Endpoints(settings.listen, metrics.registry, health)
+        except (OSError, UnicodeError) as error:
+            log.error(f"listen_address is {settings.listen}: {error}")
+            return CONFIGURATION
+        log.info("serving metrics and health", address=str(endpoints.address))
+    try:
+        return _work(settings, log, shutdown, metrics, health)
+    finally:
+        if endpoints is not None:
+            endpoints.close()
+
+
+def _work(settings: Settings, log: Log, shutdown: ShutdownSignal, metrics: Metrics, health: Health) -> int:
+    _sleep(settings.initial_delay, shutdown, health)
+    if shutdown.stopping:
+        return GOOD_ORDER
+    try:
+        with shutdown.stop_raises():
+            transport = connect(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
+        api = KubeApi(transport, denials=EarlyDenials(time.monotonic, patient=True))
+        cluster = {"server": transport.server, "context": settings.context, "version": transport.server_version or None}
+        Daemon(settings, api, log=log, metrics=metrics, health=health, shutdown=shutdown, cluster=cluster).run()
+    except StoppedAtStartError:
+        log.info("stopped before it has begun")
+    except ConfigurationError as error:
+        log.error(str(error))
+        return CONFIGURATION
+    except TEMPORARY as error:
+        log.error(str(error))
+        return API
+    return GOOD_ORDER
+
+
+def _sleep(seconds: int, shutdown: ShutdownSignal, health: Health) -> None:
+    for _second in range(seconds):
+        if shutdown.stopping:
+            return
+        time.sleep(1)
+        health.heartbeat()

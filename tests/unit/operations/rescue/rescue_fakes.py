@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A cluster in memory for the steps of rescues, on which each request can be refused: what takes minutes, or a fault, on a real one."""
+
+from __future__ import annotations
+
+import json
+import time
+import typing as t
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError, NotFoundError, PatchTestError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import ConfigMap, Event
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaseLostError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import Attempt, attempt_key
+
+Json = dict[str, t.Any]
+
+CRITICAL = 2_000_000_000
+TOLERATION = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+Refusal = t.Callable[..., KubeError | None]
+
+
+def node(name: str, *, cpu: str = "1") -> Json:
+    """A ready node."""
+    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return {"metadata": {"name": name, "uid": f"n-{name}", "labels": {"kubernetes.io/hostname": name}}, "spec": {}, "status": status}
+
+
+def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, owner: str = "", tolerates: bool = True) -> Json:
+    """A running pod, or without a node a critical one that the scheduler has reported Unschedulable; ``tolerates``: the taint of a hold."""
+    reference = {"kind": "ReplicaSet", "name": owner or name, "uid": f"o-{owner or name}", "controller": True}
+    metadata = {"name": name, "namespace": "app" if on else "kube-system", "uid": f"u-{name}", "ownerReferences": [reference]}
+    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
+    spec = {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 1, "containers": containers}
+    if on:
+        return {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+    spec = {**spec, "priority": priority or CRITICAL, "tolerations": [TOLERATION] if tolerates else []}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}
+
+
+class Cluster:
+    """API server and watch cache in one.
+
+    ``refuse_eviction(name, dry_run)`` and ``refuse_patch(name of node or pod, release)`` may return an error.
+    """
+
+    def __init__(self, nodes: t.Sequence[Json], pods: t.Sequence[Json]) -> None:
+        self.nodes = {item["metadata"]["name"]: item for item in nodes}
+        self.pods = {item["metadata"]["name"]: item for item in pods}
+        self.refuse_eviction: Refusal = lambda _name, _dry_run: None
+        self.refuse_patch: Refusal = lambda _name, _release: None
+        self.refuse_get: Refusal = lambda _plural, _name: None
+        # What the API server knows of an object and the watch does not show yet, by name.
+        self.hidden: dict[str, Json] = {}
+        self.evicted: list[str] = []
+        self.patches = 0
+        self._written = 0
+        for item in [*nodes, *pods]:
+            self.touch(item)
+        self.events: list[str] = []
+        self.errors: dict[str, str] = {}
+        self.silent: dict[str, float] = {}
+        self.version = 0
+        self.broken: KubeError | None = None
+        self.records: dict[str, str] = {}
+        self.refuse_record: t.Callable[[], KubeError | None] = lambda: None
+        # The last states of pods that the watch has shown as deleted, by uid, and the uids that are to be kept.
+        self.deleted: dict[str, Json] = {}
+        self.kept: frozenset[str] = frozenset()
+        # Events that others have written about pods: uid, reason and time.
+        self.told: list[tuple[str, str, str]] = []
+        self.refuse_events: KubeError | None = None
+
+    # --- as the watch cache ---
+
+    def snapshot(self) -> ClusterSnapshot:
+        if self.broken is not None:
+            raise self.broken
+        nodes = [decode_json(Node, encode_json(item)) for item in self.nodes.values()]
+        return ClusterSnapshot(nodes=nodes, pods=[decode_json(Pod, encode_json(item)) for item in self.pods.values()])
+
+    def pod(self, uid: str) -> Pod | None:
+        found = [item for item in self.pods.values() if item["metadata"]["uid"] == uid]
+        return decode_json(Pod, encode_json(found[0])) if found else None
+
+    def wait_for_change(self, since_version: int, timeout_s: float) -> int:
+        end_at_s = time.monotonic() + timeout_s
+        while self.version == since_version and time.monotonic() < end_at_s:
+            time.sleep(0.01)
+        return self.version
+
+    def unschedulable_since(self, _uid: str) -> float:
+        return time.time() - 60
+
+    def retain_deleted(self, uids: t.Iterable[str]) -> None:
+        self.kept = frozenset(uids)
+
+    def last_state(self, uid: str) -> Pod | None:
+        item = self.deleted.get(uid) if uid in self.kept else None
+        return decode_json(Pod, encode_json(item)) if item is not None else None
+
+    def assume_terminating(self, uid: str, deletion_timestamp: str = "") -> None:
+        for item in self.pods.values():
+            if item["metadata"]["uid"] == uid:
+                item["metadata"]["deletionTimestamp"] = deletion_timestamp or format_time(time.time() + 1)
+
+    # --- as the API ---
+
+    def now_s(self) -> float:
+        return time.time()
+
+    def get(self, resource: t.Any, _namespace: str, name: str) -> t.Any:
+        if resource is CONFIG_MAPS:
+            return ConfigMap(data=dict(self.records))
+        error = self.refuse_get(resource.plural, name)
+        if error is not None:
+            raise error
+        item = {"pods": self.pods, "nodes": self.nodes}.get(resource.plural, {}).get(name)
+        if item is None:
+            raise NotFoundError(f"there is no {resource.role_name} {name}", status=404)
+        return resource.decode(encode_json({**item, **self.hidden.get(name, {})}))
+
+    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: Json, *, dry_run: bool = False) -> None:
+        assert resource is CONFIG_MAPS
+        error = self.refuse_record()
+        if error is not None:
+            raise error
+        if dry_run:
+            return
+        texts = {**self.records, **patch["data"]}
+        self.records = {key: text for key, text in texts.items() if text is not None}
+
+    def events_on(self, _namespace: str, uid: str, *, reason: str) -> list[Event]:
+        if self.refuse_events is not None:
+            raise self.refuse_events
+        return [Event(reason=said, last_timestamp=time) for about, said, time in self.told if (about, said) == (uid, reason)]
+
+    def create_event(self, _namespace: str, event: Json) -> None:
+        self.events.append(event["reason"])
+
+    def evict(self, _namespace: str, name: str, *, uid: str, dry_run: bool, grace_period_s: int) -> None:
+        assert self.pods[name]["metadata"]["uid"] == uid and grace_period_s == 1
+        error = self.refuse_eviction(name, dry_run)
+        if error is not None:
+            raise error
+        if not dry_run:
+            self.evicted.append(name)
+
+    def get_plain(self, _resource: t.Any, _namespace: str, name: str) -> Json:
+        if name not in self.nodes:
+            raise NotFoundError(f"nodes {name} not found", status=404)
+        found: Json = json.loads(json.dumps(self.nodes[name]))
+        return found
+
+    def json_patch(self, resource: t.Any, _namespace: str, name: str, operations: list[Json], *, dry_run: bool = False) -> None:
+        self.patches += 1
+        error = self.refuse_patch(name, any(operation["op"] == "remove" for operation in operations))
+        if error is not None:
+            raise error
+        document = (self.nodes if resource.plural == "nodes" else self.pods).get(name)
+        if document is None:
+            raise NotFoundError(f"{name} is not there", status=404)
+        for operation in operations if not dry_run else ():
+            self._apply(document, operation)
+        if not dry_run:
+            self.touch(document)
+
+    def touch(self, document: Json) -> None:
+        """It is another version of itself."""
+        self._written += 1
+        document["metadata"]["resourceVersion"] = str(self._written)
+
+    def _apply(self, document: Json, operation: Json) -> None:
+        *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
+        for part in parents:
+            document = document[part]
+        if operation["op"] == "test" and last in ("nominatedNodeName", "nodeName") and (document.get(last) or None) != operation["value"]:
+            raise PatchTestError("it is not as it was read", status=422)
+        if operation["op"] == "add":
+            document[last] = operation["value"]
+        elif operation["op"] == "remove":
+            del document[last]
+
+    @property
+    def held(self) -> list[str]:
+        return [name for name, item in self.nodes.items() if HOLD_ANNOTATION in (item["metadata"].get("annotations") or {})]
+
+
+class Lease:
+    """Held until it is lost."""
+
+    def __init__(self) -> None:
+        self.held = True
+        self.holder = "test"
+
+    def ensure_held(self) -> None:
+        if not self.held:
+            raise LeaseLostError("lost")
+
+    def acquire(self, _timeout_s: float) -> bool:
+        return self.held
+
+    def release(self) -> None:
+        self.held, self.holder = False, ""
+
+
+class Attempts:
+    """The ConfigMap."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Attempt] = {}
+        self.dropped: list[str] = []
+
+    def read(self) -> dict[str, Attempt]:
+        return dict(self.kept)
+
+    def update(self, owner: str, change: t.Callable[[Attempt | None], Attempt | None]) -> Attempt | None:
+        wanted = change(self.kept.pop(owner, None))
+        if wanted is not None:
+            self.kept[owner] = wanted
+        return wanted
+
+
+def key_of(document: Json) -> str:
+    """The key of the pod's owner in the ConfigMap."""
+    return attempt_key(decode_json(Pod, encode_json(document)))
+
+
+class Notes(RescueObserver):
+    """What was troubling."""
+
+    def __init__(self) -> None:
+        self.troubles: list[str] = []
+
+    def on_error(self, what: str) -> None:
+        self.troubles.append(what)
+
+
+class Scene(t.NamedTuple):
+    """A rescuer and what it works on."""
+
+    controller: RescueController
+    cluster: Cluster
+    lease: Lease
+    attempts: Attempts
+    notes: Notes
+
+
+def nominated(on: Scene) -> str:
+    """The node for which the pod ``dns`` is nominated; empty for none."""
+    name: str = on.cluster.pods["dns"]["status"].get("nominatedNodeName", "")
+    return name
+
+
+def clear_nomination(on: Scene) -> None:
+    """The scheduler has tried the pod ``dns`` without success."""
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName", None)
+    on.cluster.touch(on.cluster.pods["dns"])
+
+
+def again(on: Scene, **options: t.Any) -> RescueController:
+    """Another program on the same cluster."""
+    cluster: t.Any = on.cluster
+    return RescueController(
+        cluster,
+        cluster,
+        RescueOptions(**{"settle_time": 0, **options}),
+        lease=t.cast(t.Any, on.lease),
+        attempts=t.cast(t.Any, on.attempts),
+        writer="next",
+        observer=on.notes,
+    )
+
+
+def scene(nodes: t.Sequence[Json], pods: t.Sequence[Json], *, once: bool = True, dry_run: bool = False, **options: t.Any) -> Scene:
+    """A rescuer on a cluster in memory."""
+    cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), Notes()
+    stands_in: t.Any = cluster
+    controller = RescueController(
+        stands_in,
+        stands_in,
+        RescueOptions(**{"settle_time": 0, **options}),
+        lease=t.cast(t.Any, lease),
+        attempts=t.cast(t.Any, attempts),
+        writer="test",
+        observer=notes,
+        dry_run=dry_run,
+        once=once,
+    )
+    return Scene(controller, cluster, lease, attempts, notes)

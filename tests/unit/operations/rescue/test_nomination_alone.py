@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A node that only a nomination keeps: no other rescue is under way meanwhile, and the pod is nominated again without a delay."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ApiError,
+    BudgetError,
+    ForbiddenError,
+    KubeError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination, run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
+
+from tests.unit.operations.rescue.rescue_fakes import CRITICAL, Scene, clear_nomination, node, nominated, pod, scene
+
+REFUSED = BudgetError("Cannot evict pod", status=429, retry_after_s=5.0)
+DEADLINE_S = 60.0
+
+
+def two_rescues(*, first_tolerates: bool, hold: str = "auto") -> Scene:
+    """Two full nodes and two critical pods. The first pod is more important, and its node is n; the other one's is m."""
+    first = pod("first", "500m", priority=CRITICAL + 1, tolerates=first_tolerates)
+    other = pod("other", "500m", tolerates=not first_tolerates)
+    for item, name in ((first, "n"), (other, "m")):
+        item["spec"]["nodeSelector"] = {"kubernetes.io/hostname": name}
+    pods = [pod("v-n", "900m", on="n"), pod("v-m", "900m", on="m"), first, other]
+    return scene([node("n"), node("m")], pods, hold=hold)
+
+
+def again(on: Scene) -> None:
+    """One more step, in which every pod is judged."""
+    for task in on.controller.tasks.values():
+        task.retry_at_s = task.plan_at_s = 0.0
+    on.controller.reconcile()
+
+
+def code(on: Scene, name: str) -> str:
+    """Why the rescue of the pod is where it is."""
+    task = on.controller.tasks[f"u-{name}"]
+    return task.reason.code if task.reason is not None else ""
+
+
+def bind(on: Scene, name: str, to: str) -> None:
+    """The victim has ended, and the scheduler has bound the pod."""
+    del on.cluster.pods[f"v-{to}"]
+    on.cluster.pods[name]["spec"]["nodeName"] = to
+    on.cluster.touch(on.cluster.pods[name])
+
+
+def left_to_another() -> Scene:
+    """A nomination alone keeps the node of the first pod. It is left, because the other rescue evicts first."""
+    on = two_rescues(first_tolerates=False)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.controller.reconcile()
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on)
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"] and on.controller.tasks["u-first"].stage == "watched"
+    return on
+
+
+def under_way(on: Scene) -> list[str]:
+    """The pods whose rescue is under way by the ConfigMap."""
+    return [uid for entry in on.attempts.kept.values() for uid in entry.under_way]
+
+
+def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.controller.reconcile()
+    again(on)
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    bind(on, "first", "n")
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_no_other_rescue_begins_while_the_first_eviction_is_not_answered_yet() -> None:
+    on, answered = two_rescues(first_tolerates=False), threading.Event()
+
+    def slow(name: str, dry_run: bool) -> KubeError | None:
+        if name == "v-n" and not dry_run:
+            answered.wait(DEADLINE_S)
+        return None
+
+    on.cluster.refuse_eviction = slow
+    try:
+        on.controller.reconcile()
+        again(on)
+        assert list(on.controller.tasks["u-first"].uncertain_evictions) == ["u-v-n"]
+        assert on.cluster.evicted == [] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    finally:
+        answered.set()
+
+
+def test_a_pod_that_is_not_bound_delays_other_rescues_only_while_its_victim_ends() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.controller.reconcile()
+    task = on.controller.tasks["u-first"]
+    task.grace_ends_at_s = dict.fromkeys(task.grace_ends_at_s, time.monotonic() - 16)
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_a_rescue_that_a_nomination_alone_would_keep_begins_after_those_that_are_under_way() -> None:
+    on = two_rescues(first_tolerates=True)
+    on.cluster.refuse_eviction = lambda name, dry_run: REFUSED if name == "v-n" and not dry_run else None
+    on.controller.reconcile()
+    again(on)
+    assert on.cluster.evicted == [] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on)
+    again(on)
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "others_ending"
+    bind(on, "first", "n")
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_under_way() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.controller.reconcile()
+    assert set(on.cluster.held) == {"n", "m"}, "a budget that turns down the first one does not keep the other one from beginning"
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on)
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
+
+
+def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_afterwards() -> None:
+    on = left_to_another()
+    first = on.controller.tasks["u-first"]
+    assert (first.status, code(on, "first")) == ("waiting", "other_rescue") and first.excluded_nodes == {}
+    assert first.plan_at_s <= time.monotonic() + 1
+    again(on)
+    assert (first.status, code(on, "first")) == ("waiting", "others_ending")
+    assert not run._is_done(on.controller, RescueRequest(RescueOptions()), run._Clock(600)), "the run waits for it"
+    bind(on, "other", "m")
+    again(on)
+    assert on.cluster.evicted == ["v-m", "v-n"] and on.cluster.held == ["n"]
+
+
+def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_becomes_free() -> None:
+    on = two_rescues(first_tolerates=False)
+    del on.cluster.pods["other"]
+    on.cluster.assume_terminating("u-v-m", format_time(time.time() + 5))
+    on.controller.reconcile()
+    first = on.controller.tasks["u-first"]
+    assert code(on, "first") == "others_ending"
+    past = time.monotonic() + first.max_wait_s + 1
+    context = first.context(past)
+    assert (context.awaits_terminating, context.awaits_others) == (True, False)
+    first.status, first.reason = "waiting", Reason("room_becoming_free", "x")
+    first.note_wait(time.monotonic())
+    assert not first.context(past).awaits_terminating
+
+
+@pytest.mark.parametrize("waited", [False, True])
+def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: bool) -> None:
+    """Pods that are less important and tolerate the taint come one after the other."""
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 2
+    on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED
+    on.cluster.pods["other"]["status"]["conditions"] = []
+    on.controller.reconcile()
+    on.cluster.pods["other"]["status"]["conditions"] = on.cluster.pods["first"]["status"]["conditions"]
+    again(on)
+    assert code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    other = on.controller.tasks["u-other"]
+    if waited:
+        other.queued_since_s -= other.max_wait_s + 1
+    third = pod("third", "500m")
+    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "l"}
+    on.cluster.nodes["l"] = node("l")
+    for item in (third, pod("v-l", "900m", on="l")):
+        on.cluster.pods[item["metadata"]["name"]] = item
+        on.cluster.touch(item)
+    again(on)
+    assert ("v-l" in on.cluster.evicted) is not waited
+    if waited:
+        assert code(on, "third") == "other_rescue"
+        on.cluster.refuse_eviction = lambda _name, _dry_run: None
+        bind(on, "first", "n")
+        again(on)
+        assert on.cluster.evicted == ["v-m"]
+
+
+@pytest.mark.parametrize("evicted", [False, True])
+def test_the_end_of_a_run_leaves_no_attempt_under_way(evicted: bool) -> None:
+    on = left_to_another()
+    first = on.controller.tasks["u-first"]
+    if evicted:
+        first.evicted.append(Victim(on.cluster.pod("u-v-n") or Pod(), 0, Reason("x", "x"), 1))
+    bind(on, "other", "m")
+    on.controller.accepts_new = False
+    again(on)
+    assert under_way(on) == ["u-first"]
+    on.controller.record_open_attempts()
+    assert under_way(on) == [] and sum(entry.attempts for entry in on.attempts.kept.values()) == evicted
+    assert not first.is_finished, "the result says what the pod waits for"
+
+
+def test_a_rescue_is_under_way_until_the_last_of_its_victims_is_evicted() -> None:
+    """A budget refuses the second eviction for longer than the first victim takes to end."""
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["v-n"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
+    on.cluster.pods["w-n"] = pod("w-n", "400m", on="n", priority=1)
+    on.cluster.pods["first"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "900m"
+    on.cluster.refuse_eviction = lambda name, dry_run: REFUSED if name == "w-n" and not dry_run else None
+    on.controller.reconcile()
+    assert on.cluster.evicted == ["v-n"]
+    del on.cluster.pods["v-n"]
+    first = on.controller.tasks["u-first"]
+    first.grace_ends_at_s = dict.fromkeys(first.grace_ends_at_s, time.monotonic() - 60)
+    again(on)
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    del on.cluster.pods["w-n"]
+    again(on)
+    assert on.cluster.evicted == ["v-n", "v-m"], "no planned pod is left on the node"
+
+
+def test_a_rescue_that_a_taint_keeps_waits_with_its_node_while_a_nomination_alone_keeps_another_one() -> None:
+    on = two_rescues(first_tolerates=False)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.controller.reconcile()
+    assert set(on.cluster.held) == {"n", "m"} and on.cluster.evicted == []
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    first = on.controller.tasks["u-first"]
+    first.evicted.append(Victim(on.cluster.pod("u-v-n") or Pod(), 0, Reason("x", "x"), 1))
+    first.grace_ends_at_s["u-v-n"] = time.monotonic() + 1
+    on.cluster.assume_terminating("u-v-n")
+    again(on)
+    assert on.cluster.evicted == [] and set(on.cluster.held) == {"n", "m"} and on.controller.tasks["u-other"].stage == "clearing"
+    bind(on, "first", "n")
+    again(on)
+    assert on.cluster.evicted == ["v-m"]
+
+
+def test_rescues_that_keep_no_capacity_do_not_wait_for_each_other() -> None:
+    on = two_rescues(first_tolerates=False, hold="none")
+    on.controller.reconcile()
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+def test_rescues_that_a_taint_keeps_do_not_wait_for_each_other() -> None:
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["other"]["spec"]["tolerations"] = on.cluster.pods["first"]["spec"]["tolerations"]
+    on.controller.reconcile()
+    assert on.cluster.evicted == ["v-n", "v-m"]
+
+
+# --- the renewal ------------------------------------------------------------------------------------------------------
+
+
+def one_rescue(*, tolerates: bool = False) -> Scene:
+    """The victim has been evicted, and the pod is nominated."""
+    on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m", tolerates=tolerates)])
+    on.controller.reconcile()
+    assert nominated(on) == "n"
+    return on
+
+
+def clear(on: Scene) -> None:
+    """The scheduler has tried the pod without success, and the watch shows it."""
+    clear_nomination(on)
+    on.cluster.version += 1
+
+
+def test_it_is_nominated_again_while_the_program_does_something_else() -> None:
+    on = one_rescue()
+    with on.controller.nominations.renewed():
+        for _attempt in range(3):
+            clear(on)
+            deadline_s = time.monotonic() + DEADLINE_S
+            while nominated(on) != "n" and time.monotonic() < deadline_s:
+                time.sleep(0.01)
+            assert nominated(on) == "n"
+
+
+class _LateEntry(dict[str, t.Any]):
+    """A pod is nominated directly after the renewal has found that there is none."""
+
+    def __init__(self, nominations: t.Any, kept: dict[str, t.Any]) -> None:
+        super().__init__()
+        self._nominations, self._late = nominations, kept
+
+    def __bool__(self) -> bool:
+        if self._late:
+            self._nominations._kept = self._late
+            self._nominations._any.set()
+            self._late = {}
+            return False
+        return True
+
+
+def test_a_nomination_that_comes_while_the_renewal_finds_nothing_to_do_is_renewed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = one_rescue()
+    nominations: t.Any = on.controller.nominations
+    monkeypatch.setattr(nomination, "WAIT_S", 2 * DEADLINE_S)
+    nominations._kept = _LateEntry(nominations, nominations._kept)
+    clear(on)
+    with nominations.renewed():
+        deadline_s = time.monotonic() + DEADLINE_S / 6
+        while nominated(on) != "n" and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        assert nominated(on) == "n"
+        nominations._stopping = True
+        on.cluster.version += 1
+
+
+def test_a_version_of_the_pod_is_nominated_once() -> None:
+    on = one_rescue()
+    clear(on)
+    version = on.cluster.pods["dns"]["metadata"]["resourceVersion"]
+    on.controller.nominations.renew()
+    patches = on.cluster.patches
+    on.cluster.pods["dns"]["status"].pop("nominatedNodeName")  # the watch does not show it yet
+    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = version
+    on.controller.nominations.renew()
+    on.controller.reconcile()
+    assert on.cluster.patches == patches
+
+
+@pytest.mark.parametrize("end", ["released", "lease lost", "let go", "bound", "nominated by somebody else"])
+def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
+    on = one_rescue()
+    if end == "released":
+        on.controller.release_all_holds()
+    clear(on)
+    if end == "lease lost":
+        on.lease.held = False
+    elif end == "let go":
+        on.controller.abandon_holds()
+    elif end == "bound":
+        on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    elif end == "nominated by somebody else":
+        on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
+    patches = on.cluster.patches
+    on.controller.nominations.renew()
+    assert on.cluster.patches == patches
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ApiError("etcd", status=500, reason="InternalError"), ForbiddenError('User "me" cannot patch resource "pods/status"', status=403)],
+)
+def test_the_step_of_the_rescue_reports_a_renewal_that_fails(error: KubeError) -> None:
+    on = one_rescue()
+    clear(on)
+    on.cluster.refuse_patch = lambda _name, _release: error
+    on.controller.nominations.renew()
+    assert nominated(on) == "" and not on.notes.troubles
+    on.controller.reconcile()
+    assert any(str(error) in trouble for trouble in on.notes.troubles)
+
+
+def test_beside_a_taint_the_step_of_the_rescue_nominates_again() -> None:
+    """Each failed attempt at one of several nominated pods makes the scheduler try the others: a faster renewal causes more attempts."""
+    on = one_rescue(tolerates=True)
+    clear(on)
+    on.controller.nominations.renew()
+    assert nominated(on) == ""
+    on.controller.reconcile()
+    assert nominated(on) == "n"

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""After which changes of nodes the scheduler gets its time again."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opened_nodes import changed_nodes, has_opened
+
+from tests.unit.rescue.builders import pending
+
+TOLERATED = {"key": "held", "value": "x", "effect": "NoSchedule"}
+TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
+
+
+def node(*, ready: bool = True, cpu: str = "1", labels: t.Any = None, **spec: t.Any) -> Node:
+    status = {"allocatable": {"cpu": cpu, "pods": "10"}, "conditions": [{"type": "Ready", "status": str(ready)}]}
+    return decode_json(Node, encode_json({"metadata": {"name": "n", "labels": labels}, "spec": spec, "status": status}))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "opened"),
+    [
+        (None, node(), True),
+        (None, node(ready=False), False),
+        (node(ready=False), node(), True),
+        (node(unschedulable=True), node(), True),
+        (node(taints=[TAINT]), node(), True),
+        (node(taints=[TAINT]), node(taints=[{**TAINT, "value": "c"}]), False),
+        (node(taints=[TOLERATED]), node(), False),
+        (node(), node(labels={"zone": "a"}), True),
+        (node(), node(cpu="2"), True),
+        (node(), node(cpu="2", taints=[TAINT]), False),
+        (node(), node(ready=False), False),
+        (node(), node(unschedulable=True), False),
+        (node(), node(taints=[TAINT]), False),
+        (node(taints=[TAINT]), node(taints=[TAINT], unschedulable=False, labels={"a": "b"}), False),
+        (node(), node(), False),
+    ],
+)
+def test_node_that_may_take_the_pod_now_and_could_not_before_has_opened(before: Node | None, now: Node, opened: bool) -> None:
+    pod = pending(tolerations=[{"key": "held", "operator": "Exists"}])
+    changes = changed_nodes({} if before is None else {"n": before}, {"n": now})
+    assert has_opened(pod, changes) is opened
+
+
+def test_nodes_that_are_gone_or_the_same_have_not_changed() -> None:
+    same = node()
+    assert changed_nodes({"n": same, "gone": node()}, {"n": same}) == []

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Options of a rescue are checked before anything is asked of a cluster."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptionError, RescueOptions, rescue_options
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"grace_period": 0}, "grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well"),
+        ({"grace_period": -1, "force": True}, "grace_period is -1: it has to be at least 1, or 0 with force"),
+        ({"max_victims": 0}, "max_victims is 0: it has to be at least 1"),
+        ({"namespaces": []}, "namespaces is empty"),
+        ({"namespaces": [""]}, "namespaces is empty"),
+        ({"namespaces": ["kube-system", "Kube_System"]}, "namespaces contains 'Kube_System', which no namespace can be called (lower case"),
+        ({"hold": "maybe"}, "hold is 'maybe': use one of auto, taint, none"),
+        ({"honor_critical_annotation": True}, "honor_critical_annotation is True: use one of kube-system, all, none"),
+        ({"hold_taint_key": "two words"}, "hold_taint_key is 'two words'"),
+        ({"hold_taint_key": ""}, "hold_taint_key is ''"),
+        ({"hold_taint_key": "/x"}, "hold_taint_key is '/x'"),
+        ({"settle_time": -1}, "settle_time is -1: it has to be at least 0"),
+        ({"scheduled_timeout": 0}, "scheduled_timeout is 0: it has to be at least 1"),
+        ({"scheduled_timeout": 10**12}, "scheduled_timeout is 1000000000000: it can be at most a year, 31536000 seconds"),
+        ({"scheduled_timeout": 7081}, "scheduled_timeout is 7081 and evict_timeout is 120: together they can be at most 7200 seconds"),
+        ({"evict_timeout": 31_536_001}, "evict_timeout is 31536001: it can be at most a year, 31536000 seconds"),
+    ],
+)
+def test_a_mistake_is_named(params: dict[str, t.Any], said: str) -> None:
+    with pytest.raises(RescueOptionError) as caught:
+        rescue_options(params)
+    assert str(caught.value).startswith(said)
+
+
+def test_what_is_not_given_has_its_default() -> None:
+    assert rescue_options({"max_victims": None, "state": "rescued", "kubeconfig": "x"}) == RescueOptions()
+    assert rescue_options({"namespaces": ["a", "b", "a"]}).namespaces == ("a", "b")
+    assert rescue_options({"grace_period": 0, "force": True}).grace_period == 0
+    assert rescue_options({"hold_taint_key": "example.com/held"}).hold_taint_key == "example.com/held"
