@@ -57,7 +57,7 @@ def parse_quantity(text: str) -> int:
         raise QuantityError(f"{text[:50]!r} is not a Kubernetes quantity: write a number with at most one suffix, such as 250m or 1.5Gi")
     number, exponent, suffix = match.groups()
     # Integers are exact at any length. ``fractions`` would say it more briefly, and takes longer to import than most runs need it.
-    whole, _, decimals = number.partition(".")
+    whole, _point, decimals = number.partition(".")
     power_of_ten, power_of_two = _SUFFIXES[suffix or ""]
     power_of_ten += int(exponent[1:] if exponent else 0) - len(decimals) + NANO_DIGITS
     exact = int(whole + decimals) << power_of_two
