@@ -264,9 +264,26 @@ def is_given_up(event: AuditEvent, verb: str, name: str = "") -> bool:
     return event.verb == verb and event.name.partition("-")[0] == name and event.code in (500, 504)
 
 
+def unlimited(cluster: Cluster) -> Path:
+    """A user to whom roles apply and limits do not: writes in flight would take up the few seats of any other user."""
+    rule = {
+        "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"name": "unlimited", "namespace": "default"}}],
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+    }
+    cluster.apply(
+        {
+            "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+            "kind": "FlowSchema",
+            "metadata": {"name": "unlimited"},
+            "spec": {"matchingPrecedence": 2, "priorityLevelConfiguration": {"name": "exempt"}, "rules": [rule]},
+        }
+    )
+    return cluster.service_account("unlimited")
+
+
 def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cluster: Cluster, namespace: str) -> None:
-    # The administrator: writes in flight would take up the few seats of any other user.
-    moves = Moves(cluster, cluster.kubeconfig, namespace)
+    moves = Moves(cluster, unlimited(cluster), namespace)
     pauses = Pauses(cluster, moves)
     with admission_webhook(cluster, "pause", namespace, pauses.decide):
         # No new pod becomes ready, so that there is something to wait for.
@@ -282,7 +299,8 @@ def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cl
             wait_until(lambda name=name: is_watched(cluster, moves.mark, name), what=f"the watch of {name}")
         cluster.kill("kube-apiserver", signal=signal.SIGTERM)
         closed = [event.code for event in moves.requests(verb="watch", stages=(COMPLETE,))]
-        assert closed == [200, 200], "the watches were not closed in good order"
+        # A module may watch again before the server has ended, and the server may end before it has written the last event.
+        assert set(closed) == {200}, "the watches were not closed in good order"
         cluster.start("kube-apiserver")
         # To an API server that has just started, the versions of objects that have not changed since are too old for a watch.
         mark = cluster.audit().mark()
