@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which pods are critical, how important they are, and which of them the scheduler has found no node for."""
+"""The critical pods, their priority, and the pods for which the scheduler has found no node."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ NOT_CRITICAL = "not_critical"
 
 
 def effective_priority(pod: Pod, options: RescueOptions) -> int:
-    """The pod's priority, or 2,000,000,000 where the annotation makes it critical: the API server gives such pods 0."""
+    """Return the pod's priority, or at least 2,000,000,000 if the annotation makes it critical.
+
+    The API server gives such pods priority 0.
+    """
     priority = pod.spec.priority or 0
     return max(priority, ANNOTATED_PRIORITY) if _is_annotated(pod, options) else priority
 
 
 def is_critical(pod: Pod, options: RescueOptions) -> bool:
-    """It is one of the pods that are rescued when they find no node, and that make room for no other."""
+    """Return whether the pod is rescued if the scheduler finds no node for it.
+
+    A critical pod is evicted for another one only with ``allow_equal_priority``.
+    """
     return effective_priority(pod, options) >= options.priority_threshold
 
 
 def is_protected(pod: Pod, options: RescueOptions) -> bool:
-    """It is critical, in whatever namespace, or of a class of Kubernetes' own."""
+    """Return whether the pod is critical, in any namespace, or has a priority class of Kubernetes itself."""
     if is_critical(pod, options) or pod.spec.priority_class_name.startswith(SYSTEM_CLASS_PREFIX):
         return True
-    # Add-ons of kube-system are critical also where the pods of other namespaces are rescued.
+    # Annotated add-ons of kube-system are critical even if only pods of other namespaces are rescued.
     return options.honor_critical_annotation != NONE and pod.metadata.namespace == KUBE_SYSTEM and _has_annotation(pod)
 
 
 def is_unschedulable(pod: Pod) -> bool:
-    """The scheduler has looked at it and found no node."""
+    """Return whether the scheduler has tried the pod and found no node."""
     if pod.spec.node_name or pod.terminating or pod.terminal or pod.spec.scheduling_gates:
         return False
     condition = scheduled_condition(pod)
@@ -42,12 +48,12 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 def scheduled_condition(pod: Pod) -> Condition | None:
-    """What the scheduler says of the pod, if it has said anything."""
+    """Return the pod's condition PodScheduled. Return None if the scheduler has not written it."""
     return next((condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None)
 
 
 def not_critical_message(pod: Pod, options: RescueOptions) -> str:
-    """Why a pod is not critical: its priority, and what about its annotation does not count."""
+    """Return the reason why a pod is not critical: its priority, and why its annotation does not count."""
     priority = f"its priority {effective_priority(pod, options)} is below priority_threshold {options.priority_threshold}"
     value = (pod.metadata.annotations or {}).get(CRITICAL_ANNOTATION)
     if value is None:

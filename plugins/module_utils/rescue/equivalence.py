@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Critical pods that are judged alike: what helps one of them on a snapshot helps the others, and what does not help one helps none."""
+"""Critical pods with the same plan: an eviction on a snapshot that helps one of them helps the others, and the reverse."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from .plan import RescueContext
 
 
 def equivalence_key(pod: Pod, context: RescueContext, snapshot: ClusterSnapshot, options: RescueOptions) -> t.Optional[Hashable]:
-    """A key that is equal for pods that are judged alike on the snapshot; None for a pod that is like no other.
+    """Return a key that is equal for pods with the same plan on the snapshot. Return None for a pod that is equal to no other.
 
-    The controller counts only where it has bound pods: those are no victims for pods of the same controller. Names and UIDs do not count,
-    nor do the names of volumes that bind a pod to no node. Claims may be the pod's own, so that such a pod is like no other.
+    The controller counts only if it has bound pods: those are not evicted for pods of the same controller. Names and UIDs do not count, nor
+    do the names of volumes that bind a pod to no node. A pod with volume claims or resource claims is equal to no other, because the claims
+    may be its own.
     """
     spec, metadata = pod.spec, pod.metadata
     if mounts_claims(pod) or spec.resource_claims:
@@ -37,11 +38,11 @@ def equivalence_key(pod: Pod, context: RescueContext, snapshot: ClusterSnapshot,
 
 
 def depends_on_others(pod: Pod) -> bool:
-    """It has rules about other pods, or volumes, so that it takes longer to be judged."""
+    """Return whether the pod has rules about other pods, or mounts claims, so that the plan for it takes longer."""
     rules = (required_pod_affinity(pod), required_anti_affinity(pod), pod.spec.topology_spread_constraints)
     return any(rules) or mounts_claims(pod)
 
 
 def _nameless(volume: Volume) -> Volume:
-    """Without its name, which differs from pod to pod for the token that admission adds."""
+    """Return the volume without its name. The token volume that admission adds has a different name in each pod."""
     return replace(volume, name="")

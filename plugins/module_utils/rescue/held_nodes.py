@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The nodes that are held, as far as that is proved, and the marks that nothing proves.
+"""The nodes with a proved hold, and the hold annotations that nothing proves.
 
-A record proves a hold. Without one, a taint of the hold's key proves it if its value is the hash of the marked pod, or of a critical pod
-that there is: nobody who may only annotate a node can set a taint.
+A record proves a hold. Without a record, a taint with the hold's key proves it if its value is the hash of the pod in the annotation, or of
+an existing critical pod: a user who may only annotate a node cannot set a taint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from .options import RescueOptions
 
 
 class HeldNodes(t.NamedTuple):
-    """``holds`` by node name. ``unproved``: nodes with a mark that is forged or left over. ``obsolete``: records of nodes that are gone."""
+    """The held nodes of a cluster.
+
+    ``holds``: the proved holds by node name. ``unproved``: nodes with an annotation that is forged or left over. ``obsolete``: records of
+    nodes that do not exist any more.
+    """
 
     holds: dict[str, Hold]
     unproved: list[str]
@@ -28,7 +32,7 @@ class HeldNodes(t.NamedTuple):
 
 
 def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], options: RescueOptions) -> HeldNodes:
-    """The holds of a cluster; ``records`` by node name. The record of a node that cannot be decoded counts."""
+    """Return the holds of a cluster. ``records`` are by node name. A record of a node that cannot be decoded proves its hold."""
     unclear = {entry.metadata.name for entry in snapshot.undecodable_of("Node")}
     found = HeldNodes({}, [], [])
     for kept in records.values():
@@ -65,13 +69,16 @@ def _may_be_a_hold(taint: Taint, key: str) -> bool:
 
 
 def _marked(text: t.Optional[str], taint: t.Optional[Taint]) -> t.Optional[Hold]:
-    """The hold of a mark whose taint is on the node, and whose value is the hash of its pod."""
+    """Return the hold in the annotation. Return None unless the node has its taint and the taint's value is the hash of its pod."""
     hold = decode_hold(text) if text is not None and taint is not None else None
     return hold if hold is not None and hold.taint == taint and is_genuine(hold) else None
 
 
 def _without_mark(pod: t.Optional[Pod], taint: Taint) -> t.Optional[Hold]:
-    """The hold of a taint without a mark: nobody knows its deadline, so that it is over."""
+    """Return the hold of a taint without an annotation. Return None if ``pod`` is None.
+
+    The deadline of such a hold is not known, so it has expired.
+    """
     return make_hold(pod, key=taint.key, deadline_s=0, writer="") if pod is not None else None
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How the room that is made for a pod is kept for it, or why it cannot be."""
+"""The way in which a node is held for a pod, or the reason why it cannot be held."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from .plan import BY_NOMINATION, BY_TAINT, Victim
 
 
 class HoldPolicy(t.NamedTuple):
-    """``hold_method``: as in a RescuePlan; ``violation``: why the room could not be kept, so that it must not be made.
+    """The result of ``hold_policy``.
 
-    ``needs_quiet_cluster``: the room has to come free in one piece, while no other pod of the cluster ends. After each failed attempt at
-    the pod the scheduler clears the nomination, and each end of a pod causes an attempt.
+    ``hold_method``: as in a RescuePlan. ``violation``: the reason why the capacity cannot be held, so that no pod may be evicted for it.
+    ``needs_quiet_cluster``: the capacity must become free in one piece, while no other pod of the cluster ends. After each failed attempt
+    for the pod the scheduler clears the nomination, and each end of a pod causes an attempt.
     """
 
     hold_method: t.Optional[str] = None
@@ -28,7 +29,7 @@ class HoldPolicy(t.NamedTuple):
 
 
 def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions, held_by: t.Optional[Hold] = None) -> HoldPolicy:
-    """How the node is kept for the pod while the victims leave and the scheduler comes round; ``held_by``: the hold on the node."""
+    """Return how the node is held for the pod from the evictions until the scheduler binds it; ``held_by``: the hold on the node."""
     if has_permanent_taint(node, options.hold_taint_key, held_by):
         return HoldPolicy()
     if options.hold == NONE:
@@ -41,26 +42,29 @@ def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Resc
 
 
 def respects_nomination(victim: Pod, pod: Pod) -> bool:
-    """What replaces the victim has to respect a nomination of the pod.
+    """Return whether the pod that replaces the victim must respect a nomination of the pod.
 
-    It is less important for the scheduler, which knows nothing of the annotation that makes a pod critical; and it has the same scheduler,
-    because each knows only the nominations of its own pods.
+    Its ``spec.priority`` must be lower, because the scheduler does not use the annotation that makes a pod critical. It must have the same
+    scheduler, because a scheduler knows only the nominations of its own pods.
     """
     return (victim.spec.priority or 0) < (pod.spec.priority or 0) and victim.spec.scheduler_name == pod.spec.scheduler_name
 
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
-    """The pod could still be scheduled to a node that is held for it."""
+    """Return whether the pod can be scheduled to a node that is held for it by a taint."""
     return tolerates(pod.spec.tolerations or (), hold_taint(pod, options.hold_taint_key))
 
 
 def has_permanent_taint(node: Node, key: str, held_by: t.Optional[Hold]) -> bool:
-    """A taint of that key is there for good: it does what a hold would, and the API allows no second one."""
+    """Return whether the node has a taint of this key that is not part of a hold.
+
+    It keeps other pods off as a hold does, and the API allows no second taint with the same key and effect.
+    """
     return any(is_foreign_taint(taint, key, held_by) for taint in node.spec.taints or ())
 
 
 def no_toleration_violation(pod: Pod, key: str) -> Reason:
-    """Why the room could not be kept, and what to do about that."""
+    """Return the reason why the capacity cannot be held, with what to do about it."""
     text = (
         f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and without a taint only the room of "
         f"one single victim whose spec.priority is lower than that of the pod ({pod.spec.priority or 0}) and that has the same scheduler "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nodes that have just opened to a pod: the scheduler may place the pod there, or preempt there, so that it has to get its time again."""
+"""Nodes that have become open to a pod: the scheduler may place the pod there or preempt there, so its wait time starts again."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..scheduler.eligibility import static_filters
 from ..scheduler.profile import DEFAULT_PROFILE
 
 Change = tuple[t.Optional[Node], Node]
-"""A node as it was, None where it has joined, and as it is."""
+"""A node before the change (None if it has joined) and after it."""
 
 
 def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[Change]:
-    """The nodes that have joined or changed. A node that has not changed is the same object in both."""
+    """Return the nodes that have joined or changed. A node that has not changed is the same object in both mappings."""
     if before is now:
         return []
     return [(before.get(name), node) for name, node in now.items() if before.get(name) is not node]
 
 
 def has_opened(pod: Pod, changes: Iterable[Change]) -> bool:
-    """One of the nodes is open to the pod, and was not, or has other labels or other allocatable resources.
+    """Return whether a changed node is open to the pod, and was not before or has other labels or other allocatable resources.
 
-    A node is open if it is Ready and the rules that depend on the pod and the node alone let the pod run there. Pods that end are no such
-    change: where they make the pod fit it is not rescued, and where it no longer fits the plan is a new one.
+    A node is open if it is Ready and its static filters allow the pod. Pods that end do not count as such a change: if the pod fits after
+    that, it is not rescued, and if it no longer fits, the plan is a new one.
     """
     checks = static_filters(pod, DEFAULT_PROFILE)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a rescue may do; the options of k8s_critical_rescue and of the rescuer, by the names that both use."""
+"""The options of a rescue, for k8s_critical_rescue and for the rescuer, with the names that both use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AUTO, TAINT, NONE = "auto", "taint", "none"
 HOLDS = (AUTO, TAINT, NONE)
 KUBE_SYSTEM, ALL = "kube-system", "all"
 HONORED = (KUBE_SYSTEM, ALL, NONE)
-"""Where the annotation that makes pods critical counts: in kube-system, in all of ``namespaces``, or nowhere."""
+"""The namespaces in which the annotation makes pods critical: kube-system, all of ``namespaces``, or none."""
 RESCUED, RELEASED = "rescued", "released"
 STATES = (RESCUED, RELEASED)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
@@ -29,19 +29,19 @@ MINIMA: dict[str, int] = {
     "scheduled_timeout": 1,
     "settle_time": 0,
 }
-"""The least value of each option that is a whole number."""
+"""The lowest value of each option that is an integer."""
 
 TIMES = ("evict_timeout", "grace_period", "scheduled_timeout", "settle_time")
 LONGEST_S = 365 * 24 * 3600
-"""The most that each of them can be."""
+"""The highest value of each option in TIMES, in seconds."""
 
 
 @dataclass(frozen=True)
 class RescueOptions:
-    """Which pods are rescued, by what means. Times are whole seconds.
+    """The pods that are rescued, and what a rescue may do. Times are whole seconds.
 
-    ``grace_period`` caps the grace of victims: at least 1, and 0 only with ``force``. ``max_victims`` bounds the victims for one pod, None
-    sets no bound. ``settle_time`` is what the scheduler gets for its own preemption before anything is done.
+    ``grace_period`` is the maximum grace period of victims: at least 1, and 0 only with ``force``. ``max_victims`` is the maximum number of
+    victims for one pod; None means no maximum. ``settle_time`` is the time for the scheduler's own preemption before a rescue starts.
     """
 
     namespaces: tuple[str, ...] = ("kube-system",)
@@ -62,19 +62,20 @@ class RescueOptions:
     max_attempts: int = 3
 
     def after(self, evicted: int) -> RescueOptions:
-        """What is left to do with when so many pods have been evicted for a pod already."""
+        """Return the options with ``max_victims`` reduced by the number of pods that have been evicted for a pod already."""
         return self if self.max_victims is None or not evicted else replace(self, max_victims=max(0, self.max_victims - evicted))
 
 
 class RescueOptionError(ValueError):
-    """An option has a value that cannot be used; the text names it and says what can."""
+    """An option has an invalid value. The text names the option and the allowed values."""
 
 
 @dataclass(frozen=True)
 class RescueRequest:
-    """``name`` and ``label_selector`` bound the pods further than the options do.
+    """The options of one run, with a further selection of pods.
 
-    ``dry_run``: plan, ask the server whether it would agree, and change nothing.
+    ``name`` and ``label_selector`` select among the pods that the options select. ``dry_run``: plan, send each request to the server as a
+    dry run, and change nothing.
     """
 
     options: RescueOptions
@@ -85,7 +86,7 @@ class RescueRequest:
 
 
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
-    """RescueOptions from values by option names; absent ones and None get their default. Raises RescueOptionError."""
+    """Return RescueOptions from values by option names. Missing names and None get the default. Raise RescueOptionError."""
     known = {name: params[name] for name in RescueOptions.__dataclass_fields__ if params.get(name) is not None}
     if "namespaces" in known:
         known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
@@ -95,7 +96,7 @@ def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
 
 
 def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str:
-    """What to say of namespaces that do not exist; an empty text if all do, or if they may not be read."""
+    """Return a message about namespaces that do not exist. Return an empty text if all exist or namespaces may not be read."""
     known = {*snapshot.namespaces, *(one.metadata.name for one in snapshot.undecodable_of("Namespace"))}
     missing = [name for name in options.namespaces if name not in known]
     if not missing or any(entry.resource == "namespaces" for entry in snapshot.skipped):

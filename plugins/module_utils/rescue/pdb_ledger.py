@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How many pods PodDisruptionBudgets let go, as the API server counts evictions.
+"""The number of pods that PodDisruptionBudgets allow to evict, as the API server counts evictions.
 
-Source: kubernetes ``pkg/registry/core/pod/storage/eviction.go``. A dry run of each eviction cannot see that several of them together take
-more from a budget than it has: this ledger can.
+Source: kubernetes ``pkg/registry/core/pod/storage/eviction.go``. A dry run of each eviction does not show that several evictions together
+exceed a budget. This ledger does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ BudgetKey = tuple[str, str]
 
 
 class BudgetStatus(t.NamedTuple):
-    """How the budgets stand to a pod: why it may not go now, not even alone, and which of them has less to give once it is evicted."""
+    """The result of the budgets for a pod.
+
+    ``violation``: the reason why it may not be evicted now, not even alone. ``budget``: the budget that its eviction counts against.
+    """
 
     violation: t.Optional[Reason]
     budget: t.Optional[BudgetKey]
@@ -42,7 +45,10 @@ _FREE = BudgetStatus(None, None)
 
 
 class PdbLedger:
-    """What is left of the budgets of a snapshot; ``reserve`` counts evictions that are planned, so that several plans share one ledger."""
+    """The disruptions that the budgets of a snapshot still allow.
+
+    ``reserve`` counts planned evictions, so that several plans share one ledger.
+    """
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
@@ -54,11 +60,11 @@ class PdbLedger:
 
     @property
     def reserved(self) -> int:
-        """How many evictions ``reserve`` has counted."""
+        """The number of evictions that ``reserve`` has counted."""
         return sum(self._reserved.values())
 
     def changed_since(self, earlier: PdbLedger) -> t.Optional[set[str]]:
-        """The namespaces in which budgets may stand to a pod otherwise than earlier; None where that may be any."""
+        """Return the namespaces in which the status of a pod may differ from the earlier ledger. Return None if it may be any namespace."""
         mine, others = self._snapshot, earlier._snapshot
         if self._unread != earlier._unread or mine.undecodable_of(BUDGET_KIND) != others.undecodable_of(BUDGET_KIND):
             return None
@@ -67,18 +73,21 @@ class PdbLedger:
         return changed.union(namespace for namespace, _name in (*self._reserved, *earlier._reserved))
 
     def violation(self, pod: Pod) -> t.Optional[Reason]:
-        """Why the pod may not be evicted now, not even alone; None where it may."""
+        """Return the reason why the pod may not be evicted now, not even alone. Return None if it may."""
         return self.status(pod, budget_status_key(pod)).violation
 
     def budget_of(self, pod: Pod) -> t.Optional[BudgetKey]:
-        """The budget that has less to give once the pod, which ``violation`` lets go, is evicted; None where there is none."""
+        """Return the budget that the eviction of the pod counts against. Return None if there is none.
+
+        ``violation`` must be None for the pod.
+        """
         return self.status(pod, budget_status_key(pod)).budget
 
     def status(self, pod: Pod, kind: Hashable) -> BudgetStatus:
-        """Both at once, for whoever has ``kind``, which is ``budget_status_key(pod)``, already."""
+        """Return the BudgetStatus of the pod, for a caller that already has ``kind``, which is ``budget_status_key(pod)``."""
         known = self._statuses.get(kind)
         if known is None:
-            # The pod is kept, so that no others get the ids of its parts.
+            # The pod is stored, so that its parts are not freed and their ids are not reused.
             known = self._statuses[kind] = pod, self._find_status(pod)
         return known[1]
 
@@ -104,27 +113,27 @@ class PdbLedger:
         return BudgetStatus(Reason(BUDGET, f"PodDisruptionBudget {key[0]}/{key[1]} allows no disruption now"), key)
 
     def disruptions_left(self, key: BudgetKey) -> int:
-        """How many more pods the budget lets go. Raises KeyError for one that the snapshot does not have."""
+        """Return how many more evictions the budget allows. Raise KeyError for a budget that the snapshot does not have."""
         return max(0, disruptions_allowed(self._by_key[key]) - self._reserved[key])
 
     def opens_soon(self, key: BudgetKey) -> bool:
-        """As ``opens_soon`` of the budget with this key."""
+        """Return the result of the function ``opens_soon`` for the budget with this key."""
         return opens_soon(self._by_key[key])
 
     def status_text(self, key: BudgetKey) -> str:
-        """What the budget's status counts, in words."""
+        """Return the counts of the budget's status as text."""
         status = self._by_key[key].status
         if disruptions_allowed(self._by_key[key]) == 0 and status.observed_generation < self._by_key[key].metadata.generation:
             return "its controller has not seen its newest spec"
         return f"{status.current_healthy} of {status.expected_pods} pods are healthy, and it asks for {status.desired_healthy}"
 
     def reserve(self, pods: Iterable[Pod]) -> None:
-        """The pods are going to be evicted: what they draw on has less to give."""
+        """Count the planned evictions of these pods: their budgets allow fewer evictions afterwards."""
         self._reserved.update(key for key in map(self.budget_of, pods) if key is not None)
         self._statuses.clear()
 
     def _applies(self, pod: Pod) -> bool:
-        """A pod that has not started, has finished or is on its way out is evicted whatever the budgets say."""
+        """Return whether budgets apply to the pod. A pod that is pending, finished or terminating is evicted regardless of budgets."""
         return not (pod.status.phase == "Pending" or pod.terminal or pod.terminating)
 
     def _selecting(self, pod: Pod) -> list[PodDisruptionBudget]:
@@ -132,14 +141,14 @@ class PdbLedger:
 
 
 def disruptions_allowed(budget: PodDisruptionBudget) -> int:
-    """Return how many pods the budget lets go now; none before its controller has seen the newest spec."""
+    """Return the number of pods that the budget allows to evict now; 0 until its controller has observed the newest spec."""
     return 0 if budget.status.observed_generation < budget.metadata.generation else budget.status.disruptions_allowed
 
 
 def opens_soon(budget: PodDisruptionBudget) -> bool:
-    """Return whether a budget that lets no pod go will do so without a change of it, once its controller or its pods are ready.
+    """Return whether a budget that allows no disruption will allow one without a change of its spec.
 
-    One that asks for as many healthy pods as there are never does.
+    That is so when its controller or its pods become ready. A budget that requires as many healthy pods as exist never allows one.
     """
     status = budget.status
     if status.observed_generation < budget.metadata.generation:
@@ -149,7 +158,10 @@ def opens_soon(budget: PodDisruptionBudget) -> bool:
 
 
 def budget_status_key(pod: Pod) -> Hashable:
-    """Equal for pods to which all budgets stand alike, for as long as one of them lives: siblings share them (model/interning.py)."""
+    """Return a key that is equal for pods with the same BudgetStatus, while one of them exists.
+
+    The pods of one template share their labels and conditions (model/interning.py).
+    """
     return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
 
 
@@ -158,7 +170,10 @@ def _same_objects(some: Sequence[PodDisruptionBudget], others: Sequence[PodDisru
 
 
 def _is_not_counted(pod: Pod, budget: PodDisruptionBudget) -> bool:
-    """The pod is not ready, so that it is none of those that the budget counts as healthy."""
+    """Return whether the pod is not ready and may be evicted without the budget's permission.
+
+    It is not one of the healthy pods that the budget counts.
+    """
     if pod.ready:
         return False
     status = budget.status

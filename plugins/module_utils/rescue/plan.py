@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A rescue as plain data: the pod, the node, what has to leave, and what keeps the room; or why there is none."""
+"""A rescue as plain data: the pod, the node, the victims and the hold method; or the reason why there is no plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BY_NOMINATION = "nomination"
 
 @dataclass(frozen=True)
 class Victim:
-    """A pod that has to leave. ``reason``: why it and no other; ``grace_period``: whole seconds that it gets."""
+    """A pod to evict. ``reason``: why this pod is chosen; ``grace_period``: its whole seconds to end."""
 
     pod: Pod
     priority: int
@@ -27,7 +27,7 @@ class Victim:
 
 
 class Blocker(t.NamedTuple):
-    """What stands in the way on so many nodes."""
+    """A reason why the pod does not fit, and the number of nodes where it applies."""
 
     reason: Reason
     nodes: int
@@ -35,7 +35,7 @@ class Blocker(t.NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """The node and the victims that are best for a pod; those that are least important come first."""
+    """The best node and victims for a pod; the victims with the lowest priority come first."""
 
     node: str
     victims: tuple[Victim, ...]
@@ -43,11 +43,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class RescuePlan:
-    """What is to be done for one pod.
+    """The plan for one pod.
 
-    ``status``: PLANNED (then ``choice`` is there), WAITING (it will be bound without evictions, or something else has to end first) or
-    IMPOSSIBLE (``blockers`` say what stands in the way). ``hold_method``: how the room is kept for it, BY_TAINT or BY_NOMINATION; None
-    where nothing is to be done for that.
+    ``status``: PLANNED (then ``choice`` is set), WAITING (the pod will be bound without evictions, or something else must end first) or
+    IMPOSSIBLE (``blockers`` contains the reasons). ``hold_method``: how the node is held for the pod, BY_TAINT or BY_NOMINATION; None if no
+    hold is needed.
     """
 
     pod: Pod
@@ -59,14 +59,14 @@ class RescuePlan:
 
 
 class RescueContext(t.NamedTuple):
-    """What is known of a pod beside the snapshot.
+    """What is known about a pod in addition to the snapshot.
 
-    ``scheduler_down``: why its scheduler counts as not running, or None. ``excluded_nodes``: nodes that were tried in vain.
-    ``excluded_victims``: uids of pods whose eviction the server has refused. ``evicted_count``: how many pods have been evicted for it
-    already. ``note``: what else the reason has to say. ``nominated_by_rescue``: the rescue has nominated the pod itself.
-    ``awaits_terminating``: capacity that other terminating pods free soon counts as free. It ends, so that nobody can delay a rescue by one
-    terminating pod after the other. ``awaits_others``: terminating pods of others are awaited where a nomination alone would keep the
-    capacity. That ends, too. ``nominated_node``: the node for which the pod is nominated; the planner fills it in.
+    ``scheduler_down``: the reason why its scheduler counts as not running, or None. ``excluded_nodes``: nodes that were tried without
+    success. ``excluded_victims``: uids of pods whose eviction the server has rejected. ``evicted_count``: the number of pods that have been
+    evicted for it already. ``note``: text that is appended to the reason. ``nominated_by_rescue``: the rescue has nominated the pod itself.
+    ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that nobody can delay
+    a rescue with one terminating pod after another. ``awaits_others``: terminating pods of others are awaited if only a nomination would
+    hold the capacity. This ends after a time, too. ``nominated_node``: the node for which the pod is nominated; the planner sets it.
     """
 
     scheduler_down: t.Optional[Reason] = None

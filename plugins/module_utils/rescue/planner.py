@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Decides what is to be done for each critical pod that the scheduler has found no node for.
+"""Plans the rescue of each critical pod for which the scheduler has found no node.
 
-The order of the questions follows from why a pod is pending: evictions cure only a lack of capacity.
+The order of the checks follows from the reasons for which a pod is pending: evictions help only against a lack of capacity.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ HELD = Reason("held_for_another", "node(s) are being cleared for another critica
 
 
 class RescuePlanner:
-    """Plans on one snapshot. What is reserved for one pod is taken into account for those that come after it.
+    """Plans on one snapshot. The capacity that is reserved for one pod is not free for the pods that are planned after it.
 
-    ``in_use``: the nodes that are being cleared, by the uid of the pod for which. ``held``: the holds by node name. ``evicted``: the
-    seconds that are left of the grace period of each pod that this program has evicted, by uid. ``earlier``: the planner of an earlier
-    snapshot, which is not to be asked any more: what has not changed since is not worked out again.
+    ``in_use``: the nodes that are being cleared, each with the uid of the pod that they are cleared for. ``held``: the holds by node name.
+    ``evicted``: the remaining seconds of the grace period of each pod that this program has evicted, by uid. ``earlier``: the planner of an
+    earlier snapshot, which must not be used afterwards. Its results about what has not changed are reused.
     """
 
     def __init__(
@@ -71,13 +71,13 @@ class RescuePlanner:
                 self.placement.remove(pod)
 
     def has_node_for(self, pod_uid: str) -> bool:
-        """Some node is being cleared or held for the pod."""
+        """Return whether a node is being cleared or held for the pod."""
         return pod_uid in self._in_use.values()
 
     def plan_rescue(self, pod: Pod, context: RescueContext, *, explain: bool = True) -> RescuePlan:
-        """What is to be done for the pod now, on whatever node.
+        """Return the plan for the pod now, on any node.
 
-        Without ``explain`` nothing is worked out that only tells why no eviction helps: the judgement has no blockers then.
+        Without ``explain``, the reasons why no eviction helps are not computed, and the plan then has no blockers.
         """
         undecodable = undecodable_of(pod)
         if undecodable is not None:
@@ -91,7 +91,10 @@ class RescuePlanner:
         return self._plan_on(pod, context, None, explain=explain)
 
     def replan_on_node(self, pod: Pod, node_name: str, context: RescueContext) -> RescuePlan:
-        """What is still to be done on the node that is being cleared for the pod; WAITING where it has come by another one meanwhile."""
+        """Return the plan on the node that is being cleared for the pod.
+
+        It is WAITING if the pod now fits without evictions, or if its scheduler is not running.
+        """
         undecodable = undecodable_of(pod)
         if undecodable is not None:
             return RescuePlan(pod, IMPOSSIBLE, undecodable.reason)
@@ -110,15 +113,18 @@ class RescuePlanner:
     def current_violations(
         self, pod: Pod, victim: Pod, node: Node, context: RescueContext
     ) -> tuple[t.Optional[Reason], t.Optional[Reason]]:
-        """Why the victim may not be evicted for the pod, and why the node is closed to the pod, both as they are given here."""
+        """Return the reason why the victim may not be evicted for the pod, and the reason why the node is closed to the pod.
+
+        Each is None if there is no such reason. Both are computed for the given objects, not for those of the snapshot.
+        """
         search = self._search(pod, context, self._options)
         closed = search.closed(node)
         return search.eviction_violation(victim), closed[0] if closed else None
 
     def reserve(self, plan: RescuePlan) -> bool:
-        """The plan will be carried out: its node, its room and what its victims take from their budgets are no longer there.
+        """Reserve the plan's node, its capacity and the disruptions that its victims need. They are not free for later plans.
 
-        False, and nothing is reserved, where the node or a victim is gone.
+        Return False and reserve nothing if the plan has no choice, or if the node or a victim is not in the snapshot.
         """
         choice = plan.choice
         if choice is None or choice.node not in self._snapshot.nodes:
@@ -136,7 +142,11 @@ class RescuePlanner:
     # --- why it is pending ---
 
     def _plan_with_nomination(self, pod: Pod, context: RescueContext) -> tuple[RescueContext, t.Optional[RescuePlan]]:
-        """The pod is nominated for a node: wait if it fits there, or leave that node alone where the scheduler's own victims do not end."""
+        """Return a context and a plan for a pod that is nominated for a node.
+
+        The plan is to wait if the pod fits on that node. Otherwise it is None, and the context excludes the node if the scheduler's own
+        victims there do not end soon.
+        """
         name = pod.status.nominated_node_name
         if not name or name not in self._snapshot.nodes or name in context.excluded_nodes:
             return context, None
@@ -152,7 +162,7 @@ class RescuePlanner:
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=aside), None
 
     def _rescue_holding(self, name: str, pod: Pod) -> str:
-        """Whose rescue nominated the pod, where the node has a proved hold for it."""
+        """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proved hold for the pod."""
         hold = self._held.get(name)
         if hold is None or hold.uid != pod.metadata.uid:
             return ""
@@ -173,7 +183,8 @@ class RescuePlanner:
         rule = self._hold_policy_of(pod, choice)
         if rule.violation is None and not (rule.needs_quiet_cluster and self._ending(context)):
             return _planned(pod, choice, context.note, kept_by=rule.hold_method)
-        # The cheapest set cannot be held. Try the nodes first on which a foreign taint of this key keeps other pods off: they need no hold.
+        # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
+        # first.
         key = self._options.hold_taint_key
         kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
@@ -184,9 +195,10 @@ class RescuePlanner:
     def _plan_single_victim(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], violation: t.Optional[Reason]
     ) -> RescuePlan:
-        """One victim alone, while no other pod ends: a nomination keeps no capacity that becomes free in parts, or after a failed attempt.
+        """Return a plan with one victim, to be evicted while no other pod ends.
 
-        Each end of a pod in the cluster makes the scheduler try the pod. After a failed attempt it clears the nomination.
+        A nomination does not hold capacity that becomes free in parts, or that becomes free after a failed attempt. Each end of a pod in
+        the cluster makes the scheduler try the pod. After a failed attempt it clears the nomination.
         """
         options = self._options.after(context.evicted_count)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
@@ -202,7 +214,7 @@ class RescuePlanner:
         return _planned(pod, choice, context.note, kept_by=BY_NOMINATION)
 
     def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
-        """The choice, if the room that it makes can be kept for the pod."""
+        """Return the choice if its node can be held for the pod. Otherwise return None."""
         return choice if choice is not None and self._hold_policy_of(pod, choice).violation is None else None
 
     def _hold_policy_of(self, pod: Pod, choice: Choice) -> HoldPolicy:
@@ -211,7 +223,10 @@ class RescuePlanner:
     def _no_eviction_helps(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool, explain: bool
     ) -> RescuePlan:
-        """No eviction helps now; ``others``: a node that is being cleared for another pod may be open to this one afterwards."""
+        """Return the plan for a pod that no eviction helps now.
+
+        ``others``: also check the nodes that are being cleared for other pods; such a node may be open to this pod afterwards.
+        """
         blockers = (*_blockers_on(search, candidates), *self._unchecked_nodes(pod, context)) if explain else ()
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in context.excluded_nodes] if others else []
@@ -246,21 +261,24 @@ class RescuePlanner:
     # --- nodes ---
 
     def _ending_soon_on(self, name: str, context: RescueContext) -> list[Pod]:
-        """The terminating pods of the node whose capacity counts as free."""
+        """Return the terminating pods of the node whose capacity counts as free."""
         pods = self._terminating.ending_soon.get(name, [])
         return pods if context.awaits_terminating else [pod for pod in pods if self._is_awaited(pod, context)]
 
     def _ending(self, context: RescueContext) -> list[Pod]:
-        """The terminating pods of the cluster that end soon, whether or not the pod could use their nodes."""
+        """Return the terminating pods of the cluster that end soon, even if the pod cannot use their nodes."""
         pods = (pod for group in self._terminating.ending_soon.values() for pod in group)
         return [pod for pod in pods if context.awaits_others or self._is_awaited(pod, context)]
 
     def _is_awaited(self, pod: Pod, context: RescueContext) -> bool:
-        """This program has made it end, or the scheduler on the node that it has promised: a kubelet can forge the scheduler's mark."""
+        """Return whether this program has evicted the pod, or the scheduler has preempted it on the nominated node.
+
+        The condition of the scheduler counts only there, because a kubelet can forge it.
+        """
         return pod.metadata.uid in self._evicted or (pod.spec.node_name == context.nominated_node and is_preempted(pod))
 
     def _placement_for(self, context: RescueContext) -> ClusterState:
-        """The placement without the pods whose capacity counts as free."""
+        """Return the cluster state without the pods whose capacity counts as free."""
         if context.awaits_terminating:
             return self.placement
         placement = self.placement.fork()
@@ -282,7 +300,7 @@ class RescuePlanner:
         ]
 
     def _unchecked_nodes(self, pod: Pod, context: RescueContext) -> Iterator[Blocker]:
-        """What keeps nodes from being looked at."""
+        """Yield the reasons for which nodes were not checked."""
         uid = pod.metadata.uid
         owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
         taken = len(owners) - owners.count(uid)
@@ -300,7 +318,7 @@ class RescuePlanner:
 
 
 def profiles_for(pod: Pod) -> Profiles:
-    """What is known of the pod's scheduler: another profile than the stock one counts as having its filters."""
+    """Return the profiles of the pod's scheduler. An unknown profile is assumed to have the filters of the default profile."""
     return {**DEFAULT_PROFILES, pod.spec.scheduler_name: DEFAULT_PROFILE}
 
 
@@ -344,7 +362,7 @@ def _blockers_of(doubts: Iterable[Reason]) -> tuple[Blocker, ...]:
 
 
 def _summary(blockers: t.Sequence[Blocker], aside: str) -> Reason:
-    """All that stands in the way in one line, as the scheduler words it."""
+    """Return all blockers in one line, in the words of the scheduler."""
     if not blockers:
         return Reason(NO_NODE, f"there is no node{aside}")
     text = "; ".join(f"{blocker.reason.text or blocker.reason.code} (nodes: {blocker.nodes})" for blocker in blockers)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Terminating pods: those whose capacity becomes free soon, and those whose node is still full."""
+"""Terminating pods: those that free their capacity soon, and those whose capacity is still in use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..model.snapshot import ClusterSnapshot
 from ..model.values.timestamps import read_time
 
 MARGIN_S = 15
-"""Seconds that a pod may need beyond its grace period: kubelets take a moment, and clocks of API servers differ."""
+"""The seconds that a pod may need after its grace period: kubelets need a moment, and the clocks of API servers differ."""
 
 
 PREEMPTED = "PreemptionByScheduler"
@@ -23,8 +23,8 @@ PREEMPTED = "PreemptionByScheduler"
 class TerminatingPods(t.NamedTuple):
     """The terminating pods by node.
 
-    ``ending_soon``: they end within the time that an eviction elsewhere would take, so that their capacity counts as free.
-    ``not_ending_soon``: they end later, or should have ended already, so that their capacity is in use.
+    ``ending_soon``: they end within the time that an eviction on another node would take, so their capacity counts as free.
+    ``not_ending_soon``: they end later, or should have ended already, so their capacity counts as used.
     """
 
     ending_soon: dict[str, list[Pod]]
@@ -34,17 +34,17 @@ class TerminatingPods(t.NamedTuple):
 def terminating_pods(
     snapshot: ClusterSnapshot, now_s: float, *, grace_period_s: int, evicted: t.Optional[Mapping[str, float]] = None
 ) -> TerminatingPods:
-    """All pods that are terminating on a node. A finished pod uses no capacity, even if its object remains.
+    """Return all pods that are terminating on a node. A finished pod uses no capacity, even if its object still exists.
 
-    ``grace_period_s``: the longest grace period of a victim. ``evicted``: for the uid of each pod that this program has evicted, the
-    seconds that are left of its grace period; for the other pods ``deletionTimestamp`` tells, which contains the grace period.
+    ``grace_period_s``: the longest grace period of a victim. ``evicted``: the remaining seconds of the grace period, by the uid of each pod
+    that this program has evicted. For the other pods they follow from ``deletionTimestamp``, which includes the grace period.
     """
     found = TerminatingPods({}, {})
     for pod in snapshot.pods:
         if pod.metadata.deletion_timestamp is not None and pod.spec.node_name and not pod.terminal:
             left_s = (evicted or {}).get(pod.metadata.uid)
             if left_s is None:
-                # A time that cannot be read is no promise to end.
+                # A pod whose time cannot be read does not count as ending soon.
                 ends_at_s = read_time(pod.metadata.deletion_timestamp)
                 left_s = math.inf if ends_at_s is None else ends_at_s - now_s
             group = found.ending_soon if -MARGIN_S <= left_s <= grace_period_s + MARGIN_S else found.not_ending_soon
@@ -53,7 +53,7 @@ def terminating_pods(
 
 
 def is_preempted(pod: Pod) -> bool:
-    """The scheduler has deleted the pod to make room for another one. Tenants cannot write this condition."""
+    """Return whether the scheduler has deleted the pod to free capacity for another one. Tenants cannot write this condition."""
     return any(
         condition.type == "DisruptionTarget" and condition.status == "True" and condition.reason == PREEMPTED
         for condition in pod.status.conditions or ()
@@ -61,5 +61,5 @@ def is_preempted(pod: Pod) -> bool:
 
 
 def longest_wait_s(grace_period_s: int) -> int:
-    """The seconds after which every pod that was terminating ``ending_soon`` has ended, or no longer counts."""
+    """Return the seconds after which every pod of ``ending_soon`` has ended or is not in ``ending_soon`` any more."""
     return grace_period_s + 2 * MARGIN_S

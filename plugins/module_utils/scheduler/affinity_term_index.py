@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods that no rule between pods can tell apart, counted by node, and looked up by what label selectors ask for.
+"""The pods on nodes, grouped by namespace, labels and affinity, with indexes to find groups and anti-affinity terms by label.
 
-The pods of one template share their labels and affinity (``model/interning.py``), so that a rule compares each template once.
+The pods of one template share their labels and affinity (``model/interning.py``), so a filter compares each template once.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from ..model.selectors.selector_index import SelectorIndex
 Label = tuple[str, str]
 _LabelOrKey = t.Union[str, Label]
 _NamespaceScope = t.Union[str, bytes]
-"""A namespace, the text of a namespace selector, or empty for what is neither."""
+"""A namespace, the encoded text of a namespace selector, or empty for a term with both namespaces and a namespace selector."""
 
 
 class EquivalentPods(t.NamedTuple):
-    """Pods with the same namespace, labels and affinity, all or none on their way out: one of them, and how many are on each node."""
+    """Pods with the same namespace, labels and affinity; either all or none of them are terminating.
+
+    ``pod``: one of them. ``nodes``: node name to the number of these pods on the node.
+    """
 
     pod: Pod
     nodes: dict[str, int]
@@ -35,14 +38,14 @@ _Term = tuple[EquivalentPods, PodAffinityTerm]
 
 
 class AffinityTermIndex:
-    """The groups of a snapshot, by namespace and label, and their required anti-affinity terms by what these select. Read only."""
+    """The groups of a snapshot and their required anti-affinity terms, indexed by namespace and label. Read only."""
 
     def __init__(self, groups: dict[_Key, EquivalentPods]) -> None:
         self._groups = groups
         self._by_namespace: dict[str, list[EquivalentPods]] = {}
-        # By namespace, and by None for all namespaces.
+        # By namespace; None is the key for all namespaces.
         self._by_label: dict[str | None, dict[Label, list[EquivalentPods]]] = {None: {}}
-        # By a label or key that they ask for, empty where none, and by the namespaces that they are for.
+        # By a label or label key that the term requires (empty if it requires none), then by the namespaces that the term is for.
         self._anti_affinity_terms: dict[_LabelOrKey, dict[_NamespaceScope, list[_Term]]] = {}
         self._selectors: dict[bytes, LabelSelector] = {}
         self._selector_index: SelectorIndex[bytes] | None = None
@@ -58,11 +61,14 @@ class AffinityTermIndex:
 
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> AffinityTermIndex:
-        """The groups of pods that are on nodes."""
+        """Return the groups of pods that are on nodes."""
         return cls({}).updated((), pods)
 
     def updated(self, gone: Iterable[Pod], come: Iterable[Pod]) -> AffinityTermIndex:
-        """The groups once some pods, all of which are in them, have left their nodes and others have come to theirs."""
+        """Return the groups after some pods have been removed from their nodes and others have been added to theirs.
+
+        ``gone``: the removed pods; each of them must be in a group. ``come``: the added pods.
+        """
         groups = dict(self._groups)
         own: dict[_Key, EquivalentPods] = {}
         for amount, pods in ((-1, gone), (1, come)):
@@ -84,13 +90,16 @@ class AffinityTermIndex:
         for term in required_anti_affinity(group.pod):
             scopes = self._scopes_for(term, group.pod)
             wanted: list[_LabelOrKey] = [*_required_labels(term.label_selector)] or [*_required_keys(term.label_selector)]
-            # The rarest label leaves the fewest terms to compare: "managed-by" is on everything.
+            # The label with the fewest terms leaves the fewest terms to compare. A label such as "managed-by" is on most pods.
             rarest = min(wanted, key=lambda asked: len(self._anti_affinity_terms.get(asked, {}).get(scopes[0], ())), default="")
             for scope in scopes:
                 self._anti_affinity_terms.setdefault(rarest, {}).setdefault(scope, []).append((group, term))
 
     def _scopes_for(self, term: PodAffinityTerm, owner: Pod) -> t.Sequence[_NamespaceScope]:
-        """The namespaces that the term is for. One that names some and selects others is compared by itself, so that it counts once."""
+        """Return the namespaces that the term is for.
+
+        A term that both names namespaces and selects some has one scope, the empty one, so it counts once.
+        """
         if term.namespace_selector is None:
             return tuple(dict.fromkeys(term.namespaces or (owner.metadata.namespace,)))
         if term.namespaces:
@@ -100,10 +109,10 @@ class AffinityTermIndex:
         return (key,)
 
     def _scopes_of(self, namespace: str, known: Mapping[str, Namespace]) -> frozenset[_NamespaceScope]:
-        """Everything that the namespace is or may be in; one that could not be read may be in every selector."""
+        """Return the scopes that the namespace is in or may be in. A namespace that could not be read may be in every selector."""
         found = known.get(namespace)
         kept = self._scopes.get(namespace)
-        if kept is None or kept[0] is not found:  # its labels may have changed since another snapshot
+        if kept is None or kept[0] is not found:  # its labels may have changed since the last call
             if self._selector_index is None:
                 self._selector_index = SelectorIndex((selector, key) for key, selector in self._selectors.items())
             keys = self._selectors if found is None else self._selector_index.selecting(found.metadata.labels)
@@ -111,7 +120,7 @@ class AffinityTermIndex:
         return kept[1]
 
     def pods_matching(self, namespace: str | None, selector: LabelSelector | None) -> list[EquivalentPods]:
-        """The groups of the namespace, or with None of all namespaces, whose labels the selector selects."""
+        """Return the groups of the namespace whose labels match the selector; None for ``namespace`` means all namespaces."""
         wanted = _required_labels(selector)
         candidates = self._groups.values() if namespace is None else self._by_namespace.get(namespace, [])
         if wanted:
@@ -120,9 +129,9 @@ class AffinityTermIndex:
         return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
 
     def anti_affinity_terms_matching(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[_Term]:
-        """The required anti-affinity terms whose labels select the pod, and that may be for its namespace.
+        """Return the required anti-affinity terms whose labels select the pod and that may be for its namespace.
 
-        ``namespaces``: those that could be read, by name.
+        ``namespaces``: the namespaces that could be read, by name.
         """
         labels = pod.metadata.labels or {}
         scopes = self._scopes_of(pod.metadata.namespace, namespaces)
@@ -137,12 +146,12 @@ class AffinityTermIndex:
 
 
 def _key(pod: Pod) -> _Key:
-    # A pod lives as long as its group, so that ids tell their parts apart.
+    # The group keeps its first pod alive, so the ids of that pod's labels and affinity are not reused.
     return pod.metadata.namespace, id(pod.metadata.labels), id(pod.spec.affinity), pod.terminating
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The terms of required pod anti-affinity."""
+    """Return the terms of the pod's required anti-affinity."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_anti_affinity is None:
         return ()
@@ -150,7 +159,7 @@ def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def required_pod_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The terms of required pod affinity."""
+    """Return the terms of the pod's required affinity to other pods."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return ()
@@ -158,7 +167,7 @@ def required_pod_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def _required_labels(selector: LabelSelector | None) -> list[Label]:
-    """Labels that whatever is selected must have."""
+    """Return the labels that every selected pod must have."""
     if selector is None:
         return []
     wanted = list((selector.match_labels or {}).items())
@@ -170,6 +179,6 @@ def _required_labels(selector: LabelSelector | None) -> list[Label]:
 
 
 def _required_keys(selector: LabelSelector | None) -> list[str]:
-    """Keys of labels that whatever is selected must have, with one of several values."""
+    """Return the label keys that every selected pod must have, with one of several values or with any value."""
     expressions = (selector.match_expressions if selector is not None else None) or ()
     return [requirement.key for requirement in expressions if requirement.operator in ("In", "Exists")]

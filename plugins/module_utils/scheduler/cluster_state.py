@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What runs where: a snapshot's pods by node, with changes on top that leave the snapshot as it is."""
+"""The pods of each node in a snapshot, with simulated changes that do not modify the snapshot."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .pod_volumes import PodVolumes, resolve_volumes
 from .storage_index import StorageIndex, claims_used
 
 MAX_STATIC_SIGNATURES = 8
-"""Kinds of pods, by what the static rules depend on, of which the closed nodes are kept."""
+"""The number of static signatures for which the rejected nodes are kept."""
 
 FULL_SCAN_SHARE = 10
-"""Names of more than one in so many nodes are put in order by a look at all nodes."""
+"""``ClusterState.in_order`` scans all nodes if more than one in this many nodes is requested; otherwise it sorts the names."""
 
 
 T = t.TypeVar("T")
@@ -33,22 +33,23 @@ T = t.TypeVar("T")
 class ClusterState:
     """The pods of every node, as the scheduler counts them: all bound pods that have not finished.
 
-    Made by ``of``; ``fork`` gives one that changes on its own. Nodes are worked out when first asked for, and once for all forks.
+    Create one with ``of``. ``fork`` returns a cluster state that changes independently. The NodeInfo of a node is built at its first use,
+    and once for all forks.
     """
 
     def __init__(self, read: _SnapshotState) -> None:
         self._base = read
         self._changed_infos: dict[str, NodeInfo] = {}
-        # Pods that are not where the snapshot has them: with their new node, or None where they have left.
+        # Pods whose node differs from the snapshot: the pod and its new node, or None if the pod has been removed.
         self._moved: dict[str, tuple[Pod, str] | None] = {}
         self._changes: list[PodChange] = []
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot, earlier: ClusterState | None = None) -> ClusterState:
-        """The pods where the snapshot has them.
+        """Return the cluster state with the pods on the nodes that the snapshot has them on.
 
-        ``earlier``: the placement of an older snapshot, which is not to be asked any more. What it has worked out about nodes that are the
-        same object in both, with the same objects on them, is taken over.
+        ``earlier``: the cluster state of an older snapshot, which must not be used afterwards. Its NodeInfos are reused for each node that
+        is the same object in both snapshots, with the same pod objects on it.
         """
         read = _SnapshotState(snapshot)
         if earlier is not None:
@@ -57,11 +58,11 @@ class ClusterState:
 
     @property
     def snapshot(self) -> ClusterSnapshot:
-        """What was read; changes do not show in it."""
+        """The snapshot as it was read, without the simulated changes."""
         return self._base.snapshot
 
     def fork(self) -> ClusterState:
-        """A placement that starts equal to this one; neither sees what happens to the other afterwards."""
+        """Return a cluster state that is equal to this one. Later changes of one do not affect the other."""
         other = ClusterState(self._base)
         other._changed_infos = dict(self._changed_infos)
         other._moved = dict(self._moved)
@@ -70,11 +71,11 @@ class ClusterState:
 
     @property
     def changes(self) -> t.Sequence[PodChange]:
-        """What is different from the snapshot, in the order in which it came about. It only ever grows."""
+        """The changes since the snapshot, in the order in which they were made. Entries are only appended."""
         return self._changes
 
     def in_order(self, node_names: Iterable[str] | None) -> list[str]:
-        """Those of the nodes that the snapshot has, in its order; all of them for None."""
+        """Return the names that the snapshot has, in its order. Return all names of the snapshot if ``node_names`` is None."""
         if node_names is None:
             return list(self.snapshot.nodes)
         positions, wanted = self._base.positions, set(node_names)
@@ -83,26 +84,26 @@ class ClusterState:
         return sorted(wanted & positions.keys(), key=positions.__getitem__)
 
     def info(self, node_name: str) -> NodeInfo:
-        """The node with what runs on it now. Raises KeyError for a node that the snapshot does not have."""
+        """Return the node with its pods now. Raise KeyError for a node that the snapshot does not have."""
         return self._changed_infos.get(node_name) or self._base.infos.get(node_name) or self._base.info(node_name)
 
     def snapshot_info(self, node_name: str) -> NodeInfo:
-        """The node with what runs on it in the snapshot. Raises KeyError for a node that the snapshot does not have."""
+        """Return the node with its pods in the snapshot. Raise KeyError for a node that the snapshot does not have."""
         return self._base.infos.get(node_name) or self._base.info(node_name)
 
     @property
     def changed_infos(self) -> Mapping[str, NodeInfo]:
-        """The infos of nodes on which something is, or was in between, different from the snapshot; it shows later changes as well."""
+        """The infos of all nodes that a change has affected, by name, even if the change was reverted. Later changes are visible in it."""
         return self._changed_infos
 
     def pods_on(self, node_name: str) -> list[Pod]:
-        """The pods that use the node now; none for a node that the snapshot does not have."""
+        """Return the pods on the node now. Return an empty list for a node that the snapshot does not have."""
         if node_name not in self.snapshot.nodes:
             return []
         return [pod for pod, _load in self.info(node_name).pods.values()]
 
     def remove(self, pod: Pod) -> None:
-        """The pod has left its node, or its nomination for one. Nothing happens if it is gone already."""
+        """Remove the pod from its node, or its nomination for a node. Nothing changes if it was removed before."""
         key = pod_key(pod)
         if key not in self._moved and not pod.spec.node_name and pod.status.nominated_node_name:
             self._changes.append(PodChange(pod, pod.status.nominated_node_name, 0))
@@ -115,9 +116,9 @@ class ClusterState:
             self._changed_infos[node_name] = info.without_pod(key)
 
     def assign(self, pod: Pod, node_name: str) -> None:
-        """The pod now runs on the node, and no longer where it was before.
+        """Put the pod on the node, and remove it from its previous node.
 
-        Simulated pods need a uid of their own. Raises KeyError for a node that the snapshot does not have.
+        A simulated pod needs its own uid. Raise KeyError for a node that the snapshot does not have.
         """
         if node_name not in self.snapshot.nodes:
             raise KeyError(node_name)
@@ -129,7 +130,7 @@ class ClusterState:
         self._changes.append(PodChange(pod, node_name, 1))
 
     def restore(self, pod: Pod) -> None:
-        """The pod is again where the snapshot has it. Nothing happens if it is there, or has no node in the snapshot."""
+        """Put the pod back on its node of the snapshot. Nothing changes if the pod was not changed or has no node in the snapshot."""
         key, node_name = pod_key(pod), pod.spec.node_name
         if key not in self._moved or node_name not in self.snapshot.nodes:
             return
@@ -141,7 +142,7 @@ class ClusterState:
             self._changes.append(PodChange(known[0], node_name, 1))
 
     def nominated_pods(self) -> dict[str, list[Pod]]:
-        """Node name to the pending pods that the scheduler has promised it to, for the nodes that the snapshot has."""
+        """Return the pending pods that are nominated for each node, by the name of the node, for the nodes that the snapshot has."""
         nominated: dict[str, list[Pod]] = {}
         for pod in self._base.nominated():
             if pod_key(pod) not in self._moved and pod.status.nominated_node_name in self.snapshot.nodes:
@@ -150,38 +151,41 @@ class ClusterState:
 
     @property
     def affinity_terms(self) -> AffinityTermIndex:
-        """The pods on nodes as the snapshot has them, by group."""
+        """The groups of the snapshot's pods on nodes, without the simulated changes."""
         return self._base.affinity_terms()
 
     def shared(self, make: t.Callable[[ClusterSnapshot], T]) -> T:
-        """Return what ``make`` works out of the snapshot; it is asked once, for all forks."""
+        """Return the result of ``make`` for the snapshot. ``make`` is called once, for all forks."""
         return self._base.shared(make)
 
     def static_rejections(self, static_rules: Hashable) -> dict[str, Reasons]:
-        """What is known of nodes by name for all pods with the same static rules, on whatever fork; filled by who asks."""
+        """Return the known rejections by node name for all pods with this static signature, on all forks. The caller adds entries."""
         return self._base.rejections_by_signature.get(static_rules, dict)
 
     def priority_of_class(self, name: str) -> int | None:
-        """The priority that pods of the class have; None where the snapshot has none of them, or they differ."""
+        """Return the priority of the snapshot's pods of this class. Return None if there are no such pods or their priorities differ."""
         return self._base.priorities().get(name)
 
     @property
     def storage(self) -> StorageIndex:
-        """The storage of the snapshot."""
+        """The storage index of the snapshot."""
         return self._base.storage()
 
     def volumes_of(self, pod: Pod) -> PodVolumes | None:
-        """What the pod's volumes come to; None where none of them binds it to nodes."""
+        """Return the resolved volumes of the pod. Return None if no volume binds the pod to nodes."""
         return self._base.volumes_of(pod) if pod.spec.volumes else None
 
     def claim_in_use(self, claim: tuple[str, str]) -> bool:
-        """Whether a pod on some node uses the claim of this namespace and name."""
+        """Return whether a pod on some node uses the claim.
+
+        ``claim``: namespace and name.
+        """
         if any(key not in self._moved for key in self.storage.users(claim)):
             return True
         return any(home is not None and claim in claims_used(home[0]) for home in self._moved.values())
 
     def arrived_pods(self) -> Iterator[Pod]:
-        """The pods that are on another node than the snapshot has them on."""
+        """Return the pods that ``assign`` has put on a node since the snapshot."""
         return (home[0] for home in self._moved.values() if home is not None)
 
     def _current_node(self, key: str, pod: Pod) -> str:
@@ -192,7 +196,7 @@ class ClusterState:
 
 
 class _SnapshotState:
-    """The placement as it was read, worked out piece by piece and shared by all forks."""
+    """The results that follow from the snapshot alone. Each is computed at its first use and shared by all forks."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
@@ -225,9 +229,9 @@ class _SnapshotState:
         return info
 
     def reuse(self, other: _SnapshotState) -> None:
-        """What the other has worked out of nodes that have not changed.
+        """Take over the other's results about nodes that have not changed.
 
-        What is attached to their infos may be something else by now, so that is left behind.
+        Attached volumes are not taken over, because they depend on claims and volumes that may have changed.
         """
         nodes, other_nodes = self.snapshot.nodes, other.snapshot.nodes
         changed = _changed_nodes(self.snapshot, other.snapshot)
@@ -267,15 +271,15 @@ class _SnapshotState:
         return self._storage
 
     def volumes_of(self, pod: Pod) -> PodVolumes | None:
-        # Every volume rule asks for the same pod, and a simulation does so again and again.
+        # Every volume filter uses the volumes of the same pod, and a simulation does so many times.
         if self._last_volumes is None or self._last_volumes[0] is not pod:
             self._last_volumes = (pod, resolve_volumes(pod, self.storage()))
         return self._last_volumes[1]
 
     def load(self, pod: Pod) -> PodLoad:
-        """What the pod takes on its node."""
-        # Siblings share their parts (model/interning.py), so their load is worked out once. The pod is kept with it: what it
-        # holds must live for as long as its ids are keys.
+        """Return the requests and host ports of the pod on its node."""
+        # The pods of one template share their parts (model/interning.py), so their load is computed once. The pod is stored with the load:
+        # its parts must not be freed while their ids are keys.
         spec, status, last = pod.spec, pod.status, self._last_load
         if last is not None and last[0].spec is spec and last[0].status is status:
             return last[1]
@@ -294,12 +298,12 @@ class _SnapshotState:
         known = self._loads.get(key)
         if known is None:
             known = self._loads[key] = (pod, PodLoad.of(pod))
-        # The pods of a simulated restart differ in their metadata only, and come one after another.
+        # The pods of a simulated restart differ only in their metadata, and their loads are requested one after another.
         self._last_load = (pod, known[1])
         return known[1]
 
     def _allocatable_of(self, node: Node) -> dict[str, int]:
-        # Equal nodes share their allocatable as well, and the snapshot keeps it alive.
+        # Equal nodes share their allocatable too. The snapshot keeps it alive, so its id is not reused.
         key = id(node.status.allocatable)
         offer = self._allocatable.get(key)
         if offer is None:
@@ -308,7 +312,7 @@ class _SnapshotState:
 
 
 def _changed_nodes(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
-    """The names by which one of the snapshots has a node that the other has not, or has other objects on it."""
+    """Return the names of nodes that are only in one of the snapshots, or that have other pod objects on them."""
     pods, other_pods = after.pods_by_node, before.pods_by_node
     changed = after.nodes.keys() ^ before.nodes.keys()
     changed.update(name for name in after.nodes if not _same_objects(pods.get(name, ()), other_pods.get(name, ())))
@@ -316,7 +320,7 @@ def _changed_nodes(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
 
 
 def _running_on(node_names: Iterable[str], snapshot: ClusterSnapshot) -> Iterator[Pod]:
-    """The pods of those of the nodes that the snapshot has."""
+    """Return the pods that have not finished on these nodes, for the nodes that the snapshot has."""
     names = (name for name in node_names if name in snapshot.nodes)
     return (pod for name in names for pod in snapshot.pods_by_node.get(name, ()) if not pod.terminal)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the scheduler's filters would say about a pod: the nodes it can run on, and why the others are out.
+"""The nodes on which the scheduler's filters allow a pod to run, and the reasons that reject the other nodes.
 
 Source: kubernetes ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) with the default plugins of 1.36.
 """
@@ -44,11 +44,12 @@ from .unknowns.volumes import volume_unknowns
 
 @dataclass(frozen=True)
 class Feasibility:
-    """Where a pod can run.
+    """The nodes on which a pod can run.
 
-    ``feasible``: node names in the order of the snapshot. ``rejected``: for each other node all reasons of the first plugin that
-    rejects it. ``unknown``: what of the pod cannot be judged; unless it is empty, ``feasible`` is an upper bound.
-    ``unknown_nodes``: nodes that pass every known rule, with what cannot be judged on them; they are in neither of the others.
+    ``feasible``: node names in the order of the snapshot. ``rejected``: for each other node, all reasons of the first plugin that rejects
+    it. ``unknown``: the reasons why the results of all nodes are uncertain; unless it is empty, ``feasible`` is an upper bound.
+    ``unknown_nodes``: the nodes that pass every known filter, with the reasons why their result is uncertain. They are neither in
+    ``feasible`` nor in ``rejected``.
     """
 
     feasible: tuple[str, ...]
@@ -57,7 +58,10 @@ class Feasibility:
     unknown_nodes: dict[str, Reasons]
 
     def counts(self) -> list[tuple[Reason, int]]:
-        """How many nodes each reason rejects, most first, then by text, as in the scheduler's message."""
+        """Return the number of nodes that each reason rejects.
+
+        The highest number comes first, then the order is by text, as in the scheduler's message.
+        """
         counter = Counter(reason for reasons in self.rejected.values() for reason in reasons)
         return sorted(counter.items(), key=lambda item: (-item[1], item[0].text))
 
@@ -69,25 +73,25 @@ def find_feasible(
     node_names: Iterable[str] | None = None,
     profiles: Profiles = DEFAULT_PROFILES,
 ) -> Feasibility:
-    """Judge the pod against every node, or those of ``node_names`` that the snapshot has.
+    """Run the filters for the pod on every node, or on those of ``node_names`` that the snapshot has.
 
-    The pod may be one that a template would make (``model.pod_of_template``); its status does not count. ``profiles`` are those of
-    the scheduler: a pod of another one is judged by the stock profile, which is then a doubt. Raises QuantityError, which names
-    the object.
+    The pod may be one that a template would create (``model.pod_template.pod_of_template``); its status does not count. ``profiles`` are
+    those of the scheduler. A pod of another scheduler is checked with the default profile, and ``unknown`` then contains a reason for that.
+    Raise QuantityError, which names the object.
     """
     return FilterRunner(pod, cluster_state, profiles).feasibility(node_names)
 
 
 FilterResult = tuple[Reasons, Reasons]
-"""Why a node is out, and, where it is not, what cannot be judged on it."""
+"""The reasons that reject a node, and, if it is not rejected, the reasons why its result is uncertain."""
 
 FEASIBLE: FilterResult = (PASSED, PASSED)
 
 
 class FilterRunner:
-    """The rules about one pod in the scheduler's order; those that have nothing to say about it are left out.
+    """The filters for one pod in the scheduler's order, without those that do not apply to the pod.
 
-    The verdicts follow what changes in the placement. ``unknown`` is that of ``Feasibility``.
+    The results follow the changes of the cluster state. ``unknown`` is the same as in ``Feasibility``.
     """
 
     def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
@@ -119,24 +123,25 @@ class FilterRunner:
             undecodable_pod_unknowns(snapshot),
         )
         self._unknown_checks = [unknown for unknown in unknowns if unknown is not None]
-        # What the rules before those across nodes say of a node: only a change on the node itself makes that another, or a claim
-        # for one pod at a time that is taken or given back.
+        # The results of the filters before the topology filters. They change only if the node itself changes, or if a ReadWriteOncePod
+        # claim becomes used or free.
         self._has_volume_filters = any(rule is not None for rule in volume_filters)
         self._local_results = (
             SignatureResults() if self._has_volume_filters else cluster_state.shared(FilterCache).of(pod_signature(pod, profile, devices))
         )
-        # The verdicts; what a rule across nodes has counted anew can make any of them another.
+        # The results by node name. A changed count of a topology filter can change each of them.
         self._results: dict[str, FilterResult] = {}
-        # By the identity of what nodes offer: the verdict on a node without pods, by the rules about one node.
+        # The results of the node-local filters on a node without pods, by the id of the node's allocatable.
         self._results_on_empty: dict[int, FilterResult] = {}
         self._generation = 0
         self._applied = 0
         self._apply_changes()
 
     def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
-        """The verdicts on every node, or those of ``node_names`` that the snapshot has.
+        """Return the results for every node, or for those of ``node_names`` that the snapshot has.
 
-        A tuple of names that the snapshot has, in its order, is answered once for all pods that are alike.
+        If ``node_names`` is a tuple of names that the snapshot has, in its order, the results on the unchanged nodes are computed once for
+        all pods with the same signature.
         """
         self._update()
         if self._rejected_everywhere:
@@ -149,7 +154,7 @@ class FilterRunner:
         feasible: list[str] = []
         rejected: dict[str, Reasons] = {}
         unknown_nodes: dict[str, Reasons] = {}
-        # Nothing changes in here, so no verdict goes out of date.
+        # The cluster state does not change in this loop, so no result becomes outdated.
         known, local_results, changed = self._results, self._local_results.by_node, self._changed_infos
         only_node_local = self._only_node_local and not self._nominated
         for name in names:
@@ -174,7 +179,7 @@ class FilterRunner:
         return Feasibility(tuple(feasible), rejected, self.unknown, unknown_nodes)
 
     def _feasibility_from_snapshot(self, on_snapshot: SnapshotResults) -> Feasibility:
-        """From the answers about nodes as they were read, and what is different now."""
+        """Return the results on the nodes as they were read, corrected for the nodes whose results can differ now."""
         others = on_snapshot.passing if not self._only_node_local else ()
         special = on_snapshot.members.intersection({*self._changed_infos, *self._nominated})
         asked = self._feasibility_of(self._cluster_state.in_order([*special, *others]))
@@ -194,9 +199,9 @@ class FilterRunner:
         )
 
     def passing_node_local_filters(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the nodes, which the snapshot has and which are in its order, that can be open where nothing has changed on them.
+        """Return the nodes that the node-local filters allow in the snapshot. Other nodes are closed unless something changes on them.
 
-        The rules about one node alone close the others as the snapshot has them. Pods that are alike get the same tuple.
+        ``names``: nodes that the snapshot has, in its order. Pods with the same signature get the same tuple.
         """
         if self._rejected_everywhere:
             return ()
@@ -204,14 +209,14 @@ class FilterRunner:
 
     @property
     def topology_keys(self) -> frozenset[str]:
-        """The topology keys by which rules about other nodes may close domains."""
+        """The topology keys by which the topology filters may reject domains."""
         return frozenset(key for rule in self._topology_filters for key in rule.topology_keys)
 
     def has_capacity_for(self, pods: int, names: tuple[str, ...]) -> bool:
-        """Whether so many pods like this one surely find room on these nodes, as of ``passing_node_local_filters``, one after the other.
+        """Return whether this number of pods like this one surely fits on these nodes, one after the other.
 
-        False also where only the attempt can tell. A pod takes room on one node only. Rules about other nodes that are silent stay silent
-        as long as no pods come but those like this one.
+        ``names``: as in ``passing_node_local_filters``. The result is also False if only a simulation can decide. A pod uses capacity on
+        one node only. Topology filters that are not active stay inactive as long as only pods like this one are added.
         """
         self._update()
         if self._rejected_everywhere or self._has_volume_filters or self._nominated or self.unknown or not self._only_node_local:
@@ -219,18 +224,18 @@ class FilterRunner:
         return len(self._snapshot_results(names).passing) - len(self._changed_infos) >= pods
 
     def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
-        """Whether such a rule rejects all nodes of the domain now; None for the nodes without the key."""
+        """Return whether a topology filter rejects all nodes of the domain now. None for ``domain`` means the nodes without the key."""
         self._update()
         return any(rule.rejects_domain(topology_key, domain) for rule in self._active_filters)
 
     @property
     def generation(self) -> int:
-        """Another number as soon as a verdict may be another one on a node on which nothing has changed."""
+        """A number that changes when the result may have changed for a node on which nothing has changed."""
         self._update()
         return self._generation
 
     def run_filters(self, name: str) -> FilterResult:
-        """The verdict on a node that the snapshot has."""
+        """Return the result for a node that the snapshot has."""
         if self._rejected_everywhere:
             return self._rejected_everywhere, PASSED
         self._update()
@@ -240,9 +245,9 @@ class FilterRunner:
         return result
 
     def result_without_pods(self, name: str, gone: Iterable[Pod]) -> FilterResult | None:
-        """The verdict on a node that the snapshot has, once these pods of it have left.
+        """Return the result for a node that the snapshot has, if these pods of it are removed.
 
-        None where it depends on more than what stays on the node: then ask about a placement without them.
+        Return None if the result depends on more than the pods that stay on the node. Then use a cluster state without the pods.
         """
         if self._rejected_everywhere:
             return self._rejected_everywhere, PASSED
@@ -260,18 +265,25 @@ class FilterRunner:
         return reasons, PASSED
 
     def always_rejects(self, name: str, leaving: Sequence[Pod]) -> bool:
-        """A rule about other nodes too surely closes the node, which the snapshot has, whichever of these pods, which are on it, leave."""
+        """Return whether a topology filter surely rejects the node, whichever of these pods are removed.
+
+        The snapshot has the node, and the pods are on it.
+        """
         self._update()
         return any(rule.always_rejects(self._nodes[name], leaving) for rule in self._active_filters)
 
     def result_on_empty_node(self, name: str) -> FilterResult | None:
-        """The verdict on a node that the static rules open, once all pods have left it; None as in ``result_without_pods``."""
+        """Return the result for a node without any pods. The static filters must allow the node.
+
+        Return None in the same cases as ``result_without_pods``.
+        """
         if self._rejected_everywhere:
             return self._rejected_everywhere, PASSED
         self._update()
         if self._has_volume_filters or not self._only_node_local or name in self._nominated:
             return None
-        # Of a node without pods the other rules see only what it offers, which equal nodes share and the placement keeps.
+        # On a node without pods the other filters depend only on its allocatable. Equal nodes share it, and the cluster state keeps it
+        # alive.
         allocatable = self._cluster_state.snapshot_info(name).allocatable
         known = self._results_on_empty.get(id(allocatable))
         if known is None:
@@ -294,7 +306,7 @@ class FilterRunner:
         if self._volume_restrictions is not None and self._volume_restrictions.refresh():
             self._local_results.by_node.clear()
             self._clear_results()
-        # A doubt may be about all nodes, and come with whatever pod has moved.
+        # Each moved pod can change the unknown reasons of all nodes.
         counted = [rule.apply_changes(changes) for rule in self._topology_filters]
         if True in counted or (changes and self._unknown_checks):
             self._clear_results()
@@ -321,7 +333,10 @@ class FilterRunner:
         return FEASIBLE if self._only_node_local else self._run_topology_filters(node, self._active_filters, ())
 
     def _result_with_nominated_pods(self, before: NominatedPods, node: Node) -> FilterResult:
-        """About the node that is promised to other pods: it must do with them and without, because they may never come."""
+        """Return the result for a node for which other pods are nominated.
+
+        The pod must fit both with these pods and without them, because they may never be bound.
+        """
         reasons, unknowns = self._result_beside(before.sure, node) if before.sure else FEASIBLE
         if reasons:
             return reasons, PASSED
@@ -380,19 +395,19 @@ class FilterRunner:
 
 
 def _volume_filters(volumes: PodVolumes, storage: StorageIndex) -> Iterator[Callable[[NodeInfo], Reasons] | None]:
-    """The rules about volumes that look at nothing but the node, in the scheduler's order."""
+    """Yield the volume filters that depend only on the node, in the scheduler's order."""
     yield node_volume_limits.pre_filter(volumes.attachable, storage)
     yield _on_node_info(volume_binding.pre_filter(volumes.bound, volumes.delayed, storage))
     yield _on_node_info(volume_zone.pre_filter(volumes.zoned))
 
 
 def _on_node_info(rule: Callable[[Node], Reasons] | None) -> Callable[[NodeInfo], Reasons] | None:
-    """A rule that asks nothing of the pods of the node."""
+    """Return the filter as one that takes a NodeInfo. It does not use the pods of the node."""
     return None if rule is None else lambda info: rule(info.node)
 
 
 def _rejection_everywhere(pod: Pod, volumes: PodVolumes | None) -> Reasons:
-    """Why a claim of the pod closes every node before any is looked at (the scheduler's PreFilter)."""
+    """Return the reasons of a claim that reject every node before any node is checked (the scheduler's PreFilter)."""
     if volumes is None or not volumes.rejected or node_affinity.is_conflict(pod):
         return PASSED
     return volumes.rejected

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the rules that look at one node alone say of it, kept once for all pods that these rules cannot tell apart."""
+"""The results of the node-local filters, stored once for all pods that these filters treat the same."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ from .profile import Profile
 
 
 class NodeLocalResult(t.NamedTuple):
-    """Why a node is out, for as long as ``ClusterState.changed_infos`` has the same info of it, or none: an info itself never changes."""
+    """The reasons that reject a node. They are valid while ``ClusterState.changed_infos`` has the same info of the node, or none as before.
+
+    A NodeInfo never changes.
+    """
 
     changed_info: t.Optional[NodeInfo]
     reasons: Reasons
 
 
 class SnapshotResults(t.NamedTuple):
-    """The answers about nodes as the snapshot has them: the names of those that are ``passing``, and why each other one is out."""
+    """The results for nodes as the snapshot has them.
+
+    ``passing``: the names of the nodes that pass. ``rejected``: the reasons for each other node.
+    """
 
     names: tuple[str, ...]
     members: frozenset[str]
@@ -35,29 +41,35 @@ class SnapshotResults(t.NamedTuple):
 
 
 MAX_NODE_LISTS = 4
-"""Lists of nodes of which the answers are kept for pods that are alike; mostly there is one, of the nodes that are eligible."""
+"""The number of node lists for which results are kept for each signature. Usually there is one list, the eligible nodes."""
 
 
 class FilterCache:
-    """What is known about the nodes of a snapshot for the kinds of pods that were asked about last, by ``pod_signature``."""
+    """The results for the nodes of a snapshot, for the pod signatures that were used last."""
 
     def __init__(self, _snapshot: ClusterSnapshot) -> None:
         self._signatures: BoundedCache[Hashable, SignatureResults] = BoundedCache(MAX_SIGNATURES)
 
     def of(self, pod_signature: Hashable) -> SignatureResults:
-        """What is known for all pods with this key."""
+        """Return the results for all pods with this signature."""
         return self._signatures.get(pod_signature, SignatureResults)
 
 
 class SignatureResults:
-    """What is known about nodes for all pods with the same ``pod_signature``. ``by_node``: by name, filled by the judges of the pods."""
+    """The results for nodes, for all pods with the same ``pod_signature``.
+
+    ``by_node``: the results by node name; the FilterRunners of the pods add entries.
+    """
 
     def __init__(self) -> None:
         self.by_node: dict[str, NodeLocalResult] = {}
         self._on_snapshot: BoundedCache[int, SnapshotResults] = BoundedCache(MAX_NODE_LISTS)
 
     def on_snapshot(self, names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> SnapshotResults:
-        """The answers about these nodes, which the snapshot has and which are in its order; ``reasons_of`` is asked once about each."""
+        """Return the results for these nodes. ``reasons_of`` is called once for each node.
+
+        ``names``: nodes that the snapshot has, in its order.
+        """
         return self._on_snapshot.get(id(names), lambda: _results(names, reasons_of))
 
 
@@ -68,19 +80,19 @@ def _results(names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> 
 
 
 def pod_signature(pod: Pod, profile: Profile, devices: Collection[str]) -> Hashable:
-    """Equal for pods that differ in nothing that the static rules, the room on a node and its host ports depend on.
+    """Return a key that is equal for pods with the same static signature, requests and host ports.
 
-    ``devices``: as of ``filters.node_resources_fit``. Raises QuantityError.
+    ``devices``: the result of ``filters.node_resources_fit.device_class_resources``. Raise QuantityError.
     """
     requests = pod_requests(pod, from_status=False)
     return static_signature(pod), tuple(requests.items()), host_ports(pod), frozenset(devices), profile
 
 
 MAX_SIGNATURES = 64
-"""Kinds of pods of which the answers about nodes are kept: pods with requests of their own must not fill the memory with them."""
+"""The number of pod signatures for which results are kept. It bounds the memory if every pod has different requests."""
 
 
 def static_signature(pod: Pod) -> bytes:
-    """All of the pod that the static rules depend on: they say the same of pods for which this is equal."""
+    """Return the part of the pod that the static filters depend on. Their results are the same for pods for which this is equal."""
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     return encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))

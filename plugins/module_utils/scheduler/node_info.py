@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One node with what runs on it: the scheduler's NodeInfo (kubernetes ``pkg/scheduler/framework/types.go``)."""
+"""One node with its pods: the scheduler's NodeInfo (kubernetes ``pkg/scheduler/framework/types.go``)."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from .storage_index import AttachedVolumes
 
 
 class PodLoad(t.NamedTuple):
-    """What a pod takes on its node; ``requests`` in scheduler units."""
+    """The requests of a pod, in scheduler units, and its host ports."""
 
     requests: dict[str, int]
     ports: tuple[HostPort, ...]
 
     @classmethod
     def of(cls, pod: Pod) -> PodLoad:
-        """The load of a pod that has a node."""
+        """Return the load of a pod that has a node."""
         return cls(pod_requests(pod), host_ports(pod))
 
 
 class NodeInfo:
-    """A node and the pods on it. Read only: ``with_pod`` and ``without_pod`` give a new one.
+    """A node and the pods on it. Read only: ``with_pod`` and ``without_pod`` return a new one.
 
-    ``allocatable`` and ``requested`` are in scheduler units (``pod_requests``), ``pods`` are by key (``pod_key``).
-    ``attached`` is kept here by ``StorageIndex`` once it has been asked for, and so is ``planner_cache`` by whoever plans: what
-    follows from the node and its pods alone.
+    ``allocatable`` and ``requested`` are in scheduler units (``pod_requests``). ``pods`` are by key (``pod_key``). ``attached`` and
+    ``planner_cache`` store results that follow from the node and its pods alone. ``StorageIndex`` sets ``attached`` at its first use, and a
+    planner sets ``planner_cache``.
     """
 
     __slots__ = ("allocatable", "allowed_pods", "attached", "node", "planner_cache", "pods", "requested", "used_ports")
@@ -55,7 +55,7 @@ class NodeInfo:
 
     @classmethod
     def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:
-        """The node with all pods that use it."""
+        """Return the node with all pods that are on it."""
         requested: dict[str, int] = {}
         for _pod, load in pods.values():
             for name, amount in load.requests.items():
@@ -63,7 +63,7 @@ class NodeInfo:
         return cls(node, allocatable, requested, _used_ports(load for _pod, load in pods.values() if load.ports), pods)
 
     def with_pod(self, key: str, pod: Pod, load: PodLoad) -> NodeInfo:
-        """As it would be with one more pod."""
+        """Return the node with one more pod."""
         pods = {**self.pods, key: (pod, load)}
         requested = dict(self.requested)
         for name, amount in load.requests.items():
@@ -71,7 +71,7 @@ class NodeInfo:
         return NodeInfo(self.node, self.allocatable, requested, self._ports_for(pods, load), pods)
 
     def without_pod(self, key: str) -> NodeInfo:
-        """As it would be without that pod; itself where the pod is not on it."""
+        """Return the node without this pod. Return the same object if the pod is not on it."""
         if key not in self.pods:
             return self
         pods = dict(self.pods)
@@ -82,12 +82,12 @@ class NodeInfo:
         return NodeInfo(self.node, self.allocatable, requested, self._ports_for(pods, load), pods)
 
     def without_pods(self, keys: Collection[str]) -> NodeInfo:
-        """As it would be without those of the pods that are on it."""
+        """Return the node without the pods that have these keys."""
         pods = {key: there for key, there in self.pods.items() if key not in keys}
         return NodeInfo.build(self.node, self.allocatable, pods)
 
     def without_attached_volumes(self) -> NodeInfo:
-        """The same without what was worked out about volumes."""
+        """Return the same node and pods without the stored result about attached volumes."""
         other = NodeInfo(self.node, self.allocatable, self.requested, self.used_ports, self.pods)
         other.planner_cache = self.planner_cache
         return other
@@ -105,7 +105,7 @@ def _used_ports(loads: Iterable[PodLoad]) -> UsedPorts:
 
 
 def pod_key(pod: Pod) -> str:
-    """What tells pods apart: the uid, or namespace and name where a pod has none yet. Raises ValueError where it has neither."""
+    """Return the uid of the pod, or namespace and name if it has no uid yet. Raise ValueError if it has neither uid nor name."""
     metadata = pod.metadata
     if not metadata.uid and not metadata.name:
         raise ValueError("a pod without uid and name cannot be placed: give simulated pods a uid of their own")

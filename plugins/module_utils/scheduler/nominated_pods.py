@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pending pods that hold a promise of a node: others of no higher priority must leave them their room.
+"""Pending pods that are nominated for a node: pods whose priority is not higher must leave them their capacity.
 
-Source: kubernetes ``pkg/scheduler/framework/runtime/framework.go`` (RunFilterPluginsWithNominatedPods) and
-``backend/queue/nominator.go``.
+Source: kubernetes ``pkg/scheduler/framework/runtime/framework.go`` (RunFilterPluginsWithNominatedPods) and ``backend/queue/nominator.go``.
 """
 
 from __future__ import annotations
@@ -16,18 +15,22 @@ from ..model.api.pod import Pod
 from .node_info import pod_key
 from .profile import Profiles
 
-# Kubernetes' own classes (``pkg/apis/scheduling/types.go``); no other one may be above the highest of users.
+# The priority classes of Kubernetes itself (``pkg/apis/scheduling/types.go``). No other class may have a priority above
+# HIGHEST_USER_PRIORITY.
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
 PriorityOfClass = t.Callable[[str], t.Optional[int]]
-"""The priority that pods of a class have; None where that is not known."""
+"""Returns the priority of the pods of a class, or None if it is not known."""
 
 
 @dataclass
 class NominatedPods:
-    """The pods nominated for a node that go before a pod: ``sure``, and ``possible`` where that is not known."""
+    """The pods that are nominated for a node and count before a pod.
+
+    ``sure``: they certainly count. ``possible``: it is not known whether they count.
+    """
 
     sure: list[Pod] = field(default_factory=list)
     possible: list[Pod] = field(default_factory=list)
@@ -36,7 +39,7 @@ class NominatedPods:
 def nominated_before(
     pod: Pod, nominated_pods: Mapping[str, Sequence[Pod]], profiles: Profiles, priority_of_class: PriorityOfClass
 ) -> dict[str, NominatedPods]:
-    """Node name to those of the nominated pods that go before the pod, for a scheduler with these profiles."""
+    """Return the nominated pods that count before the pod, by node name, for a scheduler with these profiles."""
     found: dict[str, NominatedPods] = {}
     for node_name, nominated in nominated_pods.items():
         for other in nominated:
@@ -44,15 +47,15 @@ def nominated_before(
             if goes_first is False:
                 continue
             ahead = found.setdefault(node_name, NominatedPods())
-            # A scheduler knows only the nominations of its own pods, and of gated ones only what it saw since it started. Whether
-            # a profile that is not known is one of the same scheduler's cannot be told.
+            # A scheduler knows only the nominations of its own pods. Of gated pods it knows only those nominations that it has seen since
+            # its start. It is not known whether a profile that is not in ``profiles`` belongs to the same scheduler.
             certain = goes_first and other.spec.scheduler_name in profiles and not other.spec.scheduling_gates
             (ahead.sure if certain else ahead.possible).append(other)
     return found
 
 
 def _is_before(nominated: Pod, pod: Pod, priority_of_class: PriorityOfClass) -> bool | None:
-    """Whether it is another pod of at least the pod's priority; None where the pod's priority is not known."""
+    """Return whether it is another pod with at least the pod's priority. Return None if the pod's priority is not known."""
     if (pod.metadata.uid or pod.metadata.name) and pod_key(nominated) == pod_key(pod):
         return False
     priority, other = _priority(pod, priority_of_class), nominated.spec.priority or 0
@@ -62,9 +65,9 @@ def _is_before(nominated: Pod, pod: Pod, priority_of_class: PriorityOfClass) -> 
 
 
 def _priority(pod: Pod, priority_of_class: PriorityOfClass) -> int | None:
-    """The pod's priority, or the one that admission will give to a template's pod; None where the snapshot does not tell.
+    """Return the pod's priority, or the priority that admission will set on a template's pod. Return None if the snapshot does not show it.
 
-    A template without a class gets the priority of the cluster's default class, if there is one: classes are not read.
+    A template without a class gets the priority of the cluster's default class, if there is one. Classes are not read.
     """
     if pod.spec.priority is not None or pod.metadata.uid:
         return pod.spec.priority or 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a pod takes and a node offers, in the scheduler's units: thousandths of a cpu, whole units of everything else.
+"""The requests of a pod and the allocatable of a node, in the scheduler's units: thousandths of a cpu, whole units of everything else.
 
 Rules of component-helpers ``resource/helpers.go`` (PodRequests) and kubernetes ``pkg/scheduler/framework/types.go`` (Resource).
 """
@@ -23,16 +23,16 @@ HUGE_PAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 
 NanoAmounts = dict[str, int]
-"""Resource name to nano-units; exact, so that rounding happens once, on the sum."""
+"""Resource name to nano-units. They are exact, so only the sum is rounded."""
 
 
 def pod_requests(pod: Pod, *, from_status: bool = True) -> dict[str, int]:
-    """What the pod takes on its node: cpu in thousandths, the rest in whole units, rounded up.
+    """Return the requests of the pod: cpu in thousandths, the rest in whole units, rounded up.
 
-    Containers, init containers, restartable init containers, pod-level requests and overhead count. Requests that a template leaves
-    to the API server (limits without requests) are filled in as it would. With ``from_status`` a pod in the middle of a resize
-    counts with the larger of what it asks for, was promised and has; the scheduler takes a pod that has no node yet without it.
-    Raises QuantityError, which names the pod.
+    Containers, init containers, restartable init containers, pod-level requests and overhead count. Requests that the API server would set
+    for a template (limits without requests) are filled in the same way. With ``from_status`` a pod during a resize counts with the largest
+    of its spec's requests, its allocated and its actual resources. For a pod that has no node yet the scheduler does not use the status.
+    Raise QuantityError, which names the pod.
     """
     try:
         total = _requests(pod, _Resize.of(pod) if from_status else None)
@@ -42,9 +42,9 @@ def pod_requests(pod: Pod, *, from_status: bool = True) -> dict[str, int]:
 
 
 def quota_amount(pod: Pod, resource: str, *, limits: bool) -> int:
-    """What the pod asks for of one resource, or is limited to, in nano-units, as quotas count it.
+    """Return the pod's request of one resource, or its limit, in nano-units, as quotas count it.
 
-    Source: kubernetes ``pkg/quota/v1/evaluator/core/pods.go``. Raises QuantityError.
+    Source: kubernetes ``pkg/quota/v1/evaluator/core/pods.go``. Raise QuantityError.
     """
     if not limits:
         return _requests(pod, None).get(resource, 0)
@@ -56,9 +56,9 @@ def quota_amount(pod: Pod, resource: str, *, limits: bool) -> int:
 
 
 def node_allocatable(node: Node) -> dict[str, int]:
-    """What the node offers to pods, in the units of ``pod_requests``; ``pods`` is the number of pods it may hold.
+    """Return the allocatable of the node, in the units of ``pod_requests``; ``pods`` is the number of pods that it may have.
 
-    Raises QuantityError, which names the node.
+    Raise QuantityError, which names the node.
     """
     try:
         amounts = _parse(node.status.allocatable)
@@ -73,7 +73,7 @@ def _in_scheduler_units(name: str, amount: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _is_compared(name: str) -> bool:
-    """The scheduler compares the resource: a basic, extended, huge page or attachable volume one."""
+    """Return whether the scheduler compares the resource: a basic, extended, huge page or attachable volume resource."""
     if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or "kubernetes.io/" in name:
         return True
     if name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)):
@@ -99,7 +99,10 @@ def _requests(pod: Pod, resize: _Resize | None) -> NanoAmounts:
 
 
 def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], NanoAmounts]) -> NanoAmounts:
-    """The most that containers hold at one time: all that keep running, or an init container beside the sidecars before it."""
+    """Return the largest amount that containers use at one time.
+
+    It is either all containers that keep running, or one init container together with the sidecars before it.
+    """
     running: NanoAmounts = {}
     for container in pod.spec.containers:
         _add(running, amounts_of(container))
@@ -119,7 +122,7 @@ def _aggregate(pod: Pod, amounts_of: t.Callable[[Container], NanoAmounts]) -> Na
 
 
 def _container_requests(container: Container) -> NanoAmounts:
-    """Requests of the spec; where only a limit is given it counts as the request (kubernetes ``core/v1/defaults.go``)."""
+    """Return the requests of the spec. A limit without a request counts as the request (kubernetes ``core/v1/defaults.go``)."""
     resources = container.resources
     if resources is None:
         return {}
@@ -127,7 +130,7 @@ def _container_requests(container: Container) -> NanoAmounts:
 
 
 def _pod_level_requests(pod: Pod) -> NanoAmounts:
-    """Pod-level requests as the API server completes them: from the containers' requests, then from the pod's limits."""
+    """Return the pod-level requests as the API server completes them: from the containers' requests, then from the pod's limits."""
     resources = pod.spec.resources
     if resources is None or not (resources.requests or resources.limits):
         return {}
@@ -145,7 +148,7 @@ def _pod_level_requests(pod: Pod) -> NanoAmounts:
 
 
 class _Resize(t.NamedTuple):
-    """What the kubelet says of a pod's resources, by container; ``infeasible`` means that the wanted ones will never be granted."""
+    """The resources that the kubelet reports for a pod, by container; ``infeasible``: the requested resize will never be granted."""
 
     pod: Pod
     infeasible: bool
@@ -153,7 +156,7 @@ class _Resize(t.NamedTuple):
 
     @classmethod
     def of(cls, pod: Pod) -> _Resize | None:
-        """None where the status says nothing about resources."""
+        """Return the reported resources of the pod. Return None if its status has none."""
         status = pod.status
         reported = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
         # An init container that ends cannot be resized, so its status does not count.
@@ -165,7 +168,7 @@ class _Resize(t.NamedTuple):
         return cls(pod, pending is not None and pending.reason == "Infeasible", statuses)
 
     def container_requests(self, container: Container) -> NanoAmounts:
-        """The container's requests while it may be in a resize, in nano-units."""
+        """Return the container's requests, in nano-units. The container may be in a resize."""
         wanted = _container_requests(container)
         status = self.statuses.get(container.name)
         if status is None or status.resources is None:
@@ -173,7 +176,7 @@ class _Resize(t.NamedTuple):
         return self._effective(wanted, status.resources.requests, status.allocated_resources)
 
     def pod_requests(self, wanted: NanoAmounts) -> NanoAmounts:
-        """The pod-level requests while they may be in a resize, in nano-units."""
+        """Return the pod-level requests, in nano-units. The pod may be in a resize."""
         status = self.pod.status
         if status.resources is None:
             return wanted

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the volumes of a pod come to: its claims, and why they may close every node before any is looked at.
+"""The claims and volumes of a pod, and the reasons why they reject every node before any node is checked.
 
 Source: the PreFilter of kubernetes ``plugins/volumerestrictions``, ``plugins/volumebinding`` and ``plugins/volumezone``, in that order.
 """
@@ -24,11 +24,13 @@ DEFAULT_CLASS = Reason("default_storage_class", "a claim that will be made for t
 
 @dataclass
 class PodVolumes:
-    """``rejected``: why no node takes the pod. ``bound``: the volumes of its bound claims, None where one does not exist.
+    """The resolved volumes of a pod.
 
-    ``delayed``: claims that are bound once a node is chosen. ``zoned``: volumes whose zone counts. ``attachable``: driver and handle of
-    what counts for the limits of nodes. ``single_pod_claims``: namespace and name of its claims that one pod at a time may use.
-    ``disks``: volumes that pods of one node may not share. ``unknowns``: what cannot be judged on any node.
+    ``rejected``: the reasons that reject every node. ``bound``: the volumes of its bound claims; an entry is None if the volume does not
+    exist. ``delayed``: the claims that are bound after a node is chosen. ``zoned``: the volumes whose zone counts. ``attachable``: driver
+    and handle of the volumes that count for the limits of nodes. ``single_pod_claims``: namespace and name of its claims that only one pod
+    at a time may use. ``disks``: the volumes that pods on one node may not share. ``unknowns``: the reasons why the results of all nodes
+    are uncertain.
     """
 
     rejected: Reasons = PASSED
@@ -42,23 +44,23 @@ class PodVolumes:
 
 
 def resolve_volumes(pod: Pod, index: StorageIndex) -> PodVolumes | None:
-    """Look the pod's volumes up; None where none of them binds it to nodes."""
+    """Return the resolved volumes of the pod. Return None if no volume binds the pod to nodes."""
     volumes = [volume for volume in pod.spec.volumes or () if binds_to_nodes(volume)]
     return _Resolver(pod, index).resolve(volumes) if volumes else None
 
 
 def disks_of(volume: Volume) -> tuple[t.Any, ...]:
-    """The sources of the volume that pods of one node may not share; None for those that it has not."""
+    """Return the sources of the volume that pods on one node may not share. A source that the volume does not have is None."""
     return volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
 
 
 def unreadable_reason(resource: str) -> Reason:
-    """The resource may not be read."""
+    """Return the reason for a resource that could not be read."""
     return Reason("unreadable", f"{resource} could not be read")
 
 
 class _RejectedEverywhere(Exception):
-    """The pod fits nowhere, for that reason."""
+    """The pod fits on no node, for this reason."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -66,7 +68,7 @@ class _RejectedEverywhere(Exception):
 
 
 class _PodClaim(t.NamedTuple):
-    """A claim of the pod as it is, or as it will be made; ``ephemeral``: it comes and goes with the pod."""
+    """A claim of the pod, as it is or as it will be created; ``ephemeral``: it is created and deleted with the pod."""
 
     claim: PersistentVolumeClaim
     exists: bool
@@ -78,7 +80,7 @@ class _Resolver:
         self._pod = pod
         self._index = index
         self._namespace = pod.metadata.namespace
-        # What has no uid is what a template would make: its claims of its own are yet to come.
+        # A pod without a uid is one that a template would create. Its own claims are not created yet.
         self._is_new = not pod.metadata.uid
         self._result = PodVolumes()
         self._unknowns: dict[Reason, None] = {}
@@ -130,7 +132,7 @@ class _Resolver:
     # --- claims -------------------------------------------------------------------------------------------------------
 
     def _find(self, volume: Volume) -> _PodClaim | None:
-        """The volume's claim; None where there is none, and none will be made."""
+        """Return the volume's claim. Return None if there is none and none will be created."""
         source, ephemeral = volume.persistent_volume_claim, volume.ephemeral
         if source is not None:
             name, template = source.claim_name, source.claim_template
@@ -154,7 +156,7 @@ class _Resolver:
         return source.claim_name if source is not None else f"{self._pod.metadata.name}-{volume.name}"
 
     def _existing_claims(self, found: list[tuple[Volume, _PodClaim | None]]) -> list[_PodClaim]:
-        """The claims that there are. All that the pod names must exist before any claim is looked at."""
+        """Return the claims that exist or will be created. All named claims must exist before any claim is checked."""
         known = {volume.name: self._index.claims_known(self._namespace, self._claim_name(volume)) for volume, _claim in found}
         if any(claim is None and not known[volume.name] for volume, claim in found):
             self._add_unknown(unreadable_reason("persistentvolumeclaims"))
@@ -178,7 +180,7 @@ class _Resolver:
         return claims
 
     def _check_claim(self, found: _PodClaim) -> None:
-        """A claim must have its volume, stay, and be the pod's own where it should be."""
+        """Raise _RejectedEverywhere if the claim is lost, is terminating, or is an ephemeral claim of another pod."""
         claim = found.claim
         name = claim.metadata.name
         if claim.status.phase == "Lost":
@@ -193,7 +195,7 @@ class _Resolver:
                 raise _RejectedEverywhere("claim_of_other_pod", f"{whole} (pod is not owner)")
 
     def _is_immediate(self, found: _PodClaim) -> bool:
-        """The claim exists, and should have been bound by now."""
+        """Return whether the claim exists and should be bound already."""
         claim = found.claim
         if not found.exists or _fully_bound(claim):
             return False

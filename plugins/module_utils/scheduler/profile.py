@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a scheduler's own configuration adds to the filters (kubernetes ``pkg/scheduler/apis/config/types_pluginargs.go``)."""
+"""The settings of the filters in a scheduler's configuration (kubernetes ``pkg/scheduler/apis/config/types_pluginargs.go``)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ..model.api.node import NodeSelector
 
 @dataclass(frozen=True)
 class Profile:
-    """The arguments of a profile's filter plugins; without any, the stock profile.
+    """The arguments of a profile's filter plugins; without arguments it is the default profile.
 
-    ``added_affinity``: the required part of NodeAffinity's ``addedAffinity``. ``ignored_resources`` (names) and
-    ``ignored_resource_groups`` (what is before the slash): extended resources that NodeResourcesFit does not look at.
+    ``added_affinity``: the required part of NodeAffinity's ``addedAffinity``. ``ignored_resources`` (names) and ``ignored_resource_groups``
+    (the part before the slash): extended resources that NodeResourcesFit ignores.
     """
 
     added_affinity: NodeSelector | None = None
@@ -26,6 +26,6 @@ class Profile:
 DEFAULT_PROFILE = Profile()
 
 Profiles = Mapping[str, Profile]
-"""The profiles of one kube-scheduler by scheduler name."""
+"""The profiles of one kube-scheduler, by scheduler name."""
 
 DEFAULT_PROFILES: Profiles = {"default-scheduler": DEFAULT_PROFILE}

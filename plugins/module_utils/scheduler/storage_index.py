@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The storage of a snapshot, indexed for the volume rules. Made when the first pod with volumes is judged."""
+"""The storage of a snapshot, indexed for the volume filters. It is built when the first pod with volumes is checked."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _KINDS = {
     "csistoragecapacities": "CSIStorageCapacity",
     "volumeattachments": "VolumeAttachment",
 }
-# No driver has such a handle.
+# The prefix of the handles of volumes that do not exist yet. No driver has such a handle.
 _NOT_YET = "\0"
 
 BETA_LABELS = {
@@ -62,23 +62,23 @@ BETA_LABELS = {
 ZONE_LABELS = (*BETA_LABELS, *BETA_LABELS.values())
 
 UNKNOWN_HANDLE = ""
-"""The handle of a volume that a CSI driver has taken over from an in-tree plugin: it is not worked out here."""
+"""The handle of a volume of an in-tree plugin that a CSI driver has taken over. The real handle is not computed here."""
 
 
 class NodePods(t.Protocol):
-    """The pods of a node: a ``NodeInfo``, which also keeps what ``StorageIndex.attached`` has worked out."""
+    """The pods of a node: a ``NodeInfo``, which also stores the result of ``StorageIndex.attached``."""
 
     attached: AttachedVolumes | None
 
     @property
     def pods(self) -> Mapping[str, tuple[Pod, t.Any]]:
-        """By their keys."""
+        """The pods by their keys."""
 
 
 class StorageIndex:
-    """What the volume rules look up; shared by all forks of a placement.
+    """The storage objects that the volume filters use; shared by all forks of a cluster state.
 
-    ``info`` gives a node with the pods that the snapshot has there.
+    ``info`` returns a node with the pods that the snapshot has there.
     """
 
     def __init__(self, snapshot: ClusterSnapshot, info: t.Callable[[str], NodePods]) -> None:
@@ -88,7 +88,8 @@ class StorageIndex:
         self.claims = snapshot.claims
         self.volumes = {volume.name: volume for volume in storage.volumes}
         self.classes = {storage_class.metadata.name: storage_class for storage_class in storage.classes}
-        # Without what they publish, drivers are not asked: that is a doubt (``pod_volumes``).
+        # If the published capacities could not be read, no driver counts as one that publishes them. ``pod_volumes`` then adds an unknown
+        # reason.
         self._snapshot = snapshot
         readable = not self.unreadable("csistoragecapacities")
         self.capacity_drivers = frozenset(driver.metadata.name for driver in storage.drivers if readable and driver.spec.storage_capacity)
@@ -106,21 +107,21 @@ class StorageIndex:
     # --- claims and classes -------------------------------------------------------------------------------------------
 
     def claims_known(self, namespace: str, name: str) -> bool:
-        """Whether a claim of this name that is not in the snapshot does not exist."""
+        """Return whether a claim of this name that is not in the snapshot is known not to exist."""
         known = self.storage.claim_namespaces
         if self._snapshot.undecodable_named("PersistentVolumeClaim", namespace, name) is not None:
             return False
         return known is None or namespace in known
 
     def unreadable(self, resource: str, name: str = "") -> bool:
-        """Some objects of the resource could not be read, or, if ``name`` is given, that one may be one of them."""
+        """Return whether some objects of the resource could not be read. With ``name``: whether that object may be one of them."""
         if resource in self.storage.unreadable:
             return True
         kind = _KINDS.get(resource, "")
         return self._snapshot.undecodable_named(kind, "", name) is not None if name else bool(self._snapshot.undecodable_of(kind))
 
     def default_classes(self) -> list[StorageClass]:
-        """The classes that claims without one get; usually one."""
+        """Return the classes that are the default for claims without a class. Usually there is one."""
         return [
             storage_class
             for storage_class in self.storage.classes
@@ -128,7 +129,7 @@ class StorageIndex:
         ]
 
     def claim_from_template(self, namespace: str, name: str, template: VolumeClaimTemplate) -> PersistentVolumeClaim:
-        """The claim that will be made of the template, with the class that admission gives it."""
+        """Return the claim that will be created from the template, with the class that admission sets."""
         metadata = ObjectMeta(name=name, namespace=namespace, annotations=template.metadata.annotations)
         claim = PersistentVolumeClaim(metadata=metadata, spec=template.spec)
         if class_of_claim(claim) is not None:
@@ -137,7 +138,10 @@ class StorageIndex:
         return replace(claim, spec=replace(claim.spec, storage_class_name=defaults[0].metadata.name if defaults else ""))
 
     def users(self, claim: tuple[str, str]) -> frozenset[str]:
-        """The keys of the snapshot's pods that use the claim of this namespace and name, not as an ephemeral volume."""
+        """Return the keys of the snapshot's pods that use the claim, except as an ephemeral volume.
+
+        ``claim``: namespace and name.
+        """
         if self._users is None:
             users: dict[tuple[str, str], set[str]] = {}
             for name in self._snapshot.pods_by_node:
@@ -150,13 +154,13 @@ class StorageIndex:
     # --- volumes ------------------------------------------------------------------------------------------------------
 
     def nodes_of(self, volume: PersistentVolume) -> t.Callable[[Node], bool] | None:
-        """Whether the volume can be reached from a node; None where it can from all."""
+        """Return a function that returns whether the volume can be reached from a node. Return None if all nodes can reach it."""
         if volume.name not in self._nodes_of_volume:
             self._nodes_of_volume[volume.name] = _nodes_of(volume)
         return self._nodes_of_volume[volume.name]
 
     def is_zonal(self, volume: PersistentVolume) -> bool:
-        """The volume's labels or its node affinity speak of a zone or region."""
+        """Return whether the volume's labels or its node affinity contain a zone or region label."""
         if volume.name not in self._zonal:
             affinity = volume.spec.node_affinity
             terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
@@ -165,7 +169,7 @@ class StorageIndex:
         return self._zonal[volume.name]
 
     def available(self, class_name: str) -> AvailableVolumes:
-        """The volumes of the class that a claim may be bound to."""
+        """Return the volumes of the class that can be bound to a claim."""
         if self._available is None:
             self._available = {}
             for volume in self.storage.volumes:
@@ -173,12 +177,12 @@ class StorageIndex:
         return self._available.get(class_name) or AvailableVolumes()
 
     def has_competing_volumes(self, claim: PersistentVolumeClaim) -> bool:
-        """Several volumes are reserved for the claim."""
+        """Return whether several volumes are reserved for the claim."""
         reserved = self.available(class_of_claim(claim) or "").reserved
         return len(reserved.get((claim.metadata.namespace, claim.metadata.name), ())) > 1
 
     def capacity(self, class_name: str) -> StorageClassCapacity:
-        """The capacity that drivers publish for the class."""
+        """Return the capacity that drivers publish for the class."""
         if self._capacity is None:
             self._capacity = {}
             for capacity in self.storage.capacities:
@@ -186,7 +190,7 @@ class StorageIndex:
         return self._capacity.get(class_name) or StorageClassCapacity()
 
     def migrated_plugins(self, node_name: str) -> frozenset[str]:
-        """The in-tree plugins that CSI drivers have taken over on the node."""
+        """Return the in-tree plugins that CSI drivers have taken over on the node."""
         if self._migrated is None:
             annotations = ((node.metadata.name, (node.metadata.annotations or {}).get(MIGRATED_PLUGINS)) for node in self.storage.nodes)
             self._migrated = {name: frozenset(text.split(",")) for name, text in annotations if text}
@@ -195,7 +199,7 @@ class StorageIndex:
     # --- limits -------------------------------------------------------------------------------------------------------
 
     def attached(self, info: NodePods) -> AttachedVolumes:
-        """The CSI volumes of the pods on the node."""
+        """Return the CSI volumes of the pods on the node."""
         if info.attached is None:
             volumes: set[tuple[str, str]] = set()
             uncertain: set[str] = set()
@@ -206,7 +210,10 @@ class StorageIndex:
         return info.attached
 
     def attached_without_pod(self, node_name: str) -> frozenset[tuple[str, str]]:
-        """Volumes attached to the node that no pod of the snapshot uses there: with those of pods that leave, attachments go, too."""
+        """Return the volumes that are attached to the node and that no pod of the snapshot uses there.
+
+        The volumes of the snapshot's pods are not among them, so they count as detached when these pods are removed.
+        """
         if self._attached_without_pod is None:
             found: dict[str, set[tuple[str, str]]] = {}
             for attachment in self.storage.attachments:
@@ -220,7 +227,10 @@ class StorageIndex:
         return self._attached_without_pod.get(node_name, frozenset())
 
     def attachment(self, claim: PersistentVolumeClaim) -> tuple[str, str] | None:
-        """Driver and handle under which the claim's volume counts, UNKNOWN_HANDLE for one of a plugin that a driver has taken over."""
+        """Return the driver and the handle under which the claim's volume counts. Return None if it does not count.
+
+        The handle is UNKNOWN_HANDLE for a volume of an in-tree plugin that a driver has taken over.
+        """
         volume = self.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is None:
             return self._attachment_by_class(claim)
@@ -245,7 +255,7 @@ class StorageIndex:
                 template = volume.persistent_volume_claim.claim_template
             elif volume.ephemeral is not None:
                 name = f"{pod.metadata.name}-{volume.name}"
-                # A pod that has no node and was promised none is a simulated one, whose claims will be made; others have them.
+                # A pod without a node and without a nomination is a simulated one. Its claims are not created yet; those of other pods are.
                 exists = pod.spec.node_name or pod.status.nominated_node_name
                 template = volume.ephemeral.volume_claim_template if not exists else None
             else:
@@ -269,9 +279,10 @@ class StorageIndex:
 
 
 class AvailableVolumes:
-    """The volumes of one class that may be bound to a claim.
+    """The volumes of one class that can be bound to a claim.
 
-    ``reserved`` are for a claim, by its namespace and name; ``reachable_from`` gives those of the others that may be reached from a node.
+    ``reserved``: the volumes that are reserved for a claim, by its namespace and name. ``reachable_from`` yields the other volumes that may
+    be reachable from a node.
     """
 
     def __init__(self) -> None:
@@ -283,7 +294,7 @@ class AvailableVolumes:
         return bool(self.reserved or self._by_label or self._elsewhere)
 
     def add(self, volume: PersistentVolume) -> None:
-        """Put the volume where it will be looked for, or nowhere."""
+        """Add the volume to the reserved or to the free ones. A volume that cannot be bound is not added."""
         if volume.metadata.deletion_timestamp is not None:
             return
         reference = volume.spec.claim_ref
@@ -299,21 +310,21 @@ class AvailableVolumes:
             self._elsewhere.append(volume)
 
     def reachable_from(self, labels: Labels) -> Iterator[PersistentVolume]:
-        """The volumes whose node affinity may hold for a node with these labels."""
+        """Yield the volumes whose node affinity may match a node with these labels."""
         yield from self._elsewhere
         for key, by_value in self._by_label.items():
             yield from by_value.get(labels.get(key, ""), ()) if key in labels else ()
 
 
 class StorageClassCapacity:
-    """The largest volume that can be made for one class, by the labels of nodes."""
+    """The largest volume that can be created for one class, by the labels of nodes."""
 
     def __init__(self) -> None:
         self._by_labels: dict[tuple[str, ...], dict[tuple[str, ...], int]] = {}
         self._others: list[tuple[CSIStorageCapacity, int]] = []
 
     def add(self, capacity: CSIStorageCapacity) -> None:
-        """Count what the driver has published; without a topology or an amount it says that there is nothing."""
+        """Add a capacity that the driver has published. One without a topology or an amount counts as no capacity."""
         amount = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
         selector = capacity.node_topology
         if selector is None or amount is None:
@@ -328,7 +339,7 @@ class StorageClassCapacity:
         by_value[values] = max(size, by_value.get(values, size))
 
     def has(self, size: int, labels: Labels) -> bool:
-        """Whether a volume of so many bytes can be made for a node with these labels."""
+        """Return whether a volume of ``size`` bytes can be created for a node with these labels."""
         for keys, by_value in self._by_labels.items():
             if all(key in labels for key in keys) and by_value.get(tuple(labels[key] for key in keys), -1) >= size:
                 return True
@@ -336,12 +347,15 @@ class StorageClassCapacity:
 
 
 def in_tree_plugin(source: t.Any) -> str:
-    """The plugin of a volume, or of the spec of a PersistentVolume, that a CSI driver takes over; empty for any other."""
+    """Return the plugin of the volume if a CSI driver takes it over. Return an empty text for any other volume.
+
+    ``source``: a volume of a pod, or the spec of a PersistentVolume.
+    """
     return next((plugin for name, plugin in _PLUGIN_OF_SOURCE.items() if getattr(source, name) is not None), "")
 
 
 def claims_used(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Namespace and name of the claims that the pod names itself."""
+    """Yield namespace and name of the claims that the pod names itself."""
     for volume in pod.spec.volumes or ():
         if volume.persistent_volume_claim is not None:
             yield pod.metadata.namespace, volume.persistent_volume_claim.claim_name
@@ -360,7 +374,7 @@ def _nodes_of(volume: PersistentVolume) -> t.Callable[[Node], bool] | None:
     if affinity is None or affinity.required is None:
         return None
     terms = affinity.required.node_selector_terms
-    # The scheduler compares labels alone, with a node that has no name: then a sound term's fields do not count
+    # The scheduler compares only the labels, with a node that has no name. So ``matchFields`` of a valid term do not count
     # (component-helpers ``storage/volume/helpers.go`` and ``nodeaffinity.go``). The API server admits no other fields.
     if any(term.match_fields and not term.match_expressions for term in terms):
         return None
@@ -368,7 +382,10 @@ def _nodes_of(volume: PersistentVolume) -> t.Callable[[Node], bool] | None:
 
 
 def _deciding_label(volume: PersistentVolume) -> tuple[str, tuple[str, ...]]:
-    """A label that nodes must have, and its values, where the volume's affinity is as plain as that of local volumes."""
+    """Return a label key that nodes must have, and its values. Return an empty key and no values if no such label is found.
+
+    The label is found only if the node affinity has one term, such as that of local volumes.
+    """
     required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
     if required is None or len(required.node_selector_terms) != 1:
         return "", ()
@@ -381,7 +398,7 @@ def _deciding_label(volume: PersistentVolume) -> tuple[str, tuple[str, ...]]:
 class AttachedVolumes(t.NamedTuple):
     """The CSI volumes of a node's pods, as driver and handle.
 
-    ``uncertain`` are drivers of which there may be more, empty for any driver.
+    ``uncertain``: drivers that may have more volumes there; an empty text means any driver.
     """
 
     volumes: frozenset[tuple[str, str]]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A pod whose own grace period is longer than the grace period of victims is not evicted; the grace period that a victim gets."""
+"""A pod whose own grace period is longer than the maximum of victims is not evicted; the grace period of a victim."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ GRACE_TOO_LONG = "grace_too_long"
 
 
 def victim_grace_period_s(pod: Pod, options: RescueOptions) -> int:
-    """The whole seconds that the pod gets to end; never 0 for a StatefulSet's, whose successor must not run beside it."""
+    """Return the seconds that the pod gets to end, as a whole number.
+
+    It is at least 1 for a pod of a StatefulSet, because its successor must not run at the same time.
+    """
     cap = max(options.grace_period, 0 if options.force else 1)
     grace = min(own_grace_period_s(pod), cap)
     return max(grace, 1) if is_controlled_by(pod, "StatefulSet") else grace
 
 
 def grace_period_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
-    """Return a reason for a pod whose own grace period is longer than the grace period of victims."""
+    """Return a reason for a pod whose own grace period is longer than the maximum grace period of victims."""
     if not options.allow_short_grace and own_grace_period_s(pod) > options.grace_period:
         return _grace_too_long(options.grace_period)
     return None

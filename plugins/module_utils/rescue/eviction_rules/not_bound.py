@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A pod that has yet to come to the node is not evicted."""
+"""A pod that is not bound to the node yet is not evicted."""
 
 from __future__ import annotations
 

@@ -13,5 +13,8 @@ SAME_OWNER = Reason("same_owner", "it has the same controller as the pod that ne
 
 
 def same_controller_violation(node_pod: NodePod, owner: t.Optional[str]) -> t.Optional[Reason]:
-    """Return a reason for a pod with the controller of the pod that needs the capacity; ``owner`` is the UID of that one."""
+    """Return a reason for a pod with the same controller as the pod that needs the capacity.
+
+    ``owner``: the UID of the controller of the pod that needs the capacity.
+    """
     return SAME_OWNER if node_pod.owner == owner else None

@@ -11,7 +11,7 @@ from ...model.reason import Reason
 from ..victims.node_pod import NodePod, Preemptor
 
 NEVER = "Never"
-"""The preemptionPolicy of pods that preempt nobody."""
+"""The preemptionPolicy of pods that do not preempt other pods."""
 WOULD_PREEMPT = Reason(
     "would_preempt",
     "its own priority is higher, so that the pod that replaces it could preempt the rescued pod; give the critical pod a priority class",
@@ -26,9 +26,9 @@ def would_preempt_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Option
 
 
 def could_preempt(pod: Pod, priority: int) -> bool:
-    """Another pod of the same template could preempt pods of this priority.
+    """Return whether another pod of the same template could preempt pods of this priority.
 
-    For the scheduler only ``spec.priority`` counts, and not the annotation that makes a pod critical. Every profile counts as one that
-    preempts, because none is known here.
+    For the scheduler only ``spec.priority`` counts, not the annotation that makes a pod critical. Every profile counts as one that
+    preempts, because the profiles are not known here.
     """
     return (pod.spec.priority or 0) > priority and pod.spec.preemption_policy != NEVER

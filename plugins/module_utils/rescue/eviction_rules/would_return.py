@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Victims that would be evicted in vain, because what replaces them would take the room back."""
+"""A pod whose replacement would use the freed capacity again is not evicted: its eviction would have no effect."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RETURNS = Reason("would_return", "what replaces it is as important, has no other
 
 
 class ReplacementCheck:
-    """Tells whether a pod's replacement could come before the pod that needs the room: as important, let in, and nowhere else to go.
+    """Checks whether the replacement of a pod could be bound to the node before the pod that needs the capacity.
 
-    The taint that keeps the room keeps off only who does not tolerate it, and most critical add-ons tolerate the usual key.
-    ``held``: the holds by node name.
+    It could if its priority is at least the same, it tolerates the taint of the hold, and it fits on no other node. The taint keeps off
+    only pods that do not tolerate it, and most critical add-ons tolerate the default key. ``held``: the holds by node name.
     """
 
     def __init__(
@@ -33,25 +33,29 @@ class ReplacementCheck:
         is_unreschedulable: t.Callable[[Pod], bool],
         held: Mapping[str, Hold],
     ) -> None:
-        # The scheduler goes by this one: it knows nothing of the annotation that makes a pod critical.
+        # The scheduler compares ``spec.priority``. It does not use the annotation that makes a pod critical.
         self._priority = pod.spec.priority or 0
         self._nodes, self._is_unreschedulable, self._held = nodes, is_unreschedulable, held
         self._key = options.hold_taint_key
         self._hold = () if options.hold == NONE else (hold_taint(pod, self._key),)
 
     def takes_capacity_back(self, node_pod: NodePod) -> bool:
-        """The taint would not keep the replacement of this pod, which is bound to a node, from the room that it leaves."""
+        """Return whether the taint would not keep the replacement of this pod from the capacity that the pod frees.
+
+        The pod is bound to a node.
+        """
         pod = node_pod.pod
         return (pod.spec.priority or 0) >= self._priority and self._is_admitted(pod) and self._is_unreschedulable(pod)
 
     def _is_admitted(self, pod: Pod) -> bool:
         node = self._nodes[pod.spec.node_name]
         hold = self._held.get(node.name)
-        # One that is there for good stands in for a hold. Who wants none (``hold: none``) takes the risk.
+        # A foreign taint of the same key replaces the hold. With ``hold: none`` and without such a taint, nothing keeps a replacement off,
+        # and this rule does not apply.
         taints = tuple(taint for taint in node.spec.taints or () if is_foreign_taint(taint, self._key, hold)) or self._hold
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)
 
 
 def would_return_violation(node_pod: NodePod, replacements: t.Optional[ReplacementCheck]) -> t.Optional[Reason]:
-    """Return a reason for a pod whose replacement would take the capacity back; with None nothing is known of that."""
+    """Return a reason for a pod whose replacement would use the freed capacity again. Return None if ``replacements`` is None."""
     return RETURNS if replacements is not None and replacements.takes_capacity_back(node_pod) else None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What keeps nodes closed to a pod even after evictions, counted over the nodes."""
+"""The reasons why nodes stay closed to a pod even after evictions, with the number of nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .shortage import Shortage
 
 MAX_VICTIMS = "max_victims"
 MOST_TEXTS = 2
-"""Texts that are shown of one code where they differ."""
+"""The number of different texts that are shown for one code."""
 _TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not let as many pods go together as would have to")
 _OF_SEVERAL = {
     BUDGET: "PodDisruptionBudgets allow no disruption now",
@@ -29,17 +29,17 @@ _OF_SEVERAL = {
 
 
 class Diagnosis:
-    """Collects what closes nodes to one pod."""
+    """Collects the reasons that close nodes to one pod."""
 
     def __init__(self, rules: EvictionFilter, means: SearchContext) -> None:
         self._placement = means.placement
         self._eviction_filter = rules
         self._context = means
         self._nodes: Counter[Reason] = Counter()
-        # How many nodes are closed by the same reasons whatever runs there, and how many even without their pods.
+        # The number of nodes for each set of reasons: closed whatever runs there, and closed even without their pods.
         self._closed: Counter[Reasons] = Counter()
         self._closed_empty: Counter[Reasons] = Counter()
-        # By the code of what keeps pods where they are: on how many nodes, how many pods, and in which words.
+        # By the code of the eviction rule that protects pods: the number of nodes, the number of pods, and the texts.
         self._protected_nodes: Counter[str] = Counter()
         self._protected_pods: Counter[str] = Counter()
         self._words: dict[str, set[str]] = {}
@@ -47,10 +47,11 @@ class Diagnosis:
     def explain(
         self, node_names: t.Optional[Iterable[str]], closed_on: Callable[[str], Reasons], occupants_of: Callable[[str], Shortage]
     ) -> tuple[Blocker, ...]:
-        """Return why no eviction helps on these nodes, or on all, for when the search has found nothing there.
+        """Return the reasons why no eviction helps on these nodes, or on all nodes for None. The search has found no victims there.
 
-        The scheduler's reasons where no eviction would help; where evictions would, what is still missing after them, and the eviction
-        rules that keep the other pods, of which options may change some. What closes most nodes comes first.
+        If no eviction would help, these are the scheduler's reasons. Otherwise they are what is still missing after all allowed evictions,
+        and the eviction rules that protect the other pods; options may change some of these rules. The reason with the most nodes comes
+        first.
         """
         for name in self._placement.in_order(node_names):
             closed = closed_on(name)
@@ -61,7 +62,7 @@ class Diagnosis:
         return self.blockers()
 
     def blockers(self) -> tuple[Blocker, ...]:
-        """What closes most nodes comes first."""
+        """Return the collected blockers. The blocker with the most nodes comes first."""
         counted = Counter(self._nodes)
         for reasons, nodes in self._closed.items():
             counted.update(dict.fromkeys(reasons, nodes))
@@ -72,11 +73,11 @@ class Diagnosis:
         return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
 
     def add_closed(self, reasons: Reasons) -> None:
-        """A node that is closed whatever runs on it."""
+        """Add a node that is closed whatever runs on it."""
         self._closed[reasons] += 1
 
     def add(self, name: str, occupants_of: Callable[[str], Shortage]) -> None:
-        """A node that is closed by what runs on it, or by a rule that depends on it."""
+        """Add a node that is closed because of its pods, or because of a filter that depends on them."""
         dry_run = self._context.dry_run
         info = self._placement.info(name)
         node_pods = pods_of_node(info, self._context.options).all_pods
@@ -103,7 +104,7 @@ class Diagnosis:
             self._words.setdefault(reason.code, set()).add(reason.text)
 
     def _add_joint(self, name: str, occupants: Shortage) -> None:
-        """Each of the pods may go, and yet not enough of them together."""
+        """Add a node on which each of the pods may be evicted, but not enough of them together."""
         most = self._context.options.max_victims
         unbounded = replace(self._context, options=replace(self._context.options, max_victims=None), result_cache={})
         attempt = NodeCandidate(name, occupants, unbounded)
@@ -121,7 +122,7 @@ class Diagnosis:
 
 
 def _first_of(words: set[str]) -> str:
-    """The first texts in their order, so that equal clusters give equal answers."""
+    """Return the first texts in sorted order, so that equal clusters give equal results."""
     ordered = sorted(words)
     more = f"; and {len(ordered) - MOST_TEXTS} more reasons of this kind" if len(ordered) > MOST_TEXTS else ""
     return "; ".join(ordered[:MOST_TEXTS]) + more

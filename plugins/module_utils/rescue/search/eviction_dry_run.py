@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the scheduler's rules say of a pod on a node once some pods have left it."""
+"""The results of the scheduler's filters for a pod on a node after some pods of the node are evicted."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ...scheduler.profile import DEFAULT_PROFILES, Profiles
 
 
 class EvictionDryRun:
-    """Takes pods away, asks, and puts them back; the placement stays as it is.
+    """Removes pods from a fork of the cluster state, runs the filters, and restores the pods. The given cluster state does not change.
 
-    ``unknown``: what of the pod cannot be judged on any node.
+    ``unknown``: the reasons why the results of all nodes are uncertain.
     """
 
     def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
@@ -28,11 +28,11 @@ class EvictionDryRun:
         self._affinity_selectors = [term.label_selector for term in required_pod_affinity(pod)]
 
     def feasible(self, node_names: Iterable[str]) -> t.Sequence[str]:
-        """Those of the nodes that are surely feasible as things are."""
+        """Return the nodes that are surely feasible without evictions."""
         return self._judge.feasibility(node_names).feasible
 
     def filter_result(self, node_name: str, without: Iterable[Pod]) -> FilterResult:
-        """The verdict on the node without these pods of it, each where the snapshot has it."""
+        """Return the result for the node without these pods. Each of them is on its node of the snapshot."""
         gone = list(without)
         known = self._judge.result_without_pods(node_name, gone)
         if known is not None:
@@ -45,19 +45,25 @@ class EvictionDryRun:
         return verdict
 
     def filter_result_on_empty(self, node_name: str) -> t.Optional[FilterResult]:
-        """The verdict on the node, which the static rules open, without any pod; None where it depends on more than the node."""
+        """Return the result for the node without any pod. Return None if it depends on more than the node.
+
+        The static filters must allow the node.
+        """
         return self._judge.result_on_empty_node(node_name)
 
     def stays_closed(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
-        """A rule about other nodes too closes the node, whichever of these pods of it leave."""
+        """Return whether a topology filter rejects the node, whichever of these pods are evicted."""
         return self._judge.always_rejects(node_name, leaving)
 
     def is_monotone(self, leaving: Iterable[Pod]) -> bool:
-        """None of these pods is one that the pod seeks to be near, so that with each more of them that leaves the node can only open."""
+        """Return whether each further eviction of these pods can only open the node.
+
+        It is so if the pod's affinity selects none of them.
+        """
         return not self._affinity_selectors or not any(
             matches(selector, pod.metadata.labels) for pod in leaving for selector in self._affinity_selectors
         )
 
     def fits(self, node_name: str, without: Iterable[Pod]) -> bool:
-        """The node is surely feasible without these pods."""
+        """Return whether the node is surely feasible without these pods."""
         return not any(self.filter_result(node_name, without))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The most room that evictions can make on each node, by priorities, options and budgets, for all pods that are equally important.
+"""The most capacity that evictions can free on each node, by priorities, options and budgets, for all pods with the same priorities.
 
-Most nodes cannot have enough room for a pod that no eviction helps. This index finds the others without a look at single pods. Other rules
-are asked only about those.
+If no eviction helps a pod, most nodes cannot have enough capacity for it. This index finds the other nodes without a check of single pods.
+Other filters run only for those.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from ..victims.node_pod import NodePod, Preemptor
 from ..victims.pods_of_node import NodePods, pods_of_node
 
 MAX_CACHED_CAPACITIES = 8
-"""Sorts of importance of which the rooms are kept from look to look."""
+"""The number of pairs of preemptor and options for which the capacities are kept from one snapshot to the next."""
 
 Asked = t.Sequence[tuple[str, int]]
-"""What a pod asks for: resources and amounts, in scheduler units."""
+"""The requests of a pod: resources and amounts, in scheduler units."""
 
 
 class NodeCapacity(t.NamedTuple):
-    """The most that a node can have free: ``amounts`` by resource, in scheduler units, and ``pod_slots`` for pods.
+    """The most capacity that a node can have free: ``amounts`` by resource, in scheduler units, and ``pod_slots`` for pods.
 
-    ``may_leave``: the pods that may leave. ``node_pods``: those of whom this was worked out. ``namespaces``: those whose budgets count.
+    ``may_leave``: the pods that may be evicted. ``node_pods``: the pods for which this was computed. ``namespaces``: the namespaces whose
+    budgets count.
     """
 
     amounts: Mapping[str, int]
@@ -42,13 +43,13 @@ class NodeCapacity(t.NamedTuple):
     namespaces: frozenset[str]
 
     def has(self, asked: Asked) -> bool:
-        """There may be enough for a pod that asks for this."""
+        """Return whether there may be enough capacity for a pod with these requests."""
         amounts = self.amounts
         return self.pod_slots > 0 and all(amount <= amounts.get(name, 0) for name, amount in asked)
 
 
 class FreeableCapacity:
-    """The rooms of all nodes for pods of one importance. ``most``: the greatest number of victims."""
+    """The freeable capacity of all nodes for pods with the same priorities and options."""
 
     def __init__(self, preemptor: Preemptor, options: RescueOptions) -> None:
         self._preemptor, self._options = preemptor, options
@@ -59,7 +60,7 @@ class FreeableCapacity:
         self._at: tuple[int, int] = (0, 0)
 
     def refresh(self, placement: ClusterState, budgets: PdbLedger) -> None:
-        """Work out anew what another placement, other budgets, or changes in these have changed."""
+        """Compute the capacity of the nodes again that another cluster state, other budgets, or changes of these affect."""
         at = len(placement.changes), budgets.reserved
         if placement is self._placement and budgets is self._budgets and at == self._at:
             return
@@ -75,9 +76,9 @@ class FreeableCapacity:
         self._placement, self._budgets, self._at = placement, budgets, at
 
     def nodes_with_capacity(self, asked: Asked) -> dict[str, tuple[Pod, ...]]:
-        """The nodes that may have room for this, in no order, each with its pods that may leave it.
+        """Return the nodes that may have capacity for these requests, unordered, each with its pods that may be evicted.
 
-        All that may be evicted for a pod of this importance are among these.
+        All pods that may be evicted for a pod with these priorities are among them.
         """
         found: t.Optional[list[str]] = None
         for name, amount in asked:
@@ -116,7 +117,10 @@ class FreeableCapacity:
     def _together(
         self, leaving: list[tuple[NodePod, t.Optional[BudgetKey]]], budgets: PdbLedger
     ) -> t.Callable[[list[tuple[int, t.Optional[BudgetKey]]]], int]:
-        """How much those of the pods free at most that budgets and the options let go together, by what each of them frees."""
+        """Return a function from the freed amounts of all pods to the most that the pods free that may be evicted together.
+
+        Budgets and ``max_victims`` limit the number of these pods. Each freed amount comes with the pod's budget.
+        """
         left = {budget: budgets.disruptions_left(budget) for _resident, budget in leaving if budget is not None}
         most = len(leaving) if self._options.max_victims is None else self._options.max_victims
         if most >= len(leaving) and all(number >= len(leaving) for number in left.values()):
@@ -125,7 +129,7 @@ class FreeableCapacity:
 
 
 def _most_of(freed: Iterable[tuple[int, t.Optional[BudgetKey]]], left: Mapping[BudgetKey, int]) -> list[int]:
-    """The largest amounts that budgets let go, the largest first."""
+    """Return the largest amounts that the budgets allow, in descending order."""
     rest, found = dict(left), []
     for amount, budget in sorted(freed, key=lambda one: -one[0]):
         if budget is not None:
@@ -137,13 +141,13 @@ def _most_of(freed: Iterable[tuple[int, t.Optional[BudgetKey]]], left: Mapping[B
 
 
 class FreeableCapacityCache:
-    """One Reach for each importance and each greatest number of victims. They are kept from look to look."""
+    """One FreeableCapacity for each pair of preemptor and options. They are kept from one snapshot to the next."""
 
     def __init__(self) -> None:
         self._known: BoundedCache[tuple[Preemptor, RescueOptions], FreeableCapacity] = BoundedCache(MAX_CACHED_CAPACITIES)
 
     def of(self, preemptor: Preemptor, options: RescueOptions, placement: ClusterState, budgets: PdbLedger) -> FreeableCapacity:
-        """The rooms in the placement as it is now."""
+        """Return the freeable capacity in the cluster state as it is now."""
         reach = self._known.get((preemptor, options), lambda: FreeableCapacity(preemptor, options))
         reach.refresh(placement, budgets)
         return reach

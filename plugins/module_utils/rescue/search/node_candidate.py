@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a pod's place on one node costs, worked out no further than it takes to tell that another node is cheaper."""
+"""The cost of placing a pod on one node. It is computed only as far as needed to show that another node is cheaper."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ from .shortage import EvictablePod, Shortage
 from .subset_search import EquivalentPods, SearchLimits, SubsetSearch, VictimSet
 
 MAX_EXACT_PODS = 16
-"""Among so many pods of a node the best set is found; among more, a minimal one of a search that is cut short."""
+"""The largest number of evictable pods on a node for which the best set is found. For more pods it is a minimal set of a limited search."""
 
 MAX_SEARCH_STEPS = 400
-"""Sets that are looked at where there are more pods."""
+"""The number of sets that a search checks if there are more pods."""
 
 LowerBound = tuple[t.Any, ...]
-"""The first fields of a ``Cost``, the last ones of them perhaps as lower bounds."""
+"""The first fields of a ``Cost``. The last ones may be lower bounds."""
 
 
 @dataclass
 class SearchContext:
-    """What all prospects of one search share.
+    """The data that all candidates of one search share.
 
-    ``result_cache``: what was found on nodes that differ only in the names and owners of pods. ``needs_full_filters``: on some node a rule
-    has spoken that is not about room, so that it may on others.
+    ``result_cache``: the victim sets by missing amounts and by the priority, freed amounts and budget of the pods. Nodes that differ only
+    in the names and owners of pods share a set. ``needs_full_filters``: on some node a filter that is not about capacity has rejected the
+    pod, so it may do so on other nodes.
     """
 
     options: RescueOptions
@@ -49,17 +50,17 @@ class SearchContext:
     needs_full_filters: bool = False
 
     def limits(self, pods: Iterable[EvictablePod], steps: t.Optional[int] = None) -> SearchLimits:
-        """The bounds of a search among these pods."""
+        """Return the limits of a search among these pods."""
         left = {pod.budget: self.budgets.disruptions_left(pod.budget) for pod in pods if pod.budget is not None}
         return SearchLimits(left, self.options.max_victims, steps)
 
 
 class NodeCandidate:
-    """A node, and the cheapest victims there as far as they are known.
+    """A node and the cheapest victims there, as far as they are known.
 
-    ``lower_bound`` never is above their cost. ``refine`` takes the next step, which leaves the bound as it is or makes it larger; it
-    returns False where the node is out. Once ``is_verified``, ``victims`` are the cheapest, those that are least important first, and the
-    bound is their cost.
+    ``lower_bound`` is never above their cost. ``refine`` takes the next step, which keeps the bound or increases it; it returns False if
+    the node is not a candidate any more. When ``is_verified`` is true, ``victims`` are the cheapest set with the lowest priorities first,
+    and the bound is their cost.
     """
 
     def __init__(self, node_name: str, occupants: Shortage, means: SearchContext) -> None:
@@ -70,19 +71,20 @@ class NodeCandidate:
         self._missing = occupants.missing
         self._evictable = occupants.evictable
         self._context = means
-        # Those of the evictable pods that have none of the priorities that are too high to be needed.
+        # The evictable pods without those whose priority is higher than needed.
         self._considered: list[EvictablePod] = []
-        # A function and no method of its own, which would be a cycle: thousands of them would wait for the collector after each plan.
+        # An unbound function, because a bound method would be a reference cycle: thousands of cycles would wait for the garbage collector
+        # after each plan.
         self._next: Callable[[NodeCandidate], bool] = NodeCandidate._bound_priority
 
     def refine(self) -> bool:
-        """Learn more of the cost; whether the node is still a candidate."""
+        """Compute the next part of the cost. Return whether the node is still a candidate."""
         return self._next(self)
 
-    # --- by room alone: a lower bound of the cost -----------------------------------------------------------------------
+    # --- by capacity alone: a lower bound of the cost ---------------------------------------------------------------------
 
     def _bound_priority(self) -> bool:
-        """How high the priorities must go for all pods up to there to free enough."""
+        """Find the lowest priority up to which all pods together free enough."""
         short = list(self._missing)
         kinds = range(len(short))
         highest, reached = NO_VICTIM, self._considered
@@ -100,7 +102,7 @@ class NodeCandidate:
         return True
 
     def _bound_weight(self) -> bool:
-        """The first three fields."""
+        """Compute the first three fields of the cost."""
         shape = (self._missing, tuple([pod[:3] for pod in self._considered]))
         shapes = self._context.result_cache
         if shape not in shapes:
@@ -114,7 +116,7 @@ class NodeCandidate:
         return True
 
     def _bound_next_priority(self) -> bool:
-        """Budgets or the bound on victims rule out all sets so far: the next higher priority is needed."""
+        """Add the pods with the next higher priority, because budgets or ``max_victims`` exclude all sets so far."""
         highest = max((pod.priority for pod in self._considered), default=NO_VICTIM)
         higher = min((pod.priority for pod in self._evictable if pod.priority > highest), default=None)
         if higher is None:
@@ -124,7 +126,7 @@ class NodeCandidate:
         return True
 
     def _bound_ties(self, found: VictimSet) -> bool:
-        """Lower bounds of the other fields: what the best of the pods come to, whether or not they free enough together."""
+        """Compute lower bounds of the other fields from the best pods, without a check that they free enough together."""
         costs = self._context.costs
         number = found.priority_cost[2]
         node_pods = self._possible_victims(number)
@@ -140,7 +142,10 @@ class NodeCandidate:
         return True
 
     def _possible_victims(self, number: int) -> list[NodePod]:
-        """The pods that can be part of a set of so many: with the best that the others may free, each has to free what is left."""
+        """Return the pods that can be part of a set of this number of pods.
+
+        Each of them must free what is still missing if all other pods of the set free the most that any pod frees.
+        """
         if not number:
             return []
         frees = {pod.frees for pod in self._considered}
@@ -151,7 +156,7 @@ class NodeCandidate:
         return [pod.node_pod for pod in self._considered if pod.frees in enough]
 
     def _select_victims(self, first: VictimSet) -> bool:
-        """The cheapest set, with all fields of its cost."""
+        """Find the cheapest set, with all fields of its cost."""
         costs, reached = self._context.costs, self._considered
         if self._context.needs_full_filters and self._is_closed():
             return False
@@ -169,7 +174,7 @@ class NodeCandidate:
         return SubsetSearch(groups, self._missing, self._context.limits(pods, steps), **how).run()
 
     def _find_in_large_set(self, groups: Sequence[EquivalentPods]) -> t.Optional[VictimSet]:
-        """A set for when the search has ended too early to find any."""
+        """Return a set of victims if the limited search has found none. Return None if this finds none either."""
         self._context.costs.add_node_pods(pod.node_pod for pod in self._considered)
         for pool in self._pools(self._considered):
             chosen = self._without_unneeded(pool) if self._free_enough(pool) else []
@@ -181,7 +186,10 @@ class NodeCandidate:
         return None
 
     def _pools(self, pods: Sequence[EvictablePod]) -> Iterator[list[Pod]]:
-        """As many of the pods as budgets let go together: the least important ones, or those that free most."""
+        """Yield two sets of as many pods as budgets allow together.
+
+        The first one prefers the pods that come first in the eviction order, the second one the pods that free most.
+        """
         costs = self._context.costs
         yield self._within_budgets(sorted(pods, key=lambda pod: costs.eviction_order(pod.node_pod)))
         yield self._within_budgets(sorted(pods, key=lambda pod: pod.frees, reverse=True))
@@ -197,7 +205,7 @@ class NodeCandidate:
         return pool
 
     def _first_choice(self, first: VictimSet) -> list[Pod]:
-        """The set that gave the first three fields, of the pods that are best by themselves."""
+        """Return a set with the same first three fields: from each group, the pods that come first in the eviction order."""
         chosen: list[Pod] = []
         for group, number in zip(_equivalent_by_priority(self._considered), first.numbers):
             chosen += self._in_eviction_order(group.pods)[:number]
@@ -213,7 +221,7 @@ class NodeCandidate:
             short = less(short, frees[pod.metadata.uid])
         return max(short, default=0) <= 0
 
-    # --- by all rules ---------------------------------------------------------------------------------------------------
+    # --- by all filters ---------------------------------------------------------------------------------------------------
 
     def _verify(self) -> bool:
         self.is_verified = self._context.dry_run.fits(self.node_name, self.victims)
@@ -222,7 +230,7 @@ class NodeCandidate:
         return True
 
     def _search_with_filters(self) -> bool:
-        """Another rule has spoken: the cheapest set of which the rules approve."""
+        """Find the cheapest set that all filters accept, because a filter that is not about capacity has rejected the set so far."""
         self._context.needs_full_filters = True
         if self._is_closed():
             return False
@@ -235,7 +243,7 @@ class NodeCandidate:
         return True
 
     def _is_closed(self) -> bool:
-        """No eviction opens the node; False where that is not known."""
+        """Return whether no eviction opens the node. Return False if that is not known."""
         everybody = [pod.pod for pod in self._evictable]
         return self._context.dry_run.is_monotone(everybody) and not self._fits(everybody)
 
@@ -253,7 +261,10 @@ class NodeCandidate:
         return list(found.pods) if found is not None else None
 
     def _search_by_reprieve(self) -> t.Optional[list[Pod]]:
-        """All that may go together, but for those that may stay; the most important stay first."""
+        """Return the pods that may be evicted together, without those that need not be evicted.
+
+        Pods with the highest priority are kept first. Return None if no such set is accepted, or if it exceeds ``max_victims``.
+        """
         most = self._context.options.max_victims
         for pool in self._pools(self._evictable):
             if self._fits(pool):
@@ -275,7 +286,10 @@ class NodeCandidate:
 
 
 def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[EquivalentPods]:
-    """Pods that the first three fields of a cost cannot tell apart; highest priority first, then those that free less."""
+    """Return groups of pods that are equal in the first three fields of a cost and in what they free.
+
+    The highest priority comes first, then the pods that free less.
+    """
     found: dict[tuple[int, Amounts, t.Optional[BudgetKey]], list[Pod]] = {}
     for pod in pods:
         if any(pod.frees):
@@ -285,14 +299,14 @@ def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[EquivalentPods
 
 
 def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one_by_one: bool = False) -> list[EquivalentPods]:
-    """Pods that only their ages and names tell apart, the youngest first; the most important groups first.
+    """Return groups of pods that differ only in their ages and names, the youngest first. Groups to be kept first come first.
 
-    ``one_by_one``: each by itself, also those that free nothing.
+    ``one_by_one``: each pod is its own group, and pods that free nothing are included.
     """
     found: dict[tuple[t.Any, ...], list[EvictablePod]] = {}
     for pod in pods:
         spec = pod.pod.spec
-        # Parts that are the same object make the same template, so that the same is true of the pods' replacements.
+        # Pods whose parts are the same objects have the same template, so their replacements are equal.
         parts = (pod.pod.metadata.labels, spec.containers, spec.init_containers, spec.affinity, spec.tolerations, spec.node_selector)
         template = (*map(id, parts), id(spec.topology_spread_constraints), spec.scheduler_name)
         key = (*pod[:3], pod.node_pod.owner, pod.node_pod.ready, *template)
@@ -305,7 +319,10 @@ def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one
 
 
 def _reprieved(pods: list[Pod], enough: Callable[[list[Pod]], bool]) -> list[Pod]:
-    """Those of the pods that are needed: putting any one of them back leaves too little. ``pods`` come least important first."""
+    """Return the pods that are needed: without any one of them, too little is freed.
+
+    ``pods`` are in eviction order, the lowest priority first.
+    """
     chosen = list(pods)
     settled = False
     while not settled:

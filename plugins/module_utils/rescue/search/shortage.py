@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a pod lacks on a node, and what each of the pods there would free of it: room and host ports, and no other rule."""
+"""The capacity that a pod lacks on a node, and the part of it that each pod there would free: resources, pod slots and host ports only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from .amounts import Amounts
 
 
 class EvictablePod(t.NamedTuple):
-    """A pod that may go. ``frees``: of each kind that is lacking, no more than is lacking; ``budget``: what its eviction draws on."""
+    """A pod that may be evicted.
+
+    ``frees``: the amount of each missing kind, at most the missing amount. ``budget``: the budget that its eviction counts against.
+    """
 
     priority: int
     frees: Amounts
@@ -30,30 +33,33 @@ class EvictablePod(t.NamedTuple):
 
 
 class Shortage(t.NamedTuple):
-    """What is lacking on a node, only kinds of which something is, and who may go, the lowest priority first."""
+    """The missing amounts on a node, only for kinds that are missing, and the pods that may be evicted, the lowest priority first."""
 
     missing: Amounts
     evictable: list[EvictablePod]
 
 
 class PodDemand:
-    """What one pod needs on a node, as kinds of room: its resources, a place among the node's pods, and its host ports.
+    """The demand of one pod on a node, by kinds of capacity: its resources, one pod slot, and its host ports.
 
-    A set that frees less than is lacking cannot do. One that frees it may still not do, by other rules: pods nominated for the node,
-    affinity, spread, volumes.
+    A set of victims that frees less than is missing is never enough. A set that frees it may still not be enough because of other filters:
+    nominated pods, affinity, spread, volumes.
     """
 
     def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles) -> None:
         devices = node_resources_fit.device_class_resources(pod, placement.snapshot.device_classes)
         asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE))
-        # Where no device plugin offers such a resource, this is not what decides.
+        # A resource that a DeviceClass offers is left out: where no device plugin offers it, this plugin does not decide.
         self._requests = [(name, amount) for name, amount in asked if name not in devices]
         self._ports = host_ports(pod)
-        # By the kinds that are lacking: what each load frees of them. Loads are shared, and kept so that no other gets its id.
+        # By the missing amounts: the part of them that each load frees. Loads are shared, and stored so that their ids are not reused.
         self._freed: dict[Amounts, dict[int, tuple[PodLoad, Amounts]]] = {}
 
     def shortage_on(self, info: NodeInfo, may_go: Iterable[tuple[NodePod, t.Optional[BudgetKey]]]) -> Shortage:
-        """What is lacking on the node; ``may_go``: the pods of the node that may be evicted, each with the budget that it draws on."""
+        """Return the missing capacity on the node.
+
+        ``may_go``: the pods of the node that may be evicted, each with the budget that its eviction counts against.
+        """
         missing = self._missing(info)
         freed = self._freed.setdefault(missing, {})
         evictable: list[EvictablePod] = []
@@ -67,11 +73,14 @@ class PodDemand:
 
     @property
     def requests(self) -> t.Sequence[tuple[str, int]]:
-        """The resources that have to be there, and their amounts."""
+        """The resources that must be free, and their amounts."""
         return self._requests
 
     def ports_stay_taken(self, info: NodeInfo, leaving: Iterable[Pod]) -> bool:
-        """Other pods of the node than those that may leave it have a host port that the pod needs."""
+        """Return whether a pod that stays on the node uses a host port that the pod needs.
+
+        ``leaving``: the pods that may be evicted.
+        """
         if not any(clashes(port, info.used_ports) for port in self._ports if info.used_ports):
             return False
         keys = set(map(pod_key, leaving))
@@ -79,7 +88,7 @@ class PodDemand:
         return any(_holds(load, port) for load in staying for port in self._ports)
 
     def _missing(self, info: NodeInfo) -> Amounts:
-        """What is lacking of each kind, 0 where there is enough."""
+        """Return the missing amount of each kind, 0 if there is enough."""
         offered, requested = info.allocatable, info.requested
         missing = [max(0, amount + requested.get(name, 0) - offered.get(name, 0)) for name, amount in self._requests]
         missing.append(max(0, len(info.pods) + 1 - info.allowed_pods))
@@ -92,7 +101,7 @@ class PodDemand:
         frees = [load.requests.get(name, 0) for name, _amount in self._requests]
         frees.append(1)
         frees += [_holds(load, port) for port in self._ports]
-        # More than is lacking is worth no more than what is.
+        # More than the missing amount is worth no more than the missing amount.
         return tuple(min(amount, wanted) for amount, wanted in zip(frees, missing) if wanted)
 
 

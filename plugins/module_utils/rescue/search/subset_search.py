@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The cheapest set of pods of one node that frees what is lacking: depth first, the most important pods first, keeping before taking.
+"""Finds the cheapest set of pods of one node that frees the missing capacity.
 
-What is pruned cannot be better, because a set costs more than each of its subsets (``cost.Cost``).
+The search is depth first. It starts with the pods of the highest priority, and tries to keep a pod before it takes it. A branch is skipped
+only if it cannot be better, because a set costs more than each of its subsets (``cost.Cost``).
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET
 from .amounts import Amounts
 
 Rank = tuple[t.Any, ...]
-"""The fields of a cost from ``node_bound`` to ``ages``, or none of them."""
+"""The fields of a cost from ``node_bound`` to ``ages``, or empty."""
 
 
 class EquivalentPods(t.NamedTuple):
-    """Pods of which none can be told from another by what it frees or, where ``rank`` counts, by more than its age and its name.
+    """Pods that free the same and, if ``rank`` counts, differ only in their ages and names.
 
-    ``pods``: those to be taken first come first. ``frees``: what each of them frees. ``budget``: what each of them draws on.
+    ``pods``: in the order in which they are taken. ``frees``: the amounts that each of them frees. ``budget``: the budget that each
+    eviction counts against.
     """
 
     priority: int
@@ -33,9 +35,10 @@ class EquivalentPods(t.NamedTuple):
 
 
 class SearchLimits(t.NamedTuple):
-    """``disruptions_left``: what budgets let go. ``max_victims``: so many victims at most, None for any number.
+    """The limits of a search.
 
-    ``max_steps``: how many sets are looked at before the best one so far has to do; None for as many as it takes.
+    ``disruptions_left``: the evictions that each budget allows. ``max_victims``: the maximum number of victims; None means no maximum.
+    ``max_steps``: the number of sets that are checked before the best set so far is returned; None means no limit.
     """
 
     disruptions_left: Mapping[BudgetKey, int]
@@ -44,7 +47,10 @@ class SearchLimits(t.NamedTuple):
 
 
 class VictimSet(t.NamedTuple):
-    """A set with the first three fields of its cost and its rank; ``numbers``: how many pods of each group, in their order."""
+    """A set with the first three fields of its cost and its rank.
+
+    ``numbers``: the number of pods from each group, in the order of the groups.
+    """
 
     priority_cost: tuple[int, int, int]
     rank: Rank
@@ -54,10 +60,11 @@ class VictimSet(t.NamedTuple):
 
 
 class SubsetSearch:
-    """One search. ``groups`` come by priority, the highest first.
+    """One search. ``groups`` are in order of priority, the highest first.
 
-    ``rank`` gives the rank of a set (without it the first three fields decide alone), and ``accepts`` whether a set that frees enough
-    will do; ``monotone``: what contains an accepted set is accepted. No set above ``ceiling``, the first three fields of a cost, is found.
+    ``rank`` returns the rank of a set; without it only the first three fields count. ``accepts`` returns whether a set that frees enough is
+    allowed. ``monotone``: every superset of an accepted set is accepted. No set above ``ceiling``, the first three fields of a cost, is
+    found.
     """
 
     def __init__(
@@ -76,7 +83,7 @@ class SubsetSearch:
         self._limits = bounds
         self._rank = rank
         self._accepts = accepts
-        # For each position all pods from there on: where not even they would do, nothing there is looked at.
+        # For each position all pods from there on. If even all of them are not accepted, the position is skipped.
         self._rest = [[pod for group in groups[position:] for pod in group.pods] for position in range(len(groups))] if monotone else None
         self._ceiling = ceiling
         self._best: t.Optional[VictimSet] = None
@@ -88,16 +95,16 @@ class SubsetSearch:
         self._drawn: Counter[BudgetKey] = Counter()
 
     def run(self) -> t.Optional[VictimSet]:
-        """The cheapest set, or the best one that the steps led to; None where there is none."""
+        """Return the cheapest set, or the best one within the steps. Return None if there is none."""
         self._descend(0, self._missing, (NO_VICTIM, 0, 0), grown=True)
         return self._best
 
     def _descend(self, position: int, missing: Amounts, priority_cost: tuple[int, int, int], *, grown: bool) -> bool:
-        """Look at all sets that add pods of the groups from ``position`` on; whether the set will do as it is."""
+        """Check all sets that add pods of the groups from ``position`` on. Return whether the current set is enough without them."""
         self._steps += 1
         if grown and max(missing, default=0) <= 0 and (self._accepts is None or self._accepts(self._pods)):
             self._offer(priority_cost)
-            return True  # whatever is taken beyond that costs more
+            return True  # every larger set costs more
         if position == len(self._groups) or self._has_no_steps_left() or self._cannot_improve(position, missing, priority_cost):
             return False
         if grown or self._rest is None or self._accepts is None or self._accepts(self._pods + self._rest[position]):
@@ -106,7 +113,7 @@ class SubsetSearch:
 
     def _branch(self, position: int, missing: Amounts, priority_cost: tuple[int, int, int]) -> None:
         group = self._groups[position]
-        # Those that are kept are tried first, so that the first set that is found keeps the most important pods.
+        # Sets without pods of this group are tried first, so the first set that is found keeps the pods with the highest priority.
         self._numbers.append(0)
         self._descend(position + 1, missing, priority_cost, grown=False)
         for number, pod in enumerate(group.pods, 1):
@@ -141,7 +148,7 @@ class SubsetSearch:
         return self._limits.max_steps is not None and self._steps > self._limits.max_steps
 
     def _cannot_improve(self, position: int, missing: Amounts, priority_cost: tuple[int, int, int]) -> bool:
-        """The groups that are left free too little, or only at a cost that is too high."""
+        """Return whether the remaining groups free too little, or only at a cost that is too high."""
         more = 1
         for amount, total, largest in zip(missing, self._totals[position], self._largest[position]):
             if amount > 0:
@@ -173,7 +180,7 @@ class SubsetSearch:
 
 
 def _from_the_end(groups: Sequence[EquivalentPods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
-    """For each position what the groups from there on free at most, and the most that one pod of them frees."""
+    """Return for each position the most that the groups from there on free, and the most that one pod of them frees."""
     nothing = (0,) * kinds
     free = largest = nothing
     drawing: dict[BudgetKey, tuple[Amounts, Amounts]] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The node and the victims that give a pod its place at the lowest cost.
+"""Finds the node and the victims with the lowest cost for a pod.
 
-Best first over the nodes: each has a lower bound of its cost, and only that of the cheapest is worked out further, until one is a cost that
-the scheduler's rules have confirmed. What a cost is: ``cost.Cost``.
+The search over the nodes is best first. Each node has a lower bound of its cost. Only the node with the lowest bound is computed further,
+until its bound is a cost that the scheduler's filters have confirmed. The cost is ``cost.Cost``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evi
 
 
 class VictimSearch:
-    """The search for one pod in a placement, which stays as it is.
+    """The search for one pod in a cluster state, which does not change.
 
-    ``demand``: what the pod needs. ``with_capacity``: the nodes that may have that once pods have left them, each with its pods that may
-    leave. ``budgets``: what is left of them; the victims' share is not taken. ``excluded_victims``: uids of pods that may not be victims
-    now. ``held``: the holds by node name.
-    Raises QuantityError, which names the object.
+    ``demand``: the capacity that the pod needs. ``with_capacity``: the nodes that may have this capacity after evictions, each with its
+    pods that may be evicted. ``budgets``: the disruptions that are left; the search reserves none. ``excluded_victims``: uids of pods that
+    may not be victims now. ``held``: the holds by node name.
+    Raise QuantityError, which names the object.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class VictimSearch:
         self._options = options
         profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
         self._static = static_filters(pod, profile)
-        # By the name of the node: the answers of ``closed``. A pod that is tied to nodes by name shares them with no other.
+        # The results of ``closed`` by node name. A pod that is tied to nodes by name shares them with no other pod.
         named = named_nodes(required_node_affinity(pod)) is not None
         self._known_closed = {} if named else placement.static_rejections((static_signature(pod), profile))
         self._demand, self._with_capacity = demand, with_capacity
-        # By the name of each node that has room: the answer of ``reachable_nodes``.
+        # The results of ``_is_reachable`` by the name of each node that may have capacity.
         self._reachable: t.Optional[dict[str, bool]] = None
         costs = VictimCosts(placement, profiles)
         replacements = ReplacementCheck(pod, placement.snapshot.nodes, options, costs.is_unreschedulable, held or {})
@@ -78,17 +78,17 @@ class VictimSearch:
 
     @property
     def unknown(self) -> Reasons:
-        """What of the pod cannot be judged on any node."""
+        """The reasons why the results of all nodes are uncertain."""
         return self.context.dry_run.unknown
 
     def feasible(self, node_names: t.Iterable[str]) -> t.Sequence[str]:
-        """Those of the nodes on which the pod fits as things are."""
+        """Return the nodes on which the pod fits without evictions."""
         return self.context.dry_run.feasible(node_names)
 
     def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:
-        """The cheapest choice, on any node or on those of ``node_names``; None where nothing that may be evicted makes the pod fit.
+        """Return the cheapest choice on any node, or on those of ``node_names``. Return None if no allowed eviction makes the pod fit.
 
-        A pod that fits as things are has no victims. Nothing is chosen for a pod of which something cannot be judged.
+        A pod that fits without evictions has no victims. The result is also None if ``unknown`` is not empty.
         """
         heap: list[tuple[LowerBound, int, NodeCandidate]] = []
         for position, name in enumerate(self.reachable_nodes(node_names) if not self.context.dry_run.unknown else ()):
@@ -108,10 +108,11 @@ class VictimSearch:
         return None
 
     def reachable_nodes(self, node_names: t.Optional[Iterable[str]] = None) -> list[str]:
-        """Those of the nodes, in order, that are not surely out whichever pods leave them.
+        """Return the nodes, in order, that are not surely rejected whichever pods are evicted.
 
-        The pod fits on no other node, with evictions or without. The others have enough room once all have left that priorities, options
-        and budgets let go, and neither the static rules, nor host ports, nor rules about other nodes keep them closed then.
+        The pod fits on no other node, with or without evictions. The returned nodes may have enough capacity after the eviction of all pods
+        that priorities, options and budgets allow. Neither the static filters, nor host ports, nor topology filters surely reject them
+        then.
         """
         if self._reachable is None:
             self._reachable = {name: self._is_reachable(name) for name in self._placement.in_order(self._with_capacity)}
@@ -128,11 +129,11 @@ class VictimSearch:
         )
 
     def eviction_violation(self, victim: Pod) -> t.Optional[Reason]:
-        """Why this pod of some node may not be evicted, as it is given."""
+        """Return the reason why this pod may not be evicted. It is computed for the given object."""
         return self.eviction_filter.eviction_violation(node_pod_of(victim, PodLoad.of(victim), self._options))
 
     def closed(self, node: Node) -> Reasons:
-        """What closes the node, as it is given, to the pod, whatever runs there."""
+        """Return the reasons that close the node to the pod whatever runs there. They are computed for the given object."""
         for check in self._static:
             reasons = check(node)
             if reasons:
@@ -140,18 +141,18 @@ class VictimSearch:
         return PASSED if node.ready else NODE_NOT_READY
 
     def closed_reasons(self, name: str) -> Reasons:
-        """What closes the node to the pod whatever runs there, or what of the pod cannot be judged on any node."""
+        """Return the reasons that close the node to the pod whatever runs there, or ``unknown`` if it is not empty."""
         return self.context.dry_run.unknown or self._closed(name)
 
     def _closed(self, name: str) -> Reasons:
-        """As ``closed``, about the node as the snapshot has it."""
+        """Return the same as ``closed``, for the node of the snapshot."""
         known = self._known_closed.get(name)
         if known is None:
             known = self._known_closed[name] = self.closed(self._placement.snapshot.nodes[name])
         return known
 
     def shortage_on(self, name: str) -> Shortage:
-        """What is lacking on the node, and who may go there."""
+        """Return the missing capacity on the node, and the pods that may be evicted there."""
         info = self._placement.info(name)
         return self._demand.shortage_on(info, self.eviction_filter.evictable_pods(pods_of_node(info, self._options).evictable))
 

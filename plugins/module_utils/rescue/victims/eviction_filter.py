@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The eviction rules for one pod that needs capacity: the pods that may be evicted for it, and why the others may not."""
+"""The eviction rules for one pod that needs capacity: the pods that may be evicted for it, and the reasons why others may not."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ EXCLUDED = Reason("banned", "it may not be evicted this time")
 
 
 def preemptor_of(pod: Pod, options: RescueOptions) -> Preemptor:
-    """Return the importance of the pod that needs the capacity."""
+    """Return the priorities of the pod that needs the capacity."""
     return Preemptor(effective_priority(pod, options), pod.spec.priority or 0, options.allow_equal_priority)
 
 
 def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Reason]:
-    """Return the first rule about priorities that keeps the pod from being evicted for a pod of this importance."""
+    """Return the first reason about priorities that forbids the eviction of the pod for this preemptor. Return None if there is none."""
     if node_pod.priority < preemptor.priority <= preemptor.spec_priority and not node_pod.protected:
-        return None  # as for most pods, which is why it is asked first
+        return None  # true for most pods, so it is checked first
     return (
         higher_priority_violation(node_pod, preemptor)
         or would_preempt_violation(node_pod, preemptor)
@@ -41,9 +41,10 @@ def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Re
 
 
 class EvictionFilter:
-    """Who may go for one pod, by its options. What the budgets say counts as it is when asked.
+    """The eviction rules for one pod, by its options. Budgets count in their state at the time of the call.
 
-    ``excluded_victims``: uids of pods that may not go now. ``replacements``: tells who would come back.
+    ``excluded_victims``: uids of pods that may not be evicted now. ``replacements``: checks whether a replacement would use the capacity
+    again.
     """
 
     def __init__(
@@ -62,7 +63,10 @@ class EvictionFilter:
         self._owner = controller.uid if controller is not None else None
 
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
-        """Why the pod may not be evicted, budgets included, None where it may; what no option changes comes before what one does."""
+        """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
+
+        A reason that no option changes comes before one that an option changes.
+        """
         if node_pod.fixed_violation is not None:
             return node_pod.fixed_violation
         fixed = self._violation_for_pod(node_pod)
@@ -73,7 +77,10 @@ class EvictionFilter:
         return fixed or node_pod.options_violation or self._current_violation(node_pod)
 
     def evictable_pods(self, movable: Iterable[NodePod]) -> list[tuple[NodePod, t.Optional[BudgetKey]]]:
-        """Those of the residents, whose own rules let them go, that may be evicted for the pod, each with the budget that it draws on."""
+        """Return the pods that may be evicted, each with the budget that its eviction counts against.
+
+        ``movable``: pods without a fixed violation and without an options violation.
+        """
         status, excluded_victims = self._budgets.status, self._excluded_victims
         found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
         for node_pod in movable:
@@ -84,7 +91,7 @@ class EvictionFilter:
         return found
 
     def _violation_for_pod(self, node_pod: NodePod) -> t.Optional[Reason]:
-        """Why it may not go for this pod."""
+        """Return the reason why the pod may not be evicted for the pod that needs the capacity."""
         return (
             same_controller_violation(node_pod, self._owner)
             or priority_violation(node_pod, self._importance)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A pod of a node as the search for victims sees it, and how important the pod is that needs the capacity."""
+"""A pod of a node with the data for the search for victims, and the priorities of the pod that needs the capacity."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ...scheduler.node_info import PodLoad
 
 
 class Preemptor(t.NamedTuple):
-    """How a pod compares with those that run, which decides about most of them whoever it is.
+    """The priorities of the pod that needs the capacity. They decide about most running pods.
 
-    ``spec_priority``: what the scheduler goes by; ``priority`` also counts the annotation that makes a pod critical.
+    ``spec_priority``: the priority that the scheduler compares. ``priority``: the same, but at least the priority that the critical
+    annotation gives.
     """
 
     priority: int
@@ -24,10 +25,12 @@ class Preemptor(t.NamedTuple):
 
 
 class NodePod(t.NamedTuple):
-    """A pod of a node. ``fixed_violation``: why it may not be evicted whatever the options say; ``options_violation``: why not by these.
+    """A pod of a node.
 
-    ``owner``: uid of its controller, empty where it has none. ``age``: minus the time at which it was created. ``in_gang``, ``in_job`` and
-    ``mounts_claims``: what may tie it to where it is. ``budget_status_key``: as of ``pdb_ledger.budget_status_key``.
+    ``fixed_violation``: the reason that forbids its eviction and that no option changes. ``options_violation``: the reason why these
+    options do not allow its eviction. ``owner``: the uid of its controller, empty if it has none. ``age``: minus the time at which it was
+    created. ``in_gang``, ``in_job`` and ``mounts_claims``: properties that may tie it to its node. ``budget_status_key``: the result of
+    ``pdb_ledger.budget_status_key``.
     """
 
     pod: Pod

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Traits of a pod that count for its eviction: its own grace period, its controller, its gang."""
+"""Properties of a pod that count for its eviction: its own grace period, its controller, its gang."""
 
 from __future__ import annotations
 
 from ...model.api.pod import Pod
 
 DEFAULT_GRACE_PERIOD_S = 30
-"""What the API server gives to pods that ask for no grace period."""
+"""The seconds that the API server sets for pods without a grace period."""
 
-# By which the gang schedulers in use know the members of a gang.
+# The labels and annotations by which gang schedulers identify the members of a gang.
 GANG_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io", "kueue.x-k8s.io/pod-group-name")
 GANG_ANNOTATIONS = (
     "scheduling.k8s.io/group-name",
@@ -21,7 +21,10 @@ GANG_ANNOTATIONS = (
 
 
 def own_grace_period_s(pod: Pod) -> int:
-    """The whole seconds that the pod asks for to end. The API server makes 1 of a negative number (``registry/core/pod/strategy.go``)."""
+    """Return the grace period of the pod's spec in whole seconds.
+
+    The API server changes a negative number to 1 (``registry/core/pod/strategy.go``).
+    """
     seconds = pod.spec.termination_grace_period_seconds
     if seconds is None:
         return DEFAULT_GRACE_PERIOD_S
@@ -29,12 +32,13 @@ def own_grace_period_s(pod: Pod) -> int:
 
 
 def is_controlled_by(pod: Pod, kind: str) -> bool:
-    """The pod's controller is of that kind."""
+    """Return whether the pod's controller is of this kind."""
     controller = pod.metadata.controller
     return controller is not None and controller.kind == kind
 
 
 def is_in_gang(pod: Pod) -> bool:
+    """Return whether the pod has a scheduling group, or a label or annotation of a gang."""
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if pod.spec.scheduling_group is not None:
         return True

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The pods of a node as the search for victims sees them; kept with the node for as long as it does not change."""
+"""The pods of a node with the data for the search for victims; they are stored with the node while it does not change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .pod_traits import is_in_gang
 
 
 def node_pod_of(pod: Pod, load: PodLoad, options: RescueOptions) -> NodePod:
-    """Return what counts of the pod by these options."""
+    """Return the data of the pod that count with these options."""
     metadata = pod.metadata
     controller = metadata.controller
     return NodePod(
@@ -51,7 +51,7 @@ def node_pod_of(pod: Pod, load: PodLoad, options: RescueOptions) -> NodePod:
 
 
 def fixed_violation(pod: Pod) -> t.Optional[Reason]:
-    """Return the first rule that keeps the pod from being evicted whatever the options are."""
+    """Return the first reason that forbids the eviction of the pod and that no option changes. Return None if there is none."""
     return (
         undecodable_violation(pod)
         or not_bound_violation(pod)
@@ -62,7 +62,7 @@ def fixed_violation(pod: Pod) -> t.Optional[Reason]:
 
 
 def options_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
-    """Return the first rule that keeps the pod from being evicted by its annotations and these options."""
+    """Return the first reason of the pod's annotations or of these options that forbids its eviction. Return None if there is none."""
     return (
         safe_to_evict_violation(pod)
         or bare_pod_violation(pod, options)
@@ -72,7 +72,10 @@ def options_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
 
 
 class NodePods(t.NamedTuple):
-    """The pods bound to a node. ``evictable``: those that may go for some pod, by priority and then by cpu, the lowest first."""
+    """The pods bound to a node.
+
+    ``evictable``: the pods without a fixed violation and without an options violation; the lowest priority comes first, then the least cpu.
+    """
 
     options: RescueOptions
     all_pods: tuple[NodePod, ...]
@@ -80,7 +83,10 @@ class NodePods(t.NamedTuple):
 
 
 def pods_of_node(info: NodeInfo, options: RescueOptions) -> NodePods:
-    """The pods of the node by these options but for ``max_victims``; kept with the node for as long as nothing changes on it."""
+    """Return the pods of the node with these options. They are stored with the node while nothing changes on it.
+
+    ``max_victims`` does not affect the result.
+    """
     noted = info.planner_cache
     if isinstance(noted, NodePods) and _protect_the_same(noted.options, options):
         return noted

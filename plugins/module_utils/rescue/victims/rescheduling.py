@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Whether a pod that is evicted could start on another node right away."""
+"""Checks whether the replacement of an evicted pod could start on another node immediately."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ Requests = tuple[tuple[str, int], ...]
 
 
 class ReschedulingCheck:
-    """The room for replacements in a placement as it is: before the pod that needs room has got any."""
+    """The capacity for replacements in a cluster state as it is: before the pod that needs capacity is placed."""
 
     def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
         self._placement = placement
         self._profiles = profiles
         self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
         self._with_capacity: dict[Requests, list[str]] = {}
-        # For pods without rules between pods, by what they have in common: two nodes that take them, or fewer where there are no more.
-        # The pod is kept, so that no other part gets an id.
+        # For pods without rules between pods, by their common parts: the first two nodes where they fit, or fewer if there are no more. The
+        # pod is stored so that its parts are not freed and their ids are not reused.
         self._feasible_nodes: dict[tuple[t.Any, ...], tuple[Pod, list[str]]] = {}
         self._requests: dict[tuple[t.Any, ...], tuple[Pod, Requests]] = {}
 
     def has_capacity(self, pod: Pod) -> bool:
-        """Some node, perhaps its own, has as much left as the pod asks for; whether the pod may run there is another question."""
+        """Return whether some node, perhaps its own, has the pod's requests free. Extended resources and filters are not checked."""
         return bool(self._nodes_with_room(pod))
 
     def fits_elsewhere(self, pod: Pod) -> bool:
-        """Some node other than its own is surely feasible for the pod's replacement, once the pod has left."""
+        """Return whether some other node is surely feasible for the pod's replacement after the pod has been evicted."""
         candidates = self._nodes_with_room(pod)
-        if not candidates or pod.resized:  # its replacement has the requests of before the resize, and those are not known
+        if not candidates or pod.resized:  # its replacement has the requests from before the resize, which are not known
             return False
         spec = pod.spec
         if spec.volumes or self._is_bound_to_others(pod):
@@ -81,7 +81,7 @@ class ReschedulingCheck:
         return not judge.unknown and any(name != pod.spec.node_name and not any(judge.run_filters(name)) for name in candidates)
 
     def _is_bound_to_others(self, pod: Pod) -> bool:
-        """What other pods, and so the pod itself, do on one node may count on others."""
+        """Return whether other pods on one node, and so the pod itself, may affect whether its replacement fits on another node."""
         return bool(
             pod.spec.topology_spread_constraints
             or required_pod_affinity(pod)
@@ -90,7 +90,7 @@ class ReschedulingCheck:
         )
 
     def _nodes_with_room(self, pod: Pod) -> list[str]:
-        """The nodes that have what the pod asks for, those with the most free cpu first."""
+        """Return the nodes that have the pod's requests free; nodes with the most free cpu come first."""
         requests = self._requests_of(pod)
         found = self._with_capacity.get(requests)
         if found is None:
@@ -118,13 +118,16 @@ class ReschedulingCheck:
         key = (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead), spec.scheduler_name)
         known = self._requests.get(key)
         if known is None:
-            # What a device class may offer is left to the judge.
+            # Extended resources, which a DeviceClass may offer, are left to the FilterRunner.
             asked = asked_for(pod, self._profiles.get(spec.scheduler_name, DEFAULT_PROFILE))
             known = self._requests[key] = (pod, tuple((name, amount) for name, amount in asked if "/" not in name))
         return known[1]
 
 
 def _replacement(pod: Pod) -> Pod:
-    """The pod that the controller would make in its place; without a uid, for which claims of its own are yet to be made."""
+    """Return the pod that the controller would create as a replacement.
+
+    It has no uid, so its own claims count as not created yet.
+    """
     metadata = replace(pod.metadata, uid="", name=f"{pod.metadata.name}-replacement", deletion_timestamp=None)
     return replace(pod, metadata=metadata, spec=replace(pod.spec, node_name=""), status=PodStatus(phase="Pending"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Works out the costs of sets of pods that run in a cluster state."""
+"""Computes the costs of sets of pods that run in a cluster state."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .rescheduling import ReschedulingCheck
 
 
 class VictimCosts:
-    """Costs of sets of pods that run in a placement."""
+    """The costs of sets of pods that run in a cluster state."""
 
     def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
         self._placement = placement
@@ -26,12 +26,12 @@ class VictimCosts:
         self._node_bound: dict[str, bool] = {}
         self._ready_of: dict[str, int] = {}
         self._node_pods: dict[str, NodePod] = {}
-        # By the identity of loads, which the pods of one template share: whether any node has room for one more.
+        # By the id of loads, which the pods of one template share: the load, and whether any node has capacity for one more such pod.
         self._with_capacity: dict[int, tuple[PodLoad, bool]] = {}
         self._removed: t.Optional[set[str]] = None
 
     def cost_of(self, pods: Iterable[Pod]) -> Cost:
-        """What it costs to evict all of them."""
+        """Return the cost of evicting all these pods."""
         victims = list(pods)
         priorities = [self.node_pod(pod).priority for pod in victims]
         return Cost(
@@ -43,7 +43,7 @@ class VictimCosts:
         )
 
     def tie_breakers(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
-        """The fields of the cost from ``node_bound`` to ``ages``. None of them gets smaller with one more victim."""
+        """Return the fields of the cost from ``node_bound`` to ``ages``. None of them decreases with one more victim."""
         node_pods = [self.node_pod(pod) for pod in victims]
         leaving = [known.owner for known in node_pods if known.ready]
         keeps = [self._ready(known.owner) - leaving.count(known.owner) if known.owner else 0 for known in node_pods]
@@ -55,39 +55,39 @@ class VictimCosts:
         )
 
     def add_node_pods(self, node_pods: Iterable[NodePod]) -> None:
-        """Take what counts of these pods. Only sets of pods that were given here have a cost."""
+        """Add these pods. Only sets of added pods have a cost."""
         for node_pod in node_pods:
             self._node_pods[node_pod.pod.metadata.uid] = node_pod
 
     def node_pod(self, pod: Pod) -> NodePod:
-        """What of the pod counts. Raises KeyError for a pod that was not given to ``add_node_pods``."""
+        """Return the NodePod of the pod. Raise KeyError for a pod that was not added with ``add_node_pods``."""
         return self._node_pods[pod.metadata.uid]
 
     def remaining_ready(self, node_pod: NodePod) -> int:
-        """How many ready pods its owner keeps if it alone goes."""
+        """Return the number of ready pods that its owner keeps if only this pod is evicted. Return 0 if it has no owner."""
         owner = node_pod.owner
         return (self._ready_of.get(owner) or self._ready(owner)) - node_pod.ready if owner else 0
 
     def eviction_order(self, node_pod: NodePod) -> tuple[t.Any, ...]:
-        """Sorts pods by how bad it is that each of them goes, the least important first."""
+        """Return a key that sorts pods for eviction: the pod with the lowest priority and cost comes first."""
         return node_pod.priority, self.is_node_bound(node_pod), -self.remaining_ready(node_pod), node_pod.age, node_pod.name
 
     def is_unreschedulable(self, pod: Pod) -> bool:
-        """No other node is surely feasible for its replacement now."""
+        """Return whether no other node is surely feasible for the pod's replacement now."""
         known = self._unreschedulable.get(pod.metadata.uid)
         if known is None:
             known = self._unreschedulable[pod.metadata.uid] = not self._rescheduling.fits_elsewhere(pod)
         return known
 
     def has_no_capacity_elsewhere(self, node_pod: NodePod) -> bool:
-        """No node has the room for its replacement: what ``is_unreschedulable`` can tell at little cost."""
+        """Return whether no node has capacity for the pod's replacement. This part of ``is_unreschedulable`` is cheap to compute."""
         known = self._with_capacity.get(id(node_pod.load))
         if known is None:
             known = self._with_capacity[id(node_pod.load)] = (node_pod.load, self._rescheduling.has_capacity(node_pod.pod))
         return not known[1]
 
     def is_node_bound(self, node_pod: NodePod) -> bool:
-        """The pod is one of those that come last."""
+        """Return whether the pod counts in ``Cost.node_bound``, so that it is evicted last among pods of the same priority."""
         if node_pod.in_gang:
             return True
         if not (node_pod.in_job or node_pod.mounts_claims):
@@ -106,7 +106,7 @@ class VictimCosts:
         return job is None or not job.ignores_disruptions
 
     def _bound_to_node(self, pod: Pod) -> bool:
-        """Some claim's volume can be reached from no other node, or is not known."""
+        """Return whether the volume of a claim can be reached from no other node, or is not known."""
         snapshot, storage = self._placement.snapshot, self._placement.storage
         if not storage.was_read:
             return True
@@ -126,7 +126,7 @@ class VictimCosts:
     # --- ready pods ---
 
     def _ready(self, owner: str) -> int:
-        """The owner's pods that are ready and stay in the placement as it is."""
+        """Return the number of the owner's ready pods that are not removed in the cluster state."""
         known = self._ready_of.get(owner)
         if known is None:
             if self._removed is None:
@@ -139,7 +139,7 @@ class VictimCosts:
 
 
 def _removed_pods(placement: ClusterState) -> set[str]:
-    """Keys of the pods that have left their node, and are on no other one, since the snapshot was read."""
+    """Return the keys of the pods that have been removed from their node since the snapshot, and are on no other node."""
     gone: set[str] = set()
     for change in placement.changes:
         if change.amount:

@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Required affinity and anti-affinity between pods (kubernetes ``plugins/interpodaffinity/filtering.go``).
 
-Where a term asks for labels of a namespace that could not be read, whom it selects is not known: such pods count as possible.
+If a term selects namespaces by labels and the labels of a namespace could not be read, it is not known whether the term selects the pods of
+that namespace. Such pods count as possible matches.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ NAMESPACE_NOT_READ: Reasons = (Reason("namespace_labels", "a pod affinity term a
 
 
 def pre_filter(pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex) -> TopologyFilter:
-    """Rejects nodes in domains that the pod's terms, or those of the pods that run, keep it out of."""
+    """Return the filter that rejects nodes in domains that the pod's terms, or the terms of running pods, exclude."""
     return _InterPodAffinityFilter(pod, snapshot, groups)
 
 
 class _TopologyCounts:
-    """How many pods match in each domain: surely, or perhaps."""
+    """The number of matching pods in each domain: sure matches and possible matches."""
 
     Domains = dict[str, dict[str, int]]
-    """Topology key to the domains that hold matching pods, and how many."""
+    """Topology key to the domains that contain matching pods, each with their number."""
 
     def __init__(self, sure: Domains | None = None, possible: Domains | None = None) -> None:
         self.sure = sure or {}
@@ -45,11 +46,11 @@ class _TopologyCounts:
         return _TopologyCounts(sure, possible)
 
     def minus(self, other: _TopologyCounts) -> _TopologyCounts:
-        """Without what the other one has counted, which is part of what this one has."""
+        """Return the counts without those of the other, which are part of these."""
         return _TopologyCounts(_minus(self.sure, other.sure), _minus(self.possible, other.possible))
 
     def exceeds(self, other: _TopologyCounts, node: Node) -> bool:
-        """Whether it has surely counted more than the other one in a domain of the node."""
+        """Return whether the sure count is larger than that of the other in a domain of the node."""
         for key, domains in self.sure.items():
             domain = node.labels.get(key)
             if domain is not None and domains.get(domain, 0) > other.sure.get(key, {}).get(domain, 0):
@@ -57,9 +58,9 @@ class _TopologyCounts:
         return False
 
     def add(self, numbers: Mapping[str, int], topology_key: str, nodes: dict[str, Node], *, surely: bool) -> bool:
-        """Count so many pods by node in their domains of the key; a negative number takes away what was counted before.
+        """Add the number of pods on each node to its domain of the key; a negative number subtracts.
 
-        Whether a domain has come or gone: how many pods a domain holds decides nothing.
+        Return whether a domain was added or removed. The number of pods in a domain does not affect the filter.
         """
         kind = self.sure if surely else self.possible
         counts = kind.get(topology_key, {})
@@ -93,7 +94,7 @@ def _minus(all_of_it: _TopologyCounts.Domains, part: _TopologyCounts.Domains) ->
 
 
 class _InterPodAffinityFilter:
-    """Which domains hold pods that a term of the pod selects, or pods with a term that selects the pod."""
+    """Counts the pods that a term of the pod selects, and the pods with a term that selects the pod, by domain."""
 
     def __init__(self, pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex) -> None:
         self._pod = pod
@@ -101,7 +102,7 @@ class _InterPodAffinityFilter:
         self._namespaces = snapshot.namespaces
         self._affinity_terms = required_pod_affinity(pod)
         self._anti_affinity_terms = required_anti_affinity(pod)
-        # Whether the pod is one that its own affinity asks for.
+        # True if the pod's own affinity terms select it; None if that is not known.
         self._selects_itself = bool(self._affinity_terms) and self._all_select(pod)
         self._affinity = _TopologyCounts()
         self._anti_affinity = _TopologyCounts()
@@ -111,12 +112,12 @@ class _InterPodAffinityFilter:
 
     @property
     def is_active(self) -> bool:
-        """Somebody has a term, or may have one that depends on the labels of a namespace that could not be read."""
+        """True if a pod has a term, or may have one that depends on the labels of a namespace that could not be read."""
         return not self._has_no_terms or bool(self._existing_anti_affinity.possible)
 
     @property
     def _has_no_terms(self) -> bool:
-        """Nobody surely has a term."""
+        """True if no pod surely has a term."""
         return not (self._affinity_terms or self._anti_affinity_terms or self._existing_anti_affinity.sure)
 
     @property
@@ -146,7 +147,7 @@ class _InterPodAffinityFilter:
             self._anti_affinity.copy(),
             self._existing_anti_affinity.copy(),
         )
-        # Without a term before nominated pods are looked at, the scheduler skips its plugin, also if they have some.
+        # If no pod has a term before the nominated pods are added, the scheduler skips its plugin, even if the nominated pods have terms.
         matching._skipped = self._has_no_terms
         for other in nominated:
             matching._count_pod(other, {node_name: 1})
@@ -173,17 +174,17 @@ class _InterPodAffinityFilter:
         return self._anti_affinity_without(counted, node)
 
     def always_rejects(self, node: Node, leaving: Sequence[Pod]) -> bool:
-        # Where the pods that it seeks are not near, none of them is on this node: no pod that leaves brings them there.
+        # If no pod that the affinity selects is in the domain, none is on this node, and no removal of pods changes that.
         if not self._affinity_is_met(node, surely=False):
             return True
         if not self.rejection(node):
             return False
-        # With each more pod that leaves, fewer keep it apart.
+        # Each removed pod can only reduce the number of pods that keep the pod off the node.
         counting = [pod for pod in leaving if self._may_repel(pod)]
         return not counting or bool(self._anti_affinity_without(self._counting_only(node, counting), node))
 
     def _may_repel(self, other: Pod) -> bool:
-        """Perhaps: it has terms of its own, or a term of the pod selects it."""
+        """Return whether the other pod has anti-affinity terms, or an anti-affinity term of the pod selects or may select it."""
         if required_anti_affinity(other):
             return True
         for term in self._anti_affinity_terms:
@@ -192,7 +193,7 @@ class _InterPodAffinityFilter:
         return False
 
     def _counting_only(self, node: Node, pods: Sequence[Pod]) -> _InterPodAffinityFilter:
-        """The rule as it is about, with the counts of nothing but these pods on the node."""
+        """Return a copy of this filter that counts only these pods on the node."""
         counted = copy(self)
         counted._affinity, counted._anti_affinity, counted._existing_anti_affinity = _TopologyCounts(), _TopologyCounts(), _TopologyCounts()
         for pod in pods:
@@ -207,7 +208,7 @@ class _InterPodAffinityFilter:
         return without
 
     def _anti_affinity_without(self, counted: _InterPodAffinityFilter, node: Node) -> Reasons:
-        """Who keeps the pod off the node without the pods that are counted there."""
+        """Return the reasons of anti-affinity that reject the node without the pods that ``counted`` has counted there."""
         if self._anti_affinity.exceeds(counted._anti_affinity, node):
             return ANTI_AFFINITY
         return EXISTING_ANTI_AFFINITY if self._existing_anti_affinity.exceeds(counted._existing_anti_affinity, node) else PASSED
@@ -220,13 +221,17 @@ class _InterPodAffinityFilter:
     def unknown(self, node: Node, /) -> Reasons:
         if not self.may_be_unknown:
             return PASSED
-        # A sure one has rejected the node, unless it is nominated and the scheduler may skip its plugin.
+        # A sure match has rejected the node already, except if the matching pod is nominated and the scheduler may skip its plugin.
         all_counts = (self._anti_affinity.possible, self._existing_anti_affinity.possible, self._existing_anti_affinity.sure)
         closed = any(node.labels.get(key) in domains for topology_counts in all_counts for key, domains in topology_counts.items())
         return NAMESPACE_NOT_READ if closed or not self._affinity_is_met(node, surely=True) else PASSED
 
     def _affinity_is_met(self, node: Node, *, surely: bool) -> bool:
-        """Every term has a pod that matches all of them in the node's domain, or the pod is the first of a group that seeks itself."""
+        """Return whether the affinity terms of the pod allow the node.
+
+        They do if the node's domain of every term contains a pod that matches all terms, or if the pod may be the first of a group that
+        selects itself.
+        """
         if not self._affinity_terms:
             return True
         affinity, labels = self._affinity, node.labels
@@ -245,7 +250,7 @@ class _InterPodAffinityFilter:
 
     @property
     def _may_start_group(self) -> bool:
-        """The pod may be the first of a group that seeks itself."""
+        """True if the pod may be the first of a group that selects itself."""
         return self._selects_itself is not False and not self._affinity.sure
 
     # --- counting ---
@@ -260,12 +265,12 @@ class _InterPodAffinityFilter:
             self._count(self._affinity, group.nodes, self._affinity_terms, self._all_select(group.pod))
 
     def _selected(self, term: PodAffinityTerm, groups: AffinityTermIndex) -> list[EquivalentPods]:
-        """The groups whose labels the term selects, in namespaces that it does or may select."""
+        """Return the groups whose labels the term selects, in namespaces that it selects or may select."""
         own = not term.namespaces and term.namespace_selector is None
         return groups.pods_matching(self._pod.metadata.namespace if own else None, term.label_selector)
 
     def _count_pod(self, other: Pod, numbers: Mapping[str, int]) -> bool:
-        """So many more pods like the other one are on nodes; whether that changes where matching pods are."""
+        """Add pods that are like the other one to the counts, by node. Return whether the domains with matching pods have changed."""
         changed = False
         for term in required_anti_affinity(other):
             if matches(term.label_selector, self._pod.metadata.labels):
@@ -287,7 +292,7 @@ class _InterPodAffinityFilter:
     # --- selecting ---
 
     def _all_select(self, other: Pod) -> bool | None:
-        """Whether every affinity term of the pod selects the other one; None where that is not known."""
+        """Return whether every affinity term of the pod selects the other pod. Return None if that is not known."""
         answers = []
         for term in self._affinity_terms:
             if not matches(term.label_selector, other.metadata.labels):
@@ -298,10 +303,11 @@ class _InterPodAffinityFilter:
         return None if None in answers else True
 
     def _selects_namespace(self, term: PodAffinityTerm, other: Pod) -> bool | None:
-        """Whether a term of the pod is for pods of the other's namespace; None where its labels would be needed and are not known.
+        """Return whether a term of the pod is for pods in the other pod's namespace.
 
-        1.36 looks up the namespaces that the selector matches, and then still asks it about a namespace without labels: one that
-        matches no labels at all, such as NotIn, is for every namespace.
+        Return None if the labels of the namespace are needed and not known. kube-scheduler 1.36 first finds the namespaces that the
+        selector matches, and then also applies the selector to a namespace without labels. A selector that matches an empty set of labels,
+        such as NotIn, is therefore for every namespace.
         """
         selector = term.namespace_selector
         if selector is not None and matches(selector, None):
@@ -309,7 +315,7 @@ class _InterPodAffinityFilter:
         return _selects_namespace(term, self._pod, other, self._namespaces)
 
     def _is_selected(self, term: PodAffinityTerm, owner: Pod) -> bool | None:
-        """Whether another pod's term is for pods of this one's namespace."""
+        """Return whether another pod's term is for pods in this pod's namespace."""
         return _selects_namespace(term, owner, self._pod, self._namespaces)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What rules have in common whose answer about a node depends on the pods of other nodes as well."""
+"""The interface of the filters whose result for a node also depends on the pods of other nodes."""
 
 from __future__ import annotations
 
@@ -13,44 +13,50 @@ from ...model.reason import Reasons
 
 
 class TopologyFilter(t.Protocol):
-    """One plugin's rule for one pod: it counts the pods of the snapshot once, and then only what changes."""
+    """The filter of one plugin for one pod. It counts the pods of the snapshot once, and then only the changes."""
 
     @property
     def is_active(self) -> bool:
-        """Whether it has something to say about the pod as things are; otherwise the scheduler skips the plugin."""
+        """True if the filter applies to the pod now. If it does not apply, the scheduler skips the plugin."""
 
     @property
     def topology_keys(self) -> Collection[str]:
-        """The topology keys by which it may close domains."""
+        """The topology keys by which the filter may reject domains."""
 
     def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
-        """Whether it surely rejects all nodes of the domain of one of its topology keys; None for the nodes without the key."""
+        """Return whether the filter surely rejects all nodes of the domain; None for ``domain`` means the nodes without the key.
+
+        ``topology_key``: one of the filter's topology keys.
+        """
 
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:
-        """Count what is new in ``ClusterState.changes``; whether an answer may be another one now."""
+        """Count the new entries of ``ClusterState.changes``. Return whether a result may have changed."""
 
     def with_nominated_pods(self, nominated: Sequence[Pod], node_name: str) -> TopologyFilter:
-        """The rule as it answers about the node with pods that are nominated for it: the plugin's AddPod."""
+        """Return the filter for the node together with the pods that are nominated for it (AddPod of the plugin)."""
 
     def rejection(self, node: Node) -> Reasons:
-        """Why the node is surely out."""
+        """Return the reasons that surely reject the node."""
 
     def rejection_without_pods(self, node: Node, gone: Sequence[Pod]) -> Reasons:
-        """As ``rejection``, once these pods, which are counted on the node, have left it."""
+        """Return the same as ``rejection``, if these pods, which are counted on the node, are removed."""
 
     def always_rejects(self, node: Node, leaving: Sequence[Pod]) -> bool:
-        """Whether the node is surely out, whichever of these pods, which are counted on it, leave it: all of them, some or none."""
+        """Return whether the node is surely rejected, whichever of these pods are removed: all, some or none.
+
+        The pods are counted on the node.
+        """
 
     @property
     def may_be_unknown(self) -> bool:
-        """Whether ``unknown`` may have something to say about some node."""
+        """True if ``unknown`` may return a reason for some node."""
 
     def unknown(self, node: Node, /) -> Reasons:
-        """What may be against a node that is not surely out."""
+        """Return the reasons that may reject a node that is not surely rejected."""
 
 
 class PodChange(t.NamedTuple):
-    """A pod that has come to a node (``amount`` 1), left it (-1), or given up its nomination for it (0)."""
+    """A pod that was added to a node (``amount`` 1) or removed from it (-1), or whose nomination for it was removed (0)."""
 
     pod: Pod
     node_name: str

@@ -18,7 +18,10 @@ CONFLICT: Reasons = (Reason("node_affinity_conflict", "pod affinity terms confli
 
 
 def pre_filter_names(pod: Pod) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes that the affinity leaves out by name, before any other rule is asked, as the plugin's PreFilter does."""
+    """Return the check that rejects nodes that the affinity excludes by name. Return None if it names no nodes.
+
+    It runs before all other filters, as the plugin's PreFilter does.
+    """
     names = named_nodes(required_node_affinity(pod))
     if names is None:
         return None
@@ -28,12 +31,15 @@ def pre_filter_names(pod: Pod) -> t.Callable[[Node], Reasons] | None:
 
 
 def is_conflict(pod: Pod) -> bool:
-    """The affinity names nodes in a way that none can match, which the scheduler finds out first of all."""
+    """Return whether the affinity names nodes in a way that no node can match. The scheduler checks this first."""
     return named_nodes(required_node_affinity(pod)) == frozenset()
 
 
 def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes that miss a label of the node selector or match no term of the required affinity."""
+    """Return the check that rejects nodes without a label of the node selector, or that match no term of the required affinity.
+
+    Return None if the pod has neither a node selector nor required node affinity.
+    """
     selector = tuple((pod.spec.node_selector or {}).items())
     required = required_node_affinity(pod)
     if not selector and required is None:
@@ -51,7 +57,10 @@ def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
 
 
 def pre_filter_added(added: NodeSelector | None) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes that match no term of what the scheduler's profile adds to every pod; asked before the pod's own affinity."""
+    """Return the check that rejects nodes that match no term of the affinity that the scheduler's profile adds to every pod.
+
+    Return None if the profile adds none. It runs before the check of the pod's own affinity.
+    """
     if added is None:
         return None
     matches = compile_selector(added)
@@ -59,7 +68,7 @@ def pre_filter_added(added: NodeSelector | None) -> t.Callable[[Node], Reasons] 
 
 
 def required_node_affinity(pod: Pod) -> NodeSelector | None:
-    """The node affinity that must hold for the pod to be placed."""
+    """Return the pod's required node affinity. Return None if it has none."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None
@@ -67,7 +76,7 @@ def required_node_affinity(pod: Pod) -> NodeSelector | None:
 
 
 def named_nodes(required: NodeSelector | None) -> frozenset[str] | None:
-    """The only nodes that can match, where every term names some; None where one of them does not."""
+    """Return the only nodes that can match if every term names some. Return None if a term names no nodes."""
     names: frozenset[str] = frozenset()
     for term in required.node_selector_terms if required is not None else ():
         named = [frozenset(field.values or ()) for field in term.match_fields or () if (field.key, field.operator) == (NAME_FIELD, "In")]

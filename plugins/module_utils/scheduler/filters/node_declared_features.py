@@ -16,7 +16,10 @@ HOST_NETWORK_USER_NAMESPACES = "UserNamespacesHostNetworkSupport"
 
 
 def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes whose kubelet does not declare a feature that the pod's spec needs."""
+    """Return the check that rejects nodes whose kubelet does not declare a feature that the pod's spec needs.
+
+    Return None if the pod needs no feature.
+    """
     needed = required_features(pod)
     if not needed:
         return None
@@ -24,7 +27,7 @@ def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
 
 
 def required_features(pod: Pod) -> frozenset[str]:
-    """The features that 1.36 looks for."""
+    """Return the features that kube-scheduler 1.36 requires for the pod."""
     needed = set()
     if pod.spec.host_network and pod.spec.host_users is False:
         needed.add(HOST_NETWORK_USER_NAMESPACES)

@@ -14,7 +14,7 @@ OTHER_NODE: Reasons = (Reason("node_name", "node(s) didn't match the requested n
 
 
 def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
-    """Rejects every other node than the one that the pod names."""
+    """Return the check that rejects every node except the one that the pod names. Return None if the pod names no node."""
     name = pod.spec.node_name
     if not name:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Host ports that pods take, and nodes where they are free (kubernetes ``plugins/nodeports/node_ports.go``)."""
+"""The host ports of pods, and the nodes on which they are free (kubernetes ``plugins/nodeports/node_ports.go``)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Port = tuple[str, int]
 """Protocol and number."""
 
 UsedPorts = dict[Port, tuple[str, ...]]
-"""The addresses on which a port of the host is taken."""
+"""The addresses on which a host port is in use, by port."""
 
 
 class HostPort(t.NamedTuple):
-    """A port of the host that a pod wants."""
+    """A host port that a pod requires, with its address."""
 
     port: Port
     address: str
 
 
 class HasUsedPorts(t.Protocol):
-    """A node with the host ports that its pods take: a ``NodeInfo``."""
+    """A node with the host ports that its pods use: a ``NodeInfo``."""
 
     @property
     def used_ports(self) -> UsedPorts:
@@ -35,7 +35,7 @@ class HasUsedPorts(t.Protocol):
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The host ports of containers that run as long as the pod; with ``hostNetwork`` every container port is one.
+    """Return the host ports of containers that run as long as the pod; with ``hostNetwork`` every container port is a host port.
 
     Source: kubernetes ``pkg/scheduler/util/utils.go`` (GetHostPorts) and ``core/v1/defaults.go`` (defaultHostNetworkPorts).
     """
@@ -53,7 +53,7 @@ def _ports_of(container: Container, *, host_network: bool) -> Iterable[HostPort]
 
 
 def clashes(wanted: HostPort, used: Mapping[Port, tuple[str, ...]]) -> bool:
-    """The port is taken on the same address, or one of the two is for all addresses."""
+    """Return whether the port is in use on the same address, or on any address if one of the two is for all addresses."""
     addresses = used.get(wanted.port)
     if not addresses:
         return False
@@ -64,7 +64,7 @@ TAKEN: Reasons = (Reason("host_ports", "node(s) didn't have free ports for the r
 
 
 def pre_filter(pod: Pod) -> t.Callable[[HasUsedPorts], Reasons] | None:
-    """Rejects nodes on which a host port of the pod is taken."""
+    """Return the check that rejects nodes on which a host port of the pod is in use. Return None if the pod has no host ports."""
     wanted = host_ports(pod)
     if not wanted:
         return None

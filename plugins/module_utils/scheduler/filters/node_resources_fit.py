@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Free capacity on the node (kubernetes ``plugins/noderesources/fit.go``).
 
-Extended resources that a DeviceClass offers: where no device plugin has them, dynamic resource allocation looks for devices
-(shouldDelegateResourceToDRA). What it would find is not judged.
+A DeviceClass may offer extended resources. If no device plugin of a node offers such a resource, dynamic resource allocation looks for
+devices (shouldDelegateResourceToDRA). The devices that it would find are not computed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def pre_filter(pod: Pod, profile: Profile = DEFAULT_PROFILE, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
-    """Rejects nodes that hold as many pods as they may, or have too little left of something the pod asks for; says all of it.
+    """Return the check that rejects nodes without a free pod slot or without enough of a resource; it returns all these reasons.
 
-    Extended resources that the profile ignores are taken as there. So are those of ``devices`` on nodes where no device plugin offers
-    them: there dynamic resource allocation decides, not this plugin.
+    An extended resource that the profile ignores counts as available. A resource of ``devices`` also counts as available on nodes where no
+    device plugin offers it: there dynamic resource allocation decides, not this plugin.
     """
     requests = [(name, amount, insufficient(name), name in devices) for name, amount in asked_for(pod, profile)]
 
@@ -44,7 +44,10 @@ def pre_filter(pod: Pod, profile: Profile = DEFAULT_PROFILE, devices: Collection
 
 
 def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
-    """On which nodes dynamic resource allocation would have to find one of ``devices`` for the pod; None where on none."""
+    """Return a function that returns whether dynamic resource allocation must find one of ``devices`` on the node.
+
+    Return None if the pod requests none of ``devices``.
+    """
     requests = [name for name, _amount in asked_for(pod, profile) if name in devices] if devices else []
     if not requests:
         return None
@@ -52,13 +55,13 @@ def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Cal
 
 
 def asked_for(pod: Pod, profile: Profile = DEFAULT_PROFILE) -> list[tuple[str, int]]:
-    """The resources that the pod asks for and that count by the profile, with how much of them in scheduler units; cpu comes first."""
+    """Return the resources that the pod requests and that the profile does not ignore, with amounts in scheduler units; cpu is first."""
     requests = _in_order(pod_requests(pod, from_status=False))
     return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
 
 
 def insufficient(resource: str) -> Reason:
-    """Too little of the resource is left; the code is for example ``insufficient_ephemeral_storage``."""
+    """Return the reason for too little of the resource; its code is for example ``insufficient_ephemeral_storage``."""
     return Reason(f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
 
 
@@ -69,7 +72,7 @@ def _ignores(profile: Profile, resource: str) -> bool:
 
 
 def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:
-    """cpu, memory and ephemeral storage first, then the others by name. What only a DeviceClass can offer is left out."""
+    """Return cpu, memory and ephemeral storage first, then the others by name. Resources that only a DeviceClass can offer are left out."""
     basic = [(name, requests[name]) for name in _BASIC if name in requests]
     others = sorted(item for item in requests.items() if item[0] not in _BASIC and not item[0].startswith(DEVICE_CLASS_PREFIX))
     return basic + others
@@ -82,7 +85,10 @@ NOT_READABLE: Reasons = (
 
 
 def device_class_resources(pod: Pod, classes: Iterable[DeviceClass] | None) -> Collection[str]:
-    """Those of the pod's extended resources that a DeviceClass offers, or may offer where the classes could not be read."""
+    """Return the pod's extended resources that a DeviceClass offers.
+
+    If the classes could not be read (None), return all extended resources of the pod.
+    """
     asked = extended_resources(pod)
     return asked if classes is None else asked.intersection(known.spec.extended_resource_name for known in classes)
 
@@ -90,7 +96,10 @@ def device_class_resources(pod: Pod, classes: Iterable[DeviceClass] | None) -> C
 def device_unknowns(
     pod: Pod, classes: Iterable[DeviceClass] | None, profile: Profile, devices: Collection[str]
 ) -> t.Callable[[NodeInfo], Reasons] | None:
-    """The doubt about nodes that would need one of ``devices`` (``device_class_resources``); None where none would."""
+    """Return a function that returns the unknown reason for nodes that would need one of ``devices`` (``device_class_resources``).
+
+    Return None if the pod requests none of them.
+    """
     needs = needs_devices(pod, profile, devices)
     if needs is None:
         return None

@@ -16,7 +16,7 @@ CORDON_TAINT_KEY = "node.kubernetes.io/unschedulable"
 
 
 def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
-    """Rejects cordoned nodes, unless the pod tolerates the taint that stands for the cordon."""
+    """Return the check that rejects cordoned nodes. Return None if the pod tolerates the taint of cordoned nodes."""
     if tolerates(pod.spec.tolerations or (), Taint(key=CORDON_TAINT_KEY, effect="NoSchedule")):
         return None
     return lambda node: CORDONED if node.spec.unschedulable else PASSED

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How many volumes of a CSI driver a node can attach (kubernetes ``plugins/nodevolumelimits/csi.go``).
+"""The number of volumes of a CSI driver that a node can attach (kubernetes ``plugins/nodevolumelimits/csi.go``).
 
-Volumes inline in a pod do not count, unless a CSI driver has taken their plugin over. Those are not worked out (``unknowns/volumes.py``).
+Inline volumes of a pod do not count, unless a CSI driver has taken over their plugin. Those are not computed (``unknowns/volumes.py``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ TOO_MANY: Reasons = (Reason("volume_limit", "node(s) exceed max volume count"),)
 
 
 def pre_filter(attachable: Iterable[tuple[str, str]], storage: StorageIndex) -> t.Callable[[NodeInfo], Reasons] | None:
-    """Rejects nodes that cannot attach as many volumes more as the pod brings; ``attachable`` is that of ``PodVolumes``."""
+    """Return the check that rejects nodes that cannot attach all volumes of the pod. Return None if none of them counts for a limit.
+
+    ``attachable``: as in ``PodVolumes``.
+    """
     wanted = {volume for volume in attachable if volume[0] in storage.limited_drivers and volume[1] != UNKNOWN_HANDLE}
     if not wanted:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Declared spread constraints with DoNotSchedule (kubernetes ``plugins/podtopologyspread/filtering.go`` and ``common.go``)."""
+"""Topology spread constraints with DoNotSchedule (kubernetes ``plugins/podtopologyspread/filtering.go`` and ``common.go``)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ NO_DOMAIN: Reasons = (Reason("topology_spread_label", "node(s) didn't match pod 
 
 
 def pre_filter(pod: Pod, groups: AffinityTermIndex, counted: SpreadDomains) -> TopologyFilter | None:
-    """Rejects nodes without a constraint's topology key, or in a domain that one more pod would make too full.
+    """Return the filter that rejects nodes without a topology key of a constraint, or in a domain that is full for one more pod.
 
-    Constraints that the cluster gives to pods without any do not count here: the scheduler's own are soft.
+    Return None if the pod has no such constraint. Constraints that the cluster adds to pods without constraints do not count here: the
+    scheduler's own constraints are ScheduleAnyway.
     """
     hard = [constraint for constraint in pod.spec.topology_spread_constraints or () if constraint.when_unsatisfiable == "DoNotSchedule"]
     if not hard:
@@ -36,7 +37,7 @@ def pre_filter(pod: Pod, groups: AffinityTermIndex, counted: SpreadDomains) -> T
 
 
 class _PodTopologySpreadFilter:
-    """All constraints of a pod, by topology key in their order."""
+    """All constraints of a pod with their topology keys, in the pod's order."""
 
     is_active = True
 
@@ -77,7 +78,7 @@ class _PodTopologySpreadFilter:
         return PASSED
 
     def always_rejects(self, node: Node, leaving: Sequence[Pod]) -> bool:
-        # With each more of them that leaves, its domain is less full.
+        # Each removed pod can only reduce the count of the domain.
         return bool(self.rejection_without_pods(node, leaving))
 
     may_be_unknown = False
@@ -93,7 +94,7 @@ class _ConstraintCounts:
         self, constraint: TopologySpreadConstraint, keys: frozenset[str], pod: Pod, groups: AffinityTermIndex, counted: SpreadDomains
     ) -> None:
         self._namespace = pod.metadata.namespace
-        # The API server has merged the keys into the selector of every pod that it has made since 1.34, the scheduler does so always.
+        # Since 1.34 the API server merges the keys into the selector of every pod that it creates. The scheduler always does so.
         self._selector = with_label_keys(constraint.label_selector, pod.metadata.labels, match=constraint.match_label_keys)
         self._domains = counted.domains(
             constraint.topology_key,
@@ -104,7 +105,7 @@ class _ConstraintCounts:
         )
         self._too_few_domains = self._domains.total < (constraint.min_domains or 1)
         self._allowed_skew = constraint.max_skew - matches(self._selector, pod.metadata.labels)
-        # Domains without pods are left out. A selector without requirements selects every pod, and yet none is counted.
+        # Domains without pods are not in the counts. A selector without requirements selects every pod, but the scheduler counts none.
         self._counts: Counter[str] = Counter()
         self._counts_any = self._selector is not None and bool(self._selector.match_labels or self._selector.match_expressions)
         if self._counts_any:
@@ -114,11 +115,11 @@ class _ConstraintCounts:
         self._global_minimum = self._find_global_minimum()
 
     def is_full(self, domain: str) -> bool:
-        """One more pod in the domain would be too many."""
+        """Return whether one more pod in the domain would exceed the maximum skew."""
         return self._counts.get(domain, 0) - self._global_minimum > self._allowed_skew
 
     def is_full_without(self, domain: str, node_name: str, gone: Iterable[Pod]) -> bool:
-        """As ``is_full``, once these pods, which are counted on a node of the domain, have left it."""
+        """Return the same as ``is_full``, if these pods, which are counted on a node of the domain, are removed."""
         number = 0
         if self._counts_any and self._domains.of_node.get(node_name) == domain:
             number = sum(self._selects(pod) and not pod.terminating for pod in gone)
@@ -127,7 +128,7 @@ class _ConstraintCounts:
         return left - global_minimum > self._allowed_skew
 
     def apply_changes(self, changes: Iterable[PodChange]) -> bool:
-        """Count what has changed in the placement; whether any of it counts."""
+        """Count the changes of the cluster state. Return whether one of them is about a pod that the constraint selects."""
         counted = [change for change in changes if self._selects(change.pod)] if self._counts_any else []
         for other, node_name, amount in counted:
             self._add(other, node_name, amount)
@@ -135,7 +136,7 @@ class _ConstraintCounts:
         return bool(counted)
 
     def with_nominated_pods(self, nominated: Iterable[Pod], node_name: str) -> _ConstraintCounts:
-        """With pods that are nominated for the node: those count by the selector alone, whatever keeps others from being counted."""
+        """Return the counts with the pods that are nominated for the node. For these pods only the namespace and the selector count."""
         other = copy(self)
         number = sum(map(self._selects, nominated))
         domain = self._domains.of_node.get(node_name)
@@ -156,7 +157,7 @@ class _ConstraintCounts:
             del self._counts[domain]
 
     def _find_global_minimum(self) -> int:
-        """Pods in the emptiest domain; none where there are fewer domains than the constraint wants."""
+        """Return the number of pods in the domain with the fewest. Return 0 if there are fewer domains than ``minDomains``."""
         if self._too_few_domains or len(self._counts) < self._domains.total:
             return 0
         return min(self._counts.values())

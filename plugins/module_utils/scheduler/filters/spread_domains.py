@@ -14,20 +14,20 @@ from . import node_affinity, taint_toleration
 
 
 def domain_of(node: Node, topology_key: str) -> str | None:
-    """The node's domain; None where it lacks the key, which puts it in no domain at all.
+    """Return the node's domain. Return None if the node does not have the key; it is then in no domain.
 
-    There is no fallback, not even from ``kubernetes.io/hostname`` to the node's name: the scheduler has none either
-    (kubernetes ``plugins/podtopologyspread/common.go``).
+    There is no fallback, not even from ``kubernetes.io/hostname`` to the node's name. The scheduler has none either (kubernetes
+    ``plugins/podtopologyspread/common.go``).
     """
     return node.labels.get(topology_key)
 
 
-# Each costs about 100 bytes a node; pods with rules of their own must not fill the memory with them.
+# Each entry needs about 100 bytes for each node. The limit bounds the memory if every pod has different rules.
 MAX_CACHED = 64
 
 
 class NodeDomains(t.NamedTuple):
-    """``of_node``: node name to domain, for the nodes that count; ``total``: how many domains they are in."""
+    """``of_node``: node name to domain, for the nodes that count. ``total``: the number of their domains."""
 
     of_node: dict[str, str]
     total: int
@@ -41,9 +41,10 @@ class SpreadDomains:
         self._known: dict[tuple[t.Any, ...], NodeDomains] = {}
 
     def domains(self, topology_key: str, needed_keys: frozenset[str], pod: Pod, *, honor_affinity: bool, honor_taints: bool) -> NodeDomains:
-        """The domains of ``topology_key`` among the nodes that have all ``needed_keys``.
+        """Return the domains of ``topology_key`` among the nodes that have all ``needed_keys``.
 
-        Nodes that the pod's selector and node affinity, or its tolerations, leave out do not count where those are honored.
+        With ``honor_affinity``, nodes that the pod's node selector and node affinity exclude do not count. With ``honor_taints``, nodes
+        with a taint that the pod does not tolerate do not count.
         """
         required = node_affinity.required_node_affinity(pod)
         by_affinity = honor_affinity and bool(pod.spec.node_selector or required is not None)

@@ -20,7 +20,7 @@ _DECIMAL = re.compile(r"-?[1-9][0-9]*|0")
 
 
 def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes with a NoSchedule or NoExecute taint that no toleration of the pod is for."""
+    """Return the check that rejects nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
     tolerations = pod.spec.tolerations or ()
 
     def check(node: Node) -> Reasons:
@@ -31,15 +31,15 @@ def pre_filter(pod: Pod) -> t.Callable[[Node], Reasons] | None:
 
 
 def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> Taint | None:
-    """The first taint that keeps pods with these tolerations off, if any."""
+    """Return the first NoSchedule or NoExecute taint that these tolerations do not tolerate. Return None if there is none."""
     return next((taint for taint in taints if taint.effect in CLOSING_EFFECTS and not tolerates(tolerations, taint)), None)
 
 
 def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """Whether one of the tolerations is for the taint.
+    """Return whether one of the tolerations tolerates the taint.
 
-    Lt and Gt compare numbers and need the feature gate TaintTolerationComparisonOperators (off by default in 1.36); without it the
-    API server admits no pod that uses them.
+    Lt and Gt compare numbers and need the feature gate TaintTolerationComparisonOperators (off by default in 1.36). Without it the API
+    server admits no pod that uses them.
     """
     return any(_is_for(toleration, taint) for toleration in tolerations)
 
@@ -60,5 +60,5 @@ def _is_for(toleration: Toleration, taint: Taint) -> bool:
 
 
 def _number(text: str) -> int | None:
-    """A 64-bit integer in canonical form: no plus sign, no leading zeros."""
+    """Return the 64-bit integer in canonical form: no plus sign, no leading zeros. Return None for any other text."""
     return parse_int64(text) if _DECIMAL.fullmatch(text) else None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Bound volumes that reach a node, and volumes that could be found or made there (kubernetes ``plugins/volumebinding/binder.go``).
+"""Bound volumes and the nodes that reach them, and volumes to find or create (kubernetes ``plugins/volumebinding/binder.go``).
 
-What closes all nodes at once is in ``pod_volumes``. Source of the choice: component-helpers ``storage/volume/pv_helpers.go``
-(FindMatchingVolume).
+The reasons that reject all nodes are in ``pod_volumes``. Source of the choice of volumes: component-helpers
+``storage/volume/pv_helpers.go`` (FindMatchingVolume).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _FILESYSTEM = "Filesystem"
 
 
 class VolumeMatch(t.NamedTuple):
-    """What a node has for claims that are not bound yet.
+    """The result of a node for claims that are not bound yet.
 
-    ``uncertain``: another choice between equal volumes might come to something else.
+    ``uncertain``: another choice between equal volumes may give another result.
     """
 
     reasons: Reasons
@@ -52,9 +52,9 @@ _SELECTED_ELSEWHERE = VolumeMatch((NO_MATCH,), uncertain=False)
 def pre_filter(
     bound: Iterable[PersistentVolume | None], delayed: list[PersistentVolumeClaim], storage: StorageIndex
 ) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes from which a bound volume cannot be reached, or where a claim would find no volume and none can be made.
+    """Return the check that rejects nodes that cannot reach a bound volume, or where a claim finds no volume and none can be created.
 
-    ``bound`` and ``delayed`` are those of ``PodVolumes``.
+    Return None if there is nothing to check. ``bound`` and ``delayed`` are those of ``PodVolumes``.
     """
     limited = [volume for volume in bound if volume is None or storage.nodes_of(volume) is not None]
     match = volume_matcher(delayed, storage)
@@ -67,7 +67,7 @@ def pre_filter(
             return reached
         found = match(node)
         offered = PASSED if found.uncertain else found.reasons
-        # A missing volume comes last in the scheduler's list.
+        # A missing volume is the last reason in the scheduler's list.
         return (*offered, *reached) if NO_VOLUME in reached else (*reached, *offered)
 
     return check
@@ -84,23 +84,23 @@ def _unreachable_reasons(bound: Iterable[PersistentVolume | None], node: Node, s
 
 
 def uses_migrated_topology(volume: PersistentVolume, node: Node, storage: StorageIndex) -> bool:
-    """The scheduler judges by other labels, because a CSI driver has taken the volume's plugin over on the node.
+    """Return whether the scheduler uses other labels because a CSI driver has taken over the volume's plugin on the node.
 
-    It makes the driver's own topology of zones (csi-translation-lib ``plugins/in_tree_volume.go``); a volume that does not speak of
-    zones stays as it is.
+    The scheduler translates zones to the driver's own topology (csi-translation-lib ``plugins/in_tree_volume.go``). A volume without zone
+    or region labels is not changed.
     """
     plugin = in_tree_plugin(volume.spec)
     return bool(plugin) and plugin in storage.migrated_plugins(node.name) and storage.is_zonal(volume)
 
 
 def volume_matcher(claims: list[PersistentVolumeClaim], storage: StorageIndex) -> t.Callable[[Node], VolumeMatch] | None:
-    """What nodes have for the claims; None where there are none."""
+    """Return a function that returns the result of a node for the claims. Return None if there are no claims."""
     if not claims:
         return None
     with_selected_node = [claim for claim in claims if SELECTED_NODE in (claim.metadata.annotations or {})]
     selected = {(claim.metadata.annotations or {})[SELECTED_NODE] for claim in with_selected_node}
     searches = [_ClaimSearch(claim, storage) for claim in claims if claim not in with_selected_node]
-    # The smallest claim chooses first.
+    # Volumes are matched to the smallest claim first.
     searches.sort(key=lambda search: search.size)
     provisioning = {id(claim): _provisioning_check(claim, storage) for claim in claims}
 
@@ -118,7 +118,7 @@ def volume_matcher(claims: list[PersistentVolumeClaim], storage: StorageIndex) -
 
 
 class _ClaimSearch:
-    """The volumes that would do for one claim."""
+    """The volumes that fit one claim."""
 
     def __init__(self, claim: PersistentVolumeClaim, storage: StorageIndex) -> None:
         self.claim = claim
@@ -131,7 +131,7 @@ class _ClaimSearch:
         ]
 
     def on(self, node: Node, chosen: set[str]) -> tuple[list[PersistentVolume], bool]:
-        """The smallest volumes for the claim on the node that are not chosen yet; and whether that is open."""
+        """Return the smallest volumes for the claim on the node that are not chosen yet, and whether the choice is uncertain."""
         reserved = [volume for volume in self._reserved if volume.name not in chosen]
         if reserved:
             reachable = [volume for volume in reserved if self._reaches(volume, node)]
@@ -142,7 +142,7 @@ class _ClaimSearch:
         return [volume for volume in fitting if _capacity(volume) == smallest], False
 
     def fits(self, volume: PersistentVolume) -> bool:
-        """Whether the volume would do, wherever it is."""
+        """Return whether the volume fits the claim, whichever nodes can reach it."""
         spec = self.claim.spec
         if not self._has_size_and_mode(volume):
             return False
@@ -151,7 +151,7 @@ class _ClaimSearch:
         return set(spec.access_modes or ()).issubset(volume.spec.access_modes or ())
 
     def _has_size_and_mode(self, volume: PersistentVolume) -> bool:
-        """Big enough, and of the same mode and attributes."""
+        """Return whether the volume is large enough and has the same mode and attributes class."""
         spec = self.claim.spec
         if _capacity(volume) < self.size or (volume.spec.volume_mode or _FILESYSTEM) != (spec.volume_mode or _FILESYSTEM):
             return False
@@ -167,7 +167,7 @@ class _ClaimSearch:
 
 
 def _match(searches: list[_ClaimSearch], node: Node) -> tuple[list[PersistentVolumeClaim], bool]:
-    """The claims that find no volume on the node, and whether that depends on the choice between equal ones."""
+    """Return the claims that find no volume on the node, and whether that depends on the choice between equal volumes."""
     chosen: set[str] = set()
     missed: list[PersistentVolumeClaim] = []
     uncertain = False
@@ -184,7 +184,7 @@ def _match(searches: list[_ClaimSearch], node: Node) -> tuple[list[PersistentVol
 
 
 def _provisioning_check(claim: PersistentVolumeClaim, storage: StorageIndex) -> t.Callable[[Node], Reasons]:
-    """Whether a volume for the claim can be made on a node."""
+    """Return a check that returns reasons if no volume for the claim can be created on a node."""
     storage_class: StorageClass = storage.classes[class_of_claim(claim) or ""]
     if storage_class.provisioner in ("", NO_PROVISIONER):
         return lambda _node: (NO_MATCH,)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Disks and claims that one pod keeps from another (kubernetes ``plugins/volumerestrictions/volume_restrictions.go``)."""
+"""Disks and claims that only one pod may use (kubernetes ``plugins/volumerestrictions/volume_restrictions.go``)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ CLAIM_TAKEN: Reasons = (
 def pre_filter(
     volumes: PodVolumes, claim_in_use: t.Callable[[tuple[str, str]], bool], info_of: t.Callable[[str], NodeInfo]
 ) -> VolumeRestrictionsFilter | None:
-    """Rejects nodes with a pod on the same disk, and all nodes while a ReadWriteOncePod claim is in use anywhere.
+    """Return the filter that rejects nodes with a pod on the same disk, and all nodes while a ReadWriteOncePod claim is in use.
 
-    ``claim_in_use``: whether a pod on some node uses the claim of this namespace and name now. ``info_of``: a node with its pods now.
+    Return None if the pod has neither such disks nor such claims. ``claim_in_use`` returns whether a pod on some node uses the claim
+    (namespace and name) now. ``info_of`` returns a node with its pods now.
     """
     return VolumeRestrictionsFilter(volumes, claim_in_use, info_of) if volumes.disks or volumes.single_pod_claims else None
 
 
 class VolumeRestrictionsFilter:
-    """The rule for one pod. Its answer about a node depends on other nodes as well: ``refresh`` says when it has become another."""
+    """The filter for one pod. Its result for a node also depends on other nodes: ``refresh`` returns whether it has changed."""
 
     def __init__(
         self, volumes: PodVolumes, claim_in_use: t.Callable[[tuple[str, str]], bool], info_of: t.Callable[[str], NodeInfo]
@@ -43,7 +44,7 @@ class VolumeRestrictionsFilter:
         self._taken = self._is_taken()
 
     def refresh(self) -> bool:
-        """Look again; whether a claim in use closes all nodes now, or no longer does."""
+        """Check the claims again. Return whether a claim in use now rejects all nodes and did not before, or the reverse."""
         before, self._taken = self._taken, self._is_taken()
         return before != self._taken
 
@@ -57,9 +58,10 @@ class VolumeRestrictionsFilter:
         return any(map(self._claim_in_use, self._single_pod_claims))
 
     def _is_claimed_by_nominated(self, info: NodeInfo) -> bool:
-        """A pod nominated for the node mounts a claim of that name: 1.36 does not compare their namespaces.
+        """Return whether a pod nominated for the node mounts a claim with the name of one of the pod's ReadWriteOncePod claims.
 
-        Without a disk, or a claim in use, the scheduler skips its plugin before it looks at nominated pods.
+        1.36 does not compare their namespaces. Without a disk or a claim in use, the scheduler skips its plugin before it adds nominated
+        pods.
         """
         if not self._disks or not self._single_pod_claims:
             return False
@@ -73,7 +75,7 @@ def _share(mine: Volume, other: Volume) -> bool:
 
 
 def _clash(one: t.Any, two: t.Any) -> bool:
-    """The same disk, unless both only read it. An Amazon disk has no readers of that kind."""
+    """Return whether the sources are the same disk, unless both are read-only. An Amazon disk has no such exception."""
     if isinstance(one, GCEPersistentDisk):
         return one.pd_name == two.pd_name and not (one.read_only and two.read_only)
     if isinstance(one, ISCSI):

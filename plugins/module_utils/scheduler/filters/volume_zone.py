@@ -18,7 +18,10 @@ _SEPARATOR = "__"
 
 
 def pre_filter(zoned: Iterable[PersistentVolume]) -> t.Callable[[Node], Reasons] | None:
-    """Rejects nodes in another zone or region than one of these volumes; a node without any such label is in none."""
+    """Return the check that rejects nodes in another zone or region than one of these volumes. Return None if they have no such labels.
+
+    A node without any such label is never rejected.
+    """
     wanted: list[tuple[str, frozenset[str]]] = []
     for volume in zoned:
         labels = volume.metadata.labels or {}
@@ -42,7 +45,7 @@ def pre_filter(zoned: Iterable[PersistentVolume]) -> t.Callable[[Node], Reasons]
 
 
 def _zones(text: str) -> t.Iterator[frozenset[str]]:
-    """The zones of a label, or nothing where one of them is empty: such a label does not count."""
+    """Yield the zones of a label. Yield nothing if one of them is empty: such a label does not count."""
     zones = frozenset(zone.strip() for zone in text.split(_SEPARATOR))
     if "" not in zones:
         yield zones

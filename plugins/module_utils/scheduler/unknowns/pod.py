@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What of a pod, or of the snapshot, cannot be judged: it is said, and never passed over as a yes.
+"""The reasons why the result for a pod or a snapshot is uncertain. An uncertain result never counts as feasible.
 
-What is unknown about single nodes is in ``volumes.py`` and in the files of the filters.
+The reasons that are about single nodes are in ``volumes.py`` and in the files of the filters.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could 
 
 
 def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None, profiles: Profiles) -> Reasons:
-    """What of the pod, or of the snapshot as a whole, cannot be judged."""
+    """Return the reasons of the pod, or of the snapshot as a whole, that make the results of all nodes uncertain."""
     found = [reason for applies, reason in _OF_POD if applies(pod)]
     if pod.spec.scheduler_name not in profiles:
         found.append(_FOREIGN_SCHEDULER)
@@ -39,13 +39,13 @@ def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None
 
 
 def undecodable_pod_unknowns(snapshot: ClusterSnapshot) -> t.Callable[[NodeInfo], Reasons] | None:
-    """What cannot be judged on a node because a pod of it could not be decoded; None where there is no such node."""
+    """Return a function that returns a reason for a node with a pod that could not be decoded. Return None if there is no such node."""
     pods = snapshot.undecodable_pods
     return (lambda info: (undecodable_pod_reason(pods[info.node.name]),) if info.node.name in pods else PASSED) if pods else None
 
 
 def undecodable_pod_reason(undecodable: Undecodable) -> Reason:
-    """What is said of a node with a pod that could not be decoded."""
+    """Return the reason for a node with a pod that could not be decoded."""
     return Reason(UNDECODABLE, f"the free capacity of the node is not known, because {undecodable.text}")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods with so many rules that judging one of them on every node would take minutes.
+"""Pods with so many rules that the filters would run for minutes on all nodes.
 
 The API server admits tens of thousands of terms, constraints, tolerations, host ports, resources or volumes in one pod. Each of them is
-asked on each node. No pod that does a job needs more than a few.
+checked on each node. No ordinary pod needs more than a few.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _BASIC = ("cpu", "memory", "ephemeral-storage")
 
 
 def without_excess_rules(spec: PodSpec) -> tuple[PodSpec, Reasons]:
-    """The spec without each kind of rules of which it has too many, and a doubt for each; the same spec where it has not.
+    """Return the spec without each kind of rules of which it has too many, and a reason for each such kind.
 
-    What is left rejects no node that the whole pod would pass.
+    Return the same spec if no kind has too many. The remaining rules reject no node that the whole pod would pass.
     """
     left, unknowns = spec, PASSED
     for field, count, without in _KINDS:
@@ -78,7 +78,7 @@ def _resources(spec: PodSpec) -> int:
     return len({name for part in parts for name in (*(part.requests or ()), *(part.limits or ()))})
 
 
-# --- leaving out ------------------------------------------------------------------------------------------------------
+# --- reduced specs ----------------------------------------------------------------------------------------------------
 
 
 def _with_containers(spec: PodSpec, change: t.Callable[[Container], Container]) -> PodSpec:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What of a pod's volumes cannot be judged on a node."""
+"""The reasons why the result of a node is uncertain because of a pod's volumes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _UnknownOf = t.Callable[[NodeInfo], Reasons]
 
 
 def volume_unknowns(volumes: PodVolumes, storage: StorageIndex, arrived_pods: t.Callable[[], Iterable[Pod]]) -> _UnknownOf | None:
-    """What cannot be judged on a node that every rule has passed; None where there is nothing of the kind.
+    """Return a function that returns the reasons why the result of a node is uncertain. Every filter has passed the node.
 
-    ``arrived_pods`` gives the pods that are on another node now than the snapshot has them on.
+    Return None if there are no such reasons. ``arrived_pods`` returns the pods that were assigned to a node since the snapshot.
     """
     if volumes.rejected:
         return None
@@ -68,14 +68,14 @@ def _choice(volumes: PodVolumes, storage: StorageIndex) -> _UnknownOf | None:
 
 
 def _competition(volumes: PodVolumes, storage: StorageIndex, arrived_pods: t.Callable[[], Iterable[Pod]]) -> _UnknownOf | None:
-    """Pods that came before in a simulation may have bound a claim, or taken the free volumes that one would find."""
+    """Return a function that returns CHOICE if an earlier pod of the simulation may have bound a claim or a free volume."""
     if not _competes(volumes, storage):
         return None
     return lambda _info: (CHOICE,) if any(map(mounts_claims, arrived_pods())) else PASSED
 
 
 def _competes(volumes: PodVolumes, storage: StorageIndex) -> bool:
-    """Where one such pod goes decides where the next one can go, whatever node that is."""
+    """Return whether the node chosen for one such pod affects where the next such pod can be placed."""
     return any(
         storage.available(class_of_claim(claim) or "") or (claim.metadata.namespace, claim.metadata.name) in storage.claims
         for claim in volumes.delayed
