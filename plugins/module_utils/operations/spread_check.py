@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Read the cluster and judge it: what k8s_spread_check does."""
+"""The spread check of k8s_spread_check: read the cluster and check it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..spread.spread_report import SpreadReport
 
 
 def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str = "") -> tuple[ClusterSnapshot, SpreadReport]:
-    """Read one snapshot and judge it. Raises OptionError (what the cluster does not have) and KubeError."""
+    """Read one snapshot and check it. Raise OptionError (names that the cluster does not have) and KubeError."""
     try:
         snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector)
     except InvalidError as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The spread check: every workload in scope with its verdict, what a restart would do, and advice. Pure: a snapshot in, a report out.
+"""The spread check: the verdict, the prediction and the advice for every workload in scope.
 
-What only uneven workloads need is imported when the first one is found. Ansible packs the sources, and Python compiles each one that a run
-imports.
+It has no side effects: it takes a snapshot and returns a report. Modules that only uneven workloads need are imported when the first uneven
+workload is found. Ansible packs the sources, and Python compiles each module that a run imports.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ TOO_FEW_NODES = "too_few_ready_nodes"
 
 
 def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadReport:
-    """Judge every workload of the chosen namespaces and kinds."""
+    """Check every workload of the chosen namespaces and kinds.
+
+    The report has a reason and no workloads if too few nodes are eligible or no namespace is chosen.
+    """
     chosen, skipped = choose_namespaces(snapshot, options)
     names = {namespace.metadata.name for namespace in chosen}
     workloads = [workload for workload in snapshot.workloads(options.kinds) if workload.metadata.namespace in names]
@@ -62,7 +65,7 @@ def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadRepo
 
 
 class WorkloadChecker:
-    """Judges single workloads on one snapshot."""
+    """Checks single workloads on one snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot, options: CheckOptions, eligible_nodes: t.Optional[EligibleNodes] = None) -> None:
         self._snapshot = snapshot
@@ -82,15 +85,15 @@ class WorkloadChecker:
 
     @property
     def cluster_state(self) -> ClusterState:
-        """What runs where, with the restarts that are assumed to have been made."""
+        """The cluster state of the snapshot, including the restarts that are assumed."""
         return self._predictor.cluster_state
 
     def assume_restarted(self, workload_report: WorkloadReport) -> None:
-        """What is checked from now on counts with the workload's replicas where a restart would bring them."""
+        """Assume the restart of the workload. Later checks count its replicas on the nodes that the simulated restart gave them."""
         self._predictor.assume_restarted(workload_report.workload, workload_report.eligible)
 
     def check(self, workload: Workload) -> WorkloadReport:
-        """The workload's line: skipped and rolling ones are not judged, and only uneven ones are predicted."""
+        """Return the report of the workload. Skipped and rolling workloads get no other verdict. Only uneven workloads get a prediction."""
         placed = self._snapshot.placed_pods(workload)
         eligible = self._eligible_nodes.of(workload)
         node_names = [pod.spec.node_name for pod in placed]
@@ -165,7 +168,7 @@ class WorkloadChecker:
         )
 
     def _refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
-        """Why k8s_rollout_restart, with the same cooldown and attempts, would not restart it now."""
+        """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""
         from .preconditions.restart import restart_violation
 
         forbidden = restart_violation(workload_report.workload, self._snapshot, allow_downtime=False)
@@ -179,7 +182,7 @@ class WorkloadChecker:
             cooldown_s=self._options.cooldown_s,
             max_attempts=self._options.max_attempts,
         )
-        # A restart that was interrupted has not failed yet: with its attempts used up it still waits for its second look.
+        # An interrupted restart has not failed yet. If its attempts are used up, its second check is still due.
         if permission.used_up and interrupted_restart(workload_report.workload, self._snapshot) is not None:
             return None
         return permission.violation

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from ..model.codec import Struct
 
 MOST_LISTED = 100
-"""Domains that are listed although they hold nothing; 5,000 zeros for each of 1,000 workloads would make results of many MB."""
+"""Limit of eligible domains for which the empty ones are listed. 5,000 zeros for each of 1,000 workloads make results of many MB."""
 
 
 class Distribution(Struct, frozen=True):
     """Replicas per domain of one topology key.
 
-    ``domains`` are the eligible ones, sorted, and shared by all workloads that have the same; ``placed`` holds only domains with
-    replicas, eligible or not, so that thousands of empty domains cost nothing.
+    ``domains`` are the eligible ones, sorted. All workloads with the same eligible domains share the tuple. ``placed`` has only domains
+    with replicas, eligible or not, so thousands of empty domains cost nothing.
     """
 
     topology_key: str
@@ -25,18 +25,21 @@ class Distribution(Struct, frozen=True):
     placed: dict[str, int]
     without_domain: int
     most: int
-    """Replicas in the fullest eligible domain."""
+    """Number of replicas in the eligible domain that has the most."""
     fewest: int
-    """Replicas in the emptiest eligible domain."""
+    """Number of replicas in the eligible domain that has the fewest."""
 
     @property
     def replicas(self) -> int:
-        """All replicas that are in some domain."""
+        """Number of replicas that are in a domain."""
         return sum(self.placed.values())
 
     @property
     def listed(self) -> dict[str, int]:
-        """The counts for people and results: eligible domains, also empty ones if they are not too many, and then the others."""
+        """The counts for people and results.
+
+        Eligible domains are first, the empty ones only up to ``MOST_LISTED`` domains. The other domains follow.
+        """
         if len(self.domains) <= MOST_LISTED:
             return {**dict.fromkeys(self.domains, 0), **self.placed}
         eligible = {domain: count for domain, count in self.placed.items() if self._is_eligible(domain)}
@@ -48,10 +51,10 @@ class Distribution(Struct, frozen=True):
 
     @property
     def skew(self) -> int:
-        """max − min replicas over the eligible domains; 0 where there are none."""
+        """max − min replicas over the eligible domains; 0 without eligible domains."""
         return self.most - self.fewest
 
 
 def listed_by_key(distributions: Iterable[Distribution]) -> dict[str, dict[str, int]]:
-    """Replicas by topology key and domain, as results list them."""
+    """Return the replicas by topology key and domain, in the form that results have."""
     return {distribution.topology_key: distribution.listed for distribution in distributions}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nodes that are open to a workload: the scheduler's static rules, and what the scheduler does not know but a pod would hit.
+"""Eligible nodes of a workload, by the scheduler's static rules and by rules that the scheduler does not have.
 
-An image is seldom built for every architecture, and a virtual kubelet takes almost any pod without being able to run it.
+An image is seldom built for every architecture. A virtual kubelet accepts almost any pod, although it cannot run it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ VIRTUAL_KUBELET_TAINT = "virtual-kubelet.io/provider"
 
 
 class Eligible(t.NamedTuple):
-    """``names`` of the nodes that are open to a workload's next pods; one tuple for all workloads with the same.
+    """The names of the nodes that are eligible for a workload's next pods.
 
-    ``rules_hash`` is the ``eligible_hash`` of those that its own rules allow; it does not depend on where its pods are.
+    All workloads with the same nodes share one tuple of ``names``. ``rules_hash`` is the ``eligible_hash`` of the nodes that the static
+    rules allow; it does not depend on the nodes of the workload's pods.
     """
 
     names: tuple[str, ...]
@@ -34,7 +35,7 @@ class Eligible(t.NamedTuple):
 
 
 class EligibleNodes:
-    """Finds the eligible nodes of workloads: once for each workload, and the rules once for all workloads that have the same."""
+    """Finds the eligible nodes of workloads. Each workload is computed once, and equal static rules are computed once for all workloads."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
@@ -42,12 +43,12 @@ class EligibleNodes:
         self._able: dict[tuple[t.Any, ...], tuple[str, ...]] = {}
         self._by_workload: dict[str, Eligible] = {}
         nodes = snapshot.nodes.values()
-        # In most clusters all nodes are alike and none is virtual: then the static rules say it all.
+        # In most clusters all nodes have the same platform and none is virtual. The static rules are sufficient then.
         self._mixed = [label for label in PLATFORM_LABELS if len({node.labels.get(label) for node in nodes}) > 1]
         self._any_virtual = any(_is_virtual_kubelet(node) for node in nodes)
 
     def of(self, workload: Workload) -> Eligible:
-        """The nodes that are open to the workload."""
+        """Return the nodes that are eligible for the workload."""
         uid = workload.metadata.uid
         found = self._by_workload.get(uid)
         if found is None:
@@ -57,20 +58,20 @@ class EligibleNodes:
         return found
 
     def open_to_any(self, workloads: Iterable[Workload]) -> set[str]:
-        """Nodes that are open to a pod that asks for nothing, or to at least one of the workloads."""
+        """Return the nodes that are eligible for a pod without any rules or for at least one of the workloads."""
         answers = [self._by_static_rules(Pod()).names, *(self.of(workload).names for workload in workloads)]
-        # Thousands of names are compared by hash each time; that it is the same tuple again says as much.
+        # Equal tuples are compared by identity, because the hash of thousands of names is slow.
         return set().union(*{id(names): names for names in answers}.values())
 
     def _able_to_run(self, workload: Workload, pod: Pod, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the allowed nodes on which the workload's image can be expected to start."""
+        """Return the allowed nodes on which the workload's image can be expected to start."""
         if not self._mixed and not self._any_virtual:
             return names
         placed = self._snapshot.placed_pods(workload)
         node_names = [self._snapshot.nodes[p.spec.node_name] for p in placed if p.spec.node_name in self._snapshot.nodes]
         platforms = {label: _only_value(label, node_names) for label in self._mixed if not _selects_label(pod, label)}
         virtual = _accepts_virtual_kubelet(pod)
-        # By the identity of the names, which live as long as this does.
+        # The identity of the names is a safe key, because ``_by_rules`` keeps the tuples.
         key = (id(names), tuple(platforms.items()), virtual)
         able = self._able.get(key)
         if able is None:
@@ -111,7 +112,7 @@ def _accepts_virtual_kubelet(pod: Pod) -> bool:
 
 
 def _selects_label(pod: Pod, label: str) -> bool:
-    """The pod itself says which values of the label it wants."""
+    """Return whether the pod itself requires values of the label."""
     if label in (pod.spec.node_selector or {}) or (label == "kubernetes.io/os" and pod.spec.os is not None):
         return True
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None

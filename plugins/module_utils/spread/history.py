@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What earlier runs wrote down about a workload: interrupted restarts and evictions, and whether another restart is due."""
+"""The records of earlier runs about a workload: interrupted restarts and evictions, and the permission for another restart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
 def began_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    """The outcome belongs to the restart that made the current revision: nobody rolled the workload since."""
+    """Return whether the outcome belongs to the restart that created the current revision. False if the workload was rolled out since."""
     annotations = workload.spec.template.metadata.annotations or {}
     if annotations.get(RESTARTED_AT) != outcome.time:
         return False
@@ -31,7 +31,10 @@ def began_current_revision(workload: Workload, outcome: Outcome, snapshot: Clust
 
 
 def _made_update_revision(workload: Workload, outcome: Outcome) -> bool:
-    """The restart of the StatefulSet made its updateRevision. Until that is written down, a higher generation is a later change."""
+    """Return whether the restart of the StatefulSet created its updateRevision.
+
+    Until the revision is recorded, a higher generation means a later change.
+    """
     made = outcome.expected if outcome.verdict == PENDING else outcome.revision
     if made is not None:
         return made == workload.status.update_revision
@@ -39,32 +42,41 @@ def _made_update_revision(workload: Workload, outcome: Outcome) -> bool:
 
 
 def _changed_since(workload: Workload, outcome: Outcome) -> bool:
-    """Somebody changed the StatefulSet after its restart, and it is not known whether that was its template or its scale."""
+    """Return whether the StatefulSet was changed after its restart.
+
+    It is not known whether the change was to its template or to its scale.
+    """
     annotations = workload.spec.template.metadata.annotations or {}
     own = workload.kind == "StatefulSet" and outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
     return own and outcome.expected is None and outcome.generation is not None and outcome.generation < workload.metadata.generation
 
 
 def made_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    """The outcome is pending, and belongs to the restart that made the current revision."""
+    """Return whether the outcome is pending and belongs to the restart that created the current revision."""
     return outcome.verdict == PENDING and began_current_revision(workload, outcome, snapshot)
 
 
 def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
-    """The outcome of a restart whose second look is still to come, if there is one."""
+    """Return the outcome of a restart whose second check is still due. None without such a restart."""
     outcome = read_outcome(workload.metadata.annotations)
     return outcome if outcome is not None and made_current_revision(workload, outcome, snapshot) else None
 
 
 def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    """The pending outcome belongs to evictions: the revision that it was written for is the current one, and no restart's."""
+    """Return whether the pending outcome belongs to evictions.
+
+    It was recorded for the current revision, and no restart created that revision.
+    """
     annotations = workload.spec.template.metadata.annotations or {}
     pending = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) != outcome.time
     return pending and outcome.revision == snapshot.revision(workload) and not _brought_back(workload, outcome, snapshot)
 
 
 def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
-    """The outcome of evictions that were begun and whose end is still to be seen, if there is one; one of the far future is none."""
+    """Return the outcome of evictions that have begun and are not finalized.
+
+    None without such an outcome, or if its time is too far in the future.
+    """
     outcome = read_outcome(workload.metadata.annotations)
     if outcome is None or not is_eviction(workload, outcome, snapshot):
         return None
@@ -80,10 +92,11 @@ def restart_permission(
     cooldown_s: int = DEFAULT_COOLDOWN_S,
     max_attempts: int = DEFAULT_MAX_ATTEMPTS,
 ) -> RestartPermission:
-    """Whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
+    """Return whether cooldown, back-off and the limit of attempts allow a restart at ``now_s`` (seconds since the epoch).
 
-    ``eligible`` is the ``eligible_hash`` of now. An outcome that ``kubectl rollout undo`` brought back counts as absent. An interrupted
-    restart counts from when it was made, as one that has not helped so far; so does one of which it is not known whether it was the last.
+    ``eligible`` is the present ``eligible_hash``. An outcome that ``kubectl rollout undo`` restored counts as absent. An interrupted
+    restart counts from its time, as a restart that has not helped. The same holds for a restart of a StatefulSet that was changed
+    afterwards.
     """
     revision = snapshot.revision(workload)
     outcome = read_outcome(workload.metadata.annotations)
@@ -97,9 +110,10 @@ def restart_permission(
 
 
 def _brought_back(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    """The outcome is older than the current revision: ``kubectl rollout undo`` brings the annotations of an old revision back with it.
+    """Return whether the outcome is older than the current revision.
 
-    The revision gets a new number then. What is written afterwards has that number, and counts.
+    ``kubectl rollout undo`` restores the annotations of an old revision, and the revision gets a new number. An outcome that is written
+    later has the new number and counts.
     """
     number = snapshot.revision_number(workload)
     if number is None:
@@ -107,5 +121,5 @@ def _brought_back(workload: Workload, outcome: Outcome, snapshot: ClusterSnapsho
     if outcome.number is None:
         return snapshot.is_rolled_back(workload)
     annotations = workload.spec.template.metadata.annotations or {}
-    own = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time  # its restart has made the next number
+    own = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time  # its restart has created the next number
     return number > outcome.number + own

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The namespaces that the check judges, and the reasons for which others are left out."""
+"""The namespaces that the check covers, and the reasons why others are skipped."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from .options import CheckOptions
 
 NO_NAMESPACE = "no_namespace"
 UNREADABLE = "unreadable"
-"""The code of the reason where namespaces are chosen and none of them can be read."""
+"""The code of the reason if namespaces are chosen and none of them can be read."""
 
 
 def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, str]]:
-    """The namespaces to look at, and why others are left out: those that cannot be read, and those that were asked for by name.
+    """Return the namespaces to check and the reasons for skipped ones.
 
-    A namespace without the annotation is not chosen, so that it does not matter whether it can be read.
+    Skipped are chosen namespaces that cannot be read, and namespaces that the option names and that lack the annotation. A namespace
+    without the annotation is not chosen, so its readability does not matter.
     """
     unreadable = _unreadable(snapshot)
     chosen: list[Namespace] = []
@@ -40,7 +41,10 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
 
 
 def _wanted(snapshot: ClusterSnapshot, options: CheckOptions) -> list[str]:
-    """The names of the namespaces that may be chosen; without names also those whose Namespace cannot be decoded."""
+    """Return the names of the namespaces that may be chosen.
+
+    Without the option, namespaces whose Namespace object cannot be decoded are included.
+    """
     if options.namespaces is not None:
         return list(dict.fromkeys(options.namespaces))
     undecodable = {one.metadata.name for one in snapshot.undecodable_of("Namespace") if one.metadata.name}
@@ -48,7 +52,7 @@ def _wanted(snapshot: ClusterSnapshot, options: CheckOptions) -> list[str]:
 
 
 def _unreadable(snapshot: ClusterSnapshot) -> dict[str, str]:
-    """The namespaces that cannot be read, or not in full, and one reason for each."""
+    """Return the namespaces that cannot be read completely, with one reason for each."""
     reasons = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
     reasons.update({one.metadata.name: str(one.reason) for one in snapshot.undecodable_of("Namespace")})
     return reasons

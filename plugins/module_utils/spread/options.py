@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The options of the spread check, and the checks of options that it shares with the restart."""
+"""The options of the spread check, and the validation of options that it shares with the restart."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MINIMA = {
     "wait_sleep": 1,
     "wait_timeout": 1,
 }
-"""The least value of each number among the options."""
+"""The minimum of each numeric option."""
 
 MOST_LABELS_NAMED = 5
 
 
 class OptionError(ValueError):
-    """An option has a value that cannot be used."""
+    """An option has an invalid value."""
 
 
 def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
-    """``key=value`` as a pair; an empty text means that no annotation is asked for."""
+    """Return ``key=value`` as a pair. None for an empty text, which means any annotation. Raise OptionError for another form."""
     if not text:
         return None
     key, equals, value = text.partition("=")
@@ -47,7 +47,7 @@ def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
 
 
 def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
-    """The keys without repetitions; each must be a label key, and there must be one."""
+    """Return the keys without repetitions. Raise OptionError if the list is empty or an entry is not a label key."""
     if not keys:
         raise OptionError("topology_keys: is empty; name at least one node label, such as kubernetes.io/hostname")
     for key in keys:
@@ -57,7 +57,10 @@ def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_labels_exist(keys: Iterable[str], nodes: Iterable[Node]) -> None:
-    """Refuse a topology key that no node has as a label: it is misspelt, or the nodes are not labelled yet. Without nodes all pass."""
+    """Raise OptionError for a topology key that no node has as a label.
+
+    The key is misspelt, or the nodes are not labelled yet. Without nodes, every key passes.
+    """
     labels = [node.labels for node in nodes]
     for key in keys if labels else ():
         if not any(key in have for have in labels):
@@ -66,10 +69,10 @@ def check_labels_exist(keys: Iterable[str], nodes: Iterable[Node]) -> None:
 
 
 def _similar_labels(key: str, known: Iterable[str]) -> str:
-    """Labels that may have been meant, by spelling or by the part after the slash."""
+    """Return a text with labels that may have been meant, by spelling or by the part after the slash."""
     names = sorted(known)
     last = key.rpartition("/")[2]
-    from difflib import get_close_matches  # only an error needs it
+    from difflib import get_close_matches  # only the error case needs it
 
     similar = dict.fromkeys([*get_close_matches(key, names), *(name for name in names if name.rpartition("/")[2] == last)])
     found = ", ".join(list(similar)[:MOST_LABELS_NAMED])
@@ -77,7 +80,10 @@ def _similar_labels(key: str, known: Iterable[str]) -> str:
 
 
 def check_namespaces(names: t.Optional[Sequence[str]]) -> t.Optional[tuple[str, ...]]:
-    """The namespaces without repetitions; None means all, an empty list is refused because it would look at none."""
+    """Return the namespaces without repetitions.
+
+    None means all namespaces. Raise OptionError for an empty list, which would select none, and for an invalid name.
+    """
     if names is None:
         return None
     if not names:
@@ -89,14 +95,14 @@ def check_namespaces(names: t.Optional[Sequence[str]]) -> t.Optional[tuple[str, 
 
 
 def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterable[str], unreadable: Iterable[str]) -> None:
-    """Refuse namespaces that were asked for by name and do not exist."""
+    """Raise OptionError for namespaces that the option names and that do not exist."""
     missing = sorted(set(wanted or ()) - set(existing) - set(unreadable))
     if missing:
         raise OptionError(missing_namespaces_message(missing))
 
 
 def check_minima(params: Mapping[str, t.Any]) -> None:
-    """Refuse numbers below their minimum; None (unset) passes."""
+    """Raise OptionError for numbers below their minimum. None (unset) passes."""
     for name, minimum in MINIMA.items():
         value = params.get(name)
         if value is not None and value < minimum:
@@ -104,10 +110,10 @@ def check_minima(params: Mapping[str, t.Any]) -> None:
 
 
 class CheckOptions(Struct, frozen=True):
-    """What to look at and how to judge it; the options of k8s_spread_check.
+    """The options of k8s_spread_check.
 
-    ``namespace_annotation`` is a (key, value) that a namespace must carry, or None for any namespace. ``cooldown_s`` and ``max_attempts``:
-    what k8s_rollout_restart will be given.
+    ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. ``cooldown_s`` and
+    ``max_attempts`` must equal the later options of k8s_rollout_restart.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
@@ -122,7 +128,7 @@ class CheckOptions(Struct, frozen=True):
 
 
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
-    """CheckOptions from the module's options; raises OptionError that names the option."""
+    """Return CheckOptions from the module's options. Raise OptionError that names the option."""
     check_minima(params)
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The spread report as plain values, in the one shape that modules and reports use."""
+"""The spread report as plain values, in the one form that modules and reports use."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .spread_report import SpreadReport, WorkloadReport
 from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
 
 MOST_FEASIBLE = 20
-"""Names in each list of ``feasible_domains``. The output of 100 took a third of the time for 1,000 workloads on 5,000 nodes."""
+"""Limit of names in each list of ``feasible_domains``. With 100, the output took a third of the time for 1,000 workloads on 5,000 nodes."""
 
 
 def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
-    """``nodes``, ``summary``, ``workloads``, ``restartable``, ``interrupted`` and ``uneven`` of k8s_spread_check."""
+    """Return the result of k8s_spread_check as plain values. Without ``include_healthy``, ``workloads`` has no healthy ones."""
     workload_reports = [
         workload_report for workload_report in report.workloads if include_healthy or workload_report.verdict.verdict != HEALTHY
     ]
@@ -51,7 +51,7 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
 
 
 def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
-    """Name, hostname and zone (empty without the label), readiness and cordon of every node, sorted by zone and name."""
+    """Return name, hostname and zone (empty without the label), readiness and schedulability of every node, sorted by zone and name."""
     nodes = [
         {
             "name": node.name,
@@ -66,13 +66,13 @@ def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
 
 
 def identity(workload_report: WorkloadReport) -> dict[str, str]:
-    """Kind, namespace and name: what k8s_rollout_restart takes."""
+    """Return kind, namespace and name, as k8s_rollout_restart requires them."""
     metadata = workload_report.workload.metadata
     return {"kind": workload_report.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
 
 
 def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
-    """One entry of ``workloads``."""
+    """Return one entry of ``workloads``."""
     prediction = workload_report.prediction
     blockers = list(prediction.blockers) if prediction else []
     if workload_report.refusal is not None and workload_report.refusal.code not in {blocker.reason.code for blocker in blockers}:

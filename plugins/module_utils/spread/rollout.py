@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Rollouts as the workload controllers and ``kubectl rollout status`` compute them: bounds, strategy, partition, progress.
 
-Kubectl ``polymorphichelpers/rollout_status.go``; unlike it, ``rollout_progress`` does not wait for a Deployment that is paused.
+Source: kubectl ``polymorphichelpers/rollout_status.go``. Unlike it, ``rollout_progress`` does not wait for a Deployment that is paused.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ _PERCENT = re.compile(r"[0-9]+%")
 
 
 class RolloutBounds(t.NamedTuple):
-    """Pods that may be missing and pods that may be too many while a rollout runs; whole pods."""
+    """The number of pods that may be unavailable and that may be surplus during a rollout, in whole pods."""
 
     max_unavailable: int
     max_surge: int
 
 
 def resolve(value: t.Optional[IntOrString], total: int, *, round_up: bool) -> int:
-    """An absolute number or a percentage of ``total`` as whole pods (``intstr.GetScaledValueFromIntOrPercent``); 0 for what is neither."""
+    """Return a number or a percentage of ``total`` as whole pods; 0 for any other value.
+
+    Source: ``intstr.GetScaledValueFromIntOrPercent``.
+    """
     if value is None:
         return 0
     if isinstance(value, int):
@@ -38,9 +41,9 @@ def resolve(value: t.Optional[IntOrString], total: int, *, round_up: bool) -> in
 
 
 def invalid_bound(workload: Workload) -> str:
-    """The name of a bound of the strategy that controllers cannot read, although the API server admits it; empty where there is none.
+    """Return the name of a strategy bound that controllers cannot read although the API server admits it; empty if there is none.
 
-    It looks at the form of a percentage and not at its size. With such a bound the controller ends every step with an error.
+    Only the form of a percentage is checked, not its size. With such a bound the controller ends every step with an error.
     """
     strategy = workload.spec.strategy if workload.kind == "Deployment" else workload.spec.update_strategy
     rolling = strategy.rolling_update if strategy is not None else None
@@ -52,14 +55,15 @@ def invalid_bound(workload: Workload) -> str:
 
 @lru_cache(maxsize=256)
 def _percent(text: str) -> t.Optional[int]:
-    """The number of a percentage; None where it is none, or no 64-bit integer."""
+    """Return the number of a percentage. None if the text is no percentage or its number is no 64-bit integer."""
     return parse_int64(text[:-1]) if _PERCENT.fullmatch(text) else None
 
 
 def rollout_bounds(workload: Workload) -> RolloutBounds:
-    """The bounds of a RollingUpdate (deployment ``ResolveFenceposts``); Recreate takes all away.
+    """Return the bounds of a RollingUpdate (deployment ``ResolveFenceposts``).
 
-    A StatefulSet has no surge, and what it may miss is rounded down to at least one (``statefulset`` getStatefulSetMaxUnavailable).
+    Recreate may remove all pods. A StatefulSet has no surge, and its maxUnavailable is rounded down to at least one (``statefulset``
+    getStatefulSetMaxUnavailable).
     """
     replicas = workload.spec.replicas
     if workload.kind == "StatefulSet":
@@ -78,15 +82,15 @@ def rollout_bounds(workload: Workload) -> RolloutBounds:
 
 
 def update_strategy_type(workload: Workload) -> str:
-    """RollingUpdate, Recreate or OnDelete."""
+    """Return RollingUpdate, Recreate or OnDelete."""
     strategy = workload.spec.strategy if workload.kind == "Deployment" else workload.spec.update_strategy
     return strategy.type if strategy is not None else "RollingUpdate"
 
 
 def partition(workload: Workload) -> int:
-    """How many of a StatefulSet's first replicas its update leaves alone; 0 for everything else.
+    """Return the number of a StatefulSet's first replicas that an update does not change; 0 for other workloads.
 
-    It counts replicas, from ``spec.ordinals.start`` on, and not ordinals (kubernetes ``statefulset/stateful_set_control.go``).
+    The partition counts replicas from ``spec.ordinals.start`` on, not ordinals (kubernetes ``statefulset/stateful_set_control.go``).
     """
     strategy = workload.spec.update_strategy if workload.kind == "StatefulSet" else None
     rolling = strategy.rolling_update if strategy is not None else None
@@ -99,14 +103,14 @@ FAILED = "failed"
 
 
 class Progress(t.NamedTuple):
-    """``state`` is done, waiting or failed; ``text`` says what it waits for or why it failed."""
+    """The progress of a rollout: ``state`` is done, waiting or failed. ``text`` is the missing condition or the cause of the failure."""
 
     state: str
     text: str
 
 
 def rollout_progress(workload: Workload) -> Progress:
-    """How far the rollout of the workload's newest spec is, by its status alone."""
+    """Return the progress of the rollout of the workload's newest spec, by its status alone."""
     if workload.kind == "StatefulSet":
         return _stateful_set_progress(workload)
     return _deployment_progress(workload)
@@ -126,7 +130,7 @@ def _deployment_progress(workload: Workload) -> Progress:
 
 
 def _missing(workload: Workload) -> str:
-    """What the rollout of a Deployment still has to do, in words; empty where nothing."""
+    """Return a text about the remaining steps of a Deployment's rollout; empty if it is complete."""
     spec, status = workload.spec, workload.status
     if status.updated_replicas < spec.replicas:
         return f"{status.updated_replicas} of {spec.replicas} new replicas exist"
@@ -155,7 +159,7 @@ def _stateful_set_progress(workload: Workload) -> Progress:
 
 
 def is_rolling(workload: Workload, snapshot: ClusterSnapshot) -> bool:
-    """A rollout is under way; replicas that are merely pending or unavailable do not make it so."""
+    """Return whether a rollout is in progress. Replicas that are merely pending or unavailable are not a rollout."""
     if workload.status.observed_generation < workload.metadata.generation:
         return True
     if snapshot.outdated_pods(workload):

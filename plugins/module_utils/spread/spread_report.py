@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The typed result of the spread check: one report for each workload, and the whole."""
+"""The typed result of the spread check: one report for each workload, and the whole report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .verdict import Verdict
 
 
 class WorkloadReport(Struct, frozen=True):
-    """One workload's line of the report; ``interrupted``: an earlier run restarted it, or evicted from it, and has not seen the result."""
+    """The report of one workload. ``interrupted``: an earlier run restarted it or evicted its pods, and the result is not recorded yet."""
 
     workload: Workload
     verdict: Verdict
@@ -31,12 +31,12 @@ class WorkloadReport(Struct, frozen=True):
 
     @property
     def restartable(self) -> bool:
-        """A restart helps and would not be refused."""
+        """True if a restart helps and is not refused."""
         return self.prediction is not None and self.prediction.restart_helps is True and self.refusal is None
 
 
 class SpreadReport(Struct, frozen=True):
-    """The whole check. ``reason`` is why nothing was judged, or None."""
+    """The report of the whole check. ``reason`` is set if no workload was checked, and None otherwise."""
 
     nodes_total: int
     nodes_ready: int
@@ -48,5 +48,5 @@ class SpreadReport(Struct, frozen=True):
     undecodable: tuple[Undecodable, ...] = ()
 
     def count(self, verdict: str) -> int:
-        """How many workloads got this verdict."""
+        """Return the number of workloads with this verdict."""
         return sum(report.verdict.verdict == verdict for report in self.workloads)

@@ -33,15 +33,18 @@ LASTING_REASONS = frozenset(
 )
 """Reasons that end the wait for a rollout.
 
-A container that crashes once is started again without any of them: the kubelet sets CrashLoopBackOff from the second crash on.
+A container that crashes once is restarted without any of them. The kubelet sets CrashLoopBackOff from the second crash on.
 """
 
 MOST_MESSAGE = 300
-"""Characters of a container's message that are shown: an image error may quote the whole answer of a registry."""
+"""Limit of characters of a container's message. An image error may quote a registry's whole response."""
 
 
 def new_pods(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:
-    """Return the unfinished pods that the rollout of the newest revision has made; none before its controller has seen that revision."""
+    """Return the unfinished pods that the rollout of the newest revision created.
+
+    Return none before the controller has observed that revision.
+    """
     if workload.metadata.generation > workload.status.observed_generation:
         return []
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
@@ -52,12 +55,15 @@ def new_pods(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:
 
 
 def stuck_container(pods: Iterable[Pod]) -> str:
-    """Return the first container whose state lets a rollout hang, in words; empty where there is none."""
+    """Return a text about the first container whose state blocks a rollout; empty if there is none."""
     return waiting_container(pods, LASTING_REASONS)
 
 
 def waiting_container(pods: Iterable[Pod], reasons: t.AbstractSet[str]) -> str:
-    """Return the first container that waits for one of the reasons, with the kubelet's reason and message; empty where there is none."""
+    """Return a text about the first container that waits for one of the reasons; empty if there is none.
+
+    The text has the kubelet's reason and message.
+    """
     for pod in pods:
         for name, waiting in _waiting(pod):
             if waiting.reason in reasons:
@@ -67,7 +73,7 @@ def waiting_container(pods: Iterable[Pod], reasons: t.AbstractSet[str]) -> str:
 
 
 def why_not_ready(pods: Iterable[Pod]) -> str:
-    """Return what the first pod that is not ready says about it; empty where all are ready or nothing is said."""
+    """Return the message of the first unready pod that has one; empty if there is none."""
     for pod in pods:
         if pod.ready:
             continue
@@ -80,7 +86,7 @@ def why_not_ready(pods: Iterable[Pod]) -> str:
 
 
 def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """Return why a rollout or a replacement has not ended, in words; empty where neither pods nor nodes say anything."""
+    """Return the cause why a rollout or a replacement has not ended, as a text; empty if neither pods nor nodes show one."""
     pods = new_pods(workload, snapshot)
     stuck = stuck_container(pods)
     if stuck:
@@ -94,7 +100,10 @@ def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
 
 
 def _why_not_created(workload: Workload) -> str:
-    """Why the controller of a Deployment cannot create a pod, such as a quota or a webhook, in its words; empty where it can."""
+    """Return the controller's message if it cannot create a pod, for example because of a quota or a webhook; empty otherwise.
+
+    Only Deployments have this condition.
+    """
     failure = next((one for one in workload.status.conditions or () if one.type == "ReplicaFailure" and one.status == "True"), None)
     return f"a pod of {workload} cannot be created: {failure.message[:MOST_MESSAGE]}" if failure is not None else ""
 
@@ -106,7 +115,7 @@ def _waiting(pod: Pod) -> Iterable[tuple[str, ContainerStateWaiting]]:
 
 
 def is_on_lost_node(pod: Pod, snapshot: ClusterSnapshot) -> bool:
-    """The pod's node is not ready, or does not exist any more."""
+    """Return whether the pod's node is not ready or does not exist any more."""
     if not pod.spec.node_name:
         return False
     node = snapshot.nodes.get(pod.spec.node_name)

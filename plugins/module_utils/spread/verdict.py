@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The verdict on how replicas are distributed: collapsed, skewed, healthy or unknown, and a rank to compare distributions by."""
+"""The verdict on the distribution of replicas (collapsed, skewed, healthy or unknown), and a rank for comparisons."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SKIPPED = "skipped"
 UNKNOWN = "unknown"
 
 SPREAD = "spread"
-"""The code of the reason of a workload that is healthy although it could be otherwise."""
+"""The code of the reason of a workload that is healthy and has more than one eligible domain."""
 
-# Worst first: of several topology keys the worst verdict is the workload's.
+# The verdict of a workload is the worst over its topology keys.
 _SEVERITY = {COLLAPSED: 3, SKEWED: 2, UNKNOWN: 1, HEALTHY: 0}
 
 
 class Verdict(t.NamedTuple):
-    """A verdict and its reason; ``topology_key`` is the key that decided it."""
+    """A verdict and its reason. ``topology_key`` is the key that decided it."""
 
     verdict: str
     reason: Reason
@@ -35,24 +35,25 @@ class Verdict(t.NamedTuple):
 
 
 def worst_verdict(distributions: Iterable[Distribution], *, max_skew: t.Optional[int]) -> Verdict:
-    """The worst verdict over the topology keys; with equal ones the key listed first decides.
+    """Return the worst verdict over the topology keys.
 
-    A key with one domain only says nothing, as long as there is another one.
+    Of equal verdicts, the key listed first decides. A healthy key with only one domain decides only if there is no other healthy key.
     """
     verdicts = [_verdict_for_key(distribution, max_skew) for distribution in distributions]
     return max(verdicts, key=lambda verdict: (_SEVERITY[verdict.verdict], verdict.reason.code == SPREAD))
 
 
 WORST_RANK = 2
-"""The rank of a collapsed workload, and of one that cannot be judged."""
+"""The rank of a workload that is collapsed or has no known verdict."""
 
 ImbalanceRank = tuple[int, ...]
 
 
 def imbalance_rank(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> ImbalanceRank:
-    """The verdict's rank, replicas in no domain, then the skew by topology key: what is lower is spread better.
+    """Return the verdict's rank, the replicas in no domain, then the skew by topology key.
 
-    Predictions and outcomes compare by it. Replicas on nodes without the key leave the verdict unknown, which is no better than piled up.
+    A lower rank is a better spread. Predictions and outcomes are compared by it. Replicas on nodes without the key make the verdict
+    unknown, which has the rank of collapsed.
     """
     verdict = worst_verdict(distributions, max_skew=max_skew).verdict
     nowhere = sum(distribution.without_domain for distribution in distributions)

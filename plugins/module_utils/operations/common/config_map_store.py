@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The ConfigMap in which rescues keep attempts and the records of holds; it is created by the first write."""
+"""The ConfigMap with the attempts and the hold records of rescues. The first write creates it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from ...model.api.coordination import ConfigMap
 NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8
 PROBE = "probe"
-"""A key that is only written by dry runs."""
+"""A key that only dry runs write."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""At most so long before the second and the last try. The random length keeps several writers from meeting again, also on a slow server."""
+"""Limits of the pause before the second and the last try.
+
+The random length keeps several writers from further conflicts, also on a slow server.
+"""
 
 Changes = Mapping[str, t.Optional[str]]
 """New texts by key; None removes a key."""
@@ -34,7 +37,7 @@ class ConfigMapStore:
         self._namespace = namespace
 
     def get(self) -> t.Optional[ConfigMap]:
-        """The ConfigMap, None where there is none. Raises ForbiddenError, UnreachableError, ApiError."""
+        """Return the ConfigMap. None if it does not exist. Raise ForbiddenError, UnreachableError, ApiError."""
         try:
             found: ConfigMap = self._api.get(CONFIG_MAPS, self._namespace, self._name)
         except NotFoundError:
@@ -42,16 +45,16 @@ class ConfigMapStore:
         return found
 
     def read(self) -> dict[str, str]:
-        """The texts by key. Raises ForbiddenError, UnreachableError, ApiError."""
+        """Return the texts by key. Raise ForbiddenError, UnreachableError, ApiError."""
         kept = self.get()
         return dict((kept.data if kept is not None else None) or {})
 
     def update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> dict[str, str]:
-        """Write what ``change`` makes of the newest texts, and return the texts after it.
+        """Write the changes that ``change`` returns for the newest texts, and return the texts after the write.
 
-        After a conflict it is called again with the texts that are there by then. A write whose answer was lost is not made twice.
-        Raises ConflictError where others keep writing, InvalidError (somebody made the ConfigMap immutable), NotFoundError (no such
-        namespace), ForbiddenError, UnreachableError, ApiError, and what ``change`` raises.
+        After a conflict, ``change`` is called again with the texts of that moment. A write is not repeated if only its response was lost.
+        Raise ConflictError if other writers keep changing it, InvalidError (the ConfigMap was made immutable), NotFoundError (no such
+        namespace), ForbiddenError, UnreachableError, ApiError, and any error of ``change``.
         """
         unanswered: Changes = {}
         for tries in range(1, CONFLICT_RETRIES + 1):
@@ -71,7 +74,7 @@ class ConfigMapStore:
         raise AssertionError("unreachable")
 
     def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:
-        """Write the changes to the ConfigMap as it was read. Raises ConflictError where it changed or was deleted meanwhile."""
+        """Write the changes to the ConfigMap as it was read. Raise ConflictError if it was changed or deleted since."""
         if not changes:
             return
         if kept is None:
@@ -80,10 +83,10 @@ class ConfigMapStore:
             self._patch(kept, changes)
 
     def ensure_writable(self) -> None:
-        """Show that this program can read and write the ConfigMap: create it where there is none, otherwise write to it by a dry run.
+        """Verify that this program can read and write the ConfigMap.
 
-        What is wrong with the object itself is reported by the write that needs it. Raises NotFoundError (no such namespace),
-        ForbiddenError, UnreachableError, ApiError.
+        It is created if it does not exist, and otherwise written by a dry run. Problems of the object itself are reported by the write that
+        needs it. Raise NotFoundError (no such namespace), ForbiddenError, UnreachableError, ApiError.
         """
         kept = self.get()
         try:
@@ -92,7 +95,7 @@ class ConfigMapStore:
             else:
                 self._patch(kept, {PROBE: ""}, dry_run=True)
         except (ConflictError, InvalidError):
-            return  # another program was faster; or it is immutable or full
+            return  # another program was faster, or the ConfigMap is immutable or full
 
     def _create(self, changes: Changes) -> None:
         metadata = {"namespace": self._namespace, "name": self._name}

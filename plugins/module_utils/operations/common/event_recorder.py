@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Events on pods and nodes about what is done; the work does not depend on them."""
+"""Events on pods and nodes about actions. The actions do not depend on the Events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from ...model.values.timestamps import format_time
 
 
 class EventRecorder:
-    """Writes Events on pods of ``namespaces`` and on nodes; ``on_error`` gets what cannot be written, a missing role once."""
+    """Writes Events on pods of ``namespaces`` and on nodes.
+
+    ``on_error`` gets the errors of writes. After a permission error, no further Event is written in that namespace.
+    """
 
     def __init__(self, api: KubeApi, on_error: Callable[[str], None], namespaces: Collection[str]) -> None:
         self._api, self._on_error = api, on_error
@@ -23,12 +26,12 @@ class EventRecorder:
         self._forbidden_namespaces: set[str] = set()
 
     def on_pod(self, pod: Pod, reason: str, message: str, *, warning: bool = False) -> None:
-        """An Event on a pod, none where the pod is in another namespace; ``reason`` is CamelCase."""
+        """Write an Event on a pod; none if the pod is in another namespace. ``reason`` is CamelCase."""
         if pod.metadata.namespace in self._namespaces:
             self._write(pod.metadata.namespace, pod_reference(pod), reason, message, warning=warning)
 
     def on_node(self, node: Node, reason: str, message: str) -> None:
-        """An Event on a node."""
+        """Write an Event on a node."""
         self._write(CLUSTER_NAMESPACE, node_reference(node), reason, message)
 
     def _write(self, namespace: str, involved: ObjectReference, reason: str, message: str, *, warning: bool = False) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The Lease that lets one program at a time rescue pods, whether it is a module or a daemon."""
+"""The Lease that lets one program at a time rescue pods, either a module or a daemon."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from .config_map_store import NAME, NAMESPACE, ConfigMapStore
 
 RETRY_S = 1.0
 ASKED_EVERY_S = 2.0
-"""How often a program that does something else meanwhile asks for a Lease that another has."""
+"""Interval in which a program that has other work tries to acquire a Lease that another program holds."""
 CONFLICT_RETRIES = 5
 LOST = -math.inf
-"""Until when a Lease is held that was released, or that another program has taken."""
+"""The end of a Lease that was released or that another program has acquired."""
 
 
 def identity() -> str:
-    """Who holds the Lease, and who has written a hold: host, process, and chance, because containers may share the first two."""
+    """Return a unique identity for Lease holders and hold writers.
+
+    It has host, process and a random part, because containers may share the first two.
+    """
     return f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
 
 
 class LeaseLostError(Exception):
-    """The Lease is not held any more: another program may be acting by now, so this one must not."""
+    """The Lease is not held any more. Another program may be active, so this one must not write."""
 
 
 class LeaderLease:
-    """Holds the Lease ``namespace``/``name`` as ``identity``, which no other process may have; renewed in a thread of its own.
+    """Holds the Lease ``namespace``/``name`` as ``identity``, which no other process may use.
 
-    Only tests give another namespace or name: all programs of a cluster share one Lease.
-    ``duration_s``: whole seconds after which others may take it if they see no renewal in all that time. It is renewed every third of
-    that. ``held`` ends two thirds after the last renewal that surely got through was sent, so a holder without an API server stops before
-    another can begin. Both are measured by the monotonic clock of the process; no clock of an API server decides anything.
-
-    A Lease that does not exist may have been deleted while its holder lives. It is created after a whole duration without one, or
-    immediately if nobody has ever held it: each holder first creates the ConfigMap of the same name, so that its absence proves that.
-    A holder that cannot read and write that ConfigMap cannot work, and does not take the Lease.
+    A thread renews it. Only tests use another namespace or name: all programs of a cluster share one Lease. ``duration_s`` is in whole
+    seconds: another program may acquire the Lease after this time without a renewal. The Lease is renewed every third of ``duration_s``.
+    ``held`` ends two thirds of ``duration_s`` after the last successful renewal was sent, so a holder without an API server stops before
+    another one can begin. Both are measured by the monotonic clock of the process. No clock of an API server is used. A Lease that does not
+    exist may have been deleted while its holder is active. It is created after ``duration_s`` without a Lease, or immediately if it never
+    had a holder. Each holder first creates the ConfigMap of the same name, so the absence of the ConfigMap proves that there was no holder.
+    A holder that cannot read and write that ConfigMap cannot work and does not acquire the Lease.
     """
 
     def __init__(
@@ -76,21 +78,24 @@ class LeaderLease:
 
     @property
     def held(self) -> bool:
-        """This program may act."""
+        """True if this program holds the Lease and may write."""
         valid_until_s = self._valid_until_s
         return valid_until_s is not None and self._clock() < valid_until_s
 
     def ends_at_s(self) -> t.Optional[float]:
-        """When it ends unless it is renewed, by the clock; a time in the past where it was lost. None where it was not taken."""
+        """Return the end of the Lease without a further renewal, by the clock.
+
+        The time is in the past if the Lease was lost. None if it was not acquired.
+        """
         return self._valid_until_s
 
     @property
     def holder(self) -> str:
-        """Who had it when it was last looked at; empty for nobody."""
+        """The holder at the last read; empty if there is none."""
         return (self._seen.spec.holder_identity if self._seen is not None else None) or ""
 
     def ensure_held(self) -> None:
-        """Raise LeaseLostError unless the Lease is held; to be called before each write."""
+        """Raise LeaseLostError if the Lease is not held. Call this before each write."""
         if not self.held:
             by = f": {self.holder} has it" if self.holder not in ("", self._identity) else ""
             raise LeaseLostError(
@@ -98,10 +103,10 @@ class LeaderLease:
             )
 
     def acquire(self, timeout_s: float) -> bool:
-        """Take the Lease and keep it; false where another program has it for ``timeout_s`` seconds. 0 asks once.
+        """Acquire the Lease and keep it renewed.
 
-        Raises UnreachableError or ApiError where the server does not answer in that time; ForbiddenError, InvalidError, NotFoundError (no
-        such namespace) at once.
+        Return False if another program holds it for ``timeout_s`` seconds; 0 means one try. Raise UnreachableError or ApiError if the
+        server does not respond in that time. Raise ForbiddenError, InvalidError, NotFoundError (no such namespace) immediately.
         """
         if self.held:
             return True
@@ -125,12 +130,15 @@ class LeaderLease:
             self._stopping.wait(min(RETRY_S, left_s))
 
     def abandon(self) -> None:
-        """Renew it no more and do not release it: others may take it after its duration, when every request of its holder has ended."""
+        """Stop the renewal without a release.
+
+        Others may acquire the Lease after its duration, when every request of its holder has ended.
+        """
         self._stop_renewal()
-        self._valid_until_s = LOST  # a write that still waits to be sent is not sent any more
+        self._valid_until_s = LOST  # a write that is not sent yet is not sent any more
 
     def release(self) -> None:
-        """Let others have it at once. Where that fails it ends by itself, after its duration."""
+        """Release the Lease, so that others can acquire it immediately. If that fails, it ends after its duration."""
         self.abandon()
         try:
             for _attempt in range(CONFLICT_RETRIES):
@@ -141,7 +149,7 @@ class LeaderLease:
                     self._patch(lease, released_spec(lease.spec, now_s=self._api.now_s()))
                     return
                 except ConflictError:
-                    continue  # the last renewal got through just now
+                    continue  # the last renewal has just succeeded
         except KubeError:
             return
 
@@ -156,11 +164,11 @@ class LeaderLease:
         try:
             self._write(lease)
         except ConflictError:
-            return False  # somebody was faster
+            return False  # another program was faster
         return True
 
     def _may_create(self) -> bool:
-        """Nobody can hold the Lease that does not exist: its last holder has stopped by now, or there never was one."""
+        """Return whether no program can hold the Lease that does not exist: its last holder has stopped, or there was none."""
         absent_for_s = self._clock() - (self._absent_since_s or 0.0)
         wait_s = self._duration_s if self._create_after_s is None else self._create_after_s
         return absent_for_s > wait_s or (self._create_after_s is None and self._config_map.get() is None)
@@ -180,7 +188,7 @@ class LeaderLease:
     def _renew(self) -> None:
         pause_s = self._duration_s / 3
         while not self._stopping.wait(pause_s) and self.held:
-            # Only time decides that it is lost where nobody answers: the server may be back in a moment.
+            # While the server does not respond, the Lease ends only by time: the server may return soon.
             pause_s = min(RETRY_S, self._duration_s / 15)
             try:
                 lease = self._read()
@@ -189,7 +197,7 @@ class LeaderLease:
                 if lease is not None and lease.spec.holder_identity != self._identity:
                     self._valid_until_s = LOST
                     return
-                self._write(lease)  # creates it again where somebody has deleted it
+                self._write(lease)  # this creates the Lease again if it was deleted
                 pause_s = self._duration_s / 3
             except KubeError:
                 continue
@@ -212,7 +220,7 @@ class LeaderLease:
         return lease
 
     def _observe(self, lease: Lease) -> None:
-        # Other changes of the object, such as a label, are no sign of life of the holder.
+        # Other changes of the object, such as a label, do not show that the holder is active.
         if self._seen is None or (self._seen.metadata.uid, self._seen.spec) != (lease.metadata.uid, lease.spec):
             self._seen_since_s = self._clock()
         self._seen = lease

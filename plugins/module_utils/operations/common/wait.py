@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Waits for the state of a workload, or for the replacement of an evicted pod.
 
-Both watch, and read again every few seconds only where watching is forbidden.
+Both use a watch. They poll every few seconds only if watching is forbidden.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from ...spread.stuck_pods import stuck_container, why_not_ready
 from .guarded_patch import read_live_workload
 
 WATCH_ERROR = "ERROR"
-"""The type of a watch's last event, where the API server ends it with a Status."""
+"""The type of a watch's last event if the API server ends the watch with a Status."""
 
 ProgressOf = t.Callable[[Workload], Progress]
 
 _WATCH_S = 60.0
 CHECK_EVERY_S = 5.0
-"""Seconds between two checks whether the rollout hangs: its workload does not change then, so that no watch of it tells."""
+"""Seconds between two checks for a blocked rollout. Its workload does not change then, so a watch of the workload shows nothing."""
 WATCH_AT_MOST_EVERY_S = 1.0
-"""A watch may end as soon as it has begun, again and again: a version that stays too old for an API server that was just started, or a
-proxy that closes watches."""
+"""Minimum seconds between two watches.
+
+A watch may end immediately, many times: an API server that was just started may reject the version as too old, or a proxy may close
+watches.
+"""
 
 
 def wait_for_workload(
@@ -45,11 +48,12 @@ def wait_for_workload(
     stuck: t.Optional[t.Callable[[Workload], str]] = None,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> tuple[Workload, Progress]:
-    """Wait until ``progress_of`` says done or failed, or until ``timeout_s`` has passed (then the state is ``waiting``).
+    """Wait until ``progress_of`` returns done or failed, or until ``timeout_s`` has passed (the state is ``waiting`` then).
 
-    ``workload`` as it was last read or written: the wait starts from there. A broken or expired watch starts from a fresh read.
-    ``stuck`` says why the wait would be without effect; the state is ``failed`` then, as where another workload has the name by now.
-    Raises NotFoundError if the workload is deleted, and UnreachableError if the API server stays away.
+    ``workload`` is the workload as it was last read or written; the wait starts from that version. After a broken or expired watch, the
+    workload is read again. ``stuck`` returns the reason why the wait would be useless; the state is ``failed`` then. The state is also
+    ``failed`` if another workload has the name now. Raise NotFoundError if the workload is deleted, and UnreachableError if the API server
+    stays unreachable.
     """
     deadline = clock() + timeout_s
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
@@ -75,18 +79,18 @@ def wait_for_workload(
 
 
 def created_again(workload: Workload) -> Progress:
-    """Return the end of a wait for a workload in whose place there is another one with its name."""
+    """Return the result of a wait for a workload that was replaced by another one with its name."""
     return Progress(FAILED, f"{workload} was deleted, and created again by someone else")
 
 
 def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_of: ProgressOf, timeout_s: float) -> bool:
-    """Return when the progress is made or the watch has ended; False where watching is forbidden."""
+    """Watch until the progress is made or the watch has ended. Return False if watching is forbidden."""
     metadata = workload.metadata
     events = api.watch(resource, metadata.namespace, metadata.name, resource_version=metadata.resource_version, timeout_s=timeout_s)
 
     def see() -> bool:
         for event in events:
-            if event.type == WATCH_ERROR:  # such as an expired version: the next read tells
+            if event.type == WATCH_ERROR:  # for example an expired version; the next read shows the state
                 return False
             if event.type != "MODIFIED" or progress_of(resource.decode(bytes(event.object))).state != WAITING:
                 return True
@@ -96,10 +100,10 @@ def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_o
 
 
 def watch_if_allowed(see: t.Callable[[], bool]) -> bool:
-    """Watch with ``see``, which says whether it saw what it waits for; False where watching is forbidden.
+    """Run one watch with ``see``, which returns whether it saw the expected state.
 
-    A watch that breaks off or expires has just ended. If nothing was seen, the next one is not due before
-    ``WATCH_AT_MOST_EVERY_S``, or before what an overloaded server asks for.
+    Return False if watching is forbidden. A watch that breaks or expires counts as ended. If the state was not seen, return only after
+    ``WATCH_AT_MOST_EVERY_S``, or after the pause that an overloaded server requires.
     """
     due_s = time.monotonic() + WATCH_AT_MOST_EVERY_S
     try:
@@ -129,12 +133,12 @@ def wait_for_replacement(
     poll_s: float,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> Progress:
-    """Wait until all replicas are there, ready and counted as available, and the pod with uid ``gone`` is not.
+    """Wait until all replicas exist, are ready and count as available, and the pod with uid ``gone`` does not exist.
 
-    ``owner`` is the uid that controls the pods, ``template`` the workload's as the server wrote it when the pod went, None for the one of
-    now. The state is ``waiting`` after ``timeout_s``, and ``failed`` where somebody changed the template or created the workload again, or
-    where a container waits with an error that does not end by itself. Raises NotFoundError if the workload is deleted, and UnreachableError
-    if the API server stays away.
+    ``owner`` is the uid of the controller of the pods. ``template`` is the workload's template as the server wrote it before the eviction;
+    None means the present one. The state is ``waiting`` after ``timeout_s``. It is ``failed`` if the template was changed, if the workload
+    was created again, or if a container waits with a lasting error. Raise NotFoundError if the workload is deleted, and UnreachableError if
+    the API server stays unreachable.
     """
     deadline = clock() + timeout_s
     pods = _PodsOfWorkload(api, workload, owner)
@@ -180,11 +184,17 @@ class _PodsOfWorkload:
         return [pod for pod in pods if self._counts(pod)]
 
     def stuck(self) -> str:
-        """Return the container that keeps its pod from being available, in words: a pod may crash after it was ready. Empty: none."""
+        """Return a text about the container that keeps its pod from being available; empty if there is none.
+
+        A pod may crash after it was ready.
+        """
         return stuck_container(pod for pod in self.read() if not pod.terminating)
 
     def watch(self, workload: Workload, ending: t.Optional[Pod], *, timeout_s: float) -> bool:
-        """Return when ``ending`` is gone or, without it, when all replicas are ready, or the watch has ended; False where forbidden."""
+        """Watch until ``ending`` is gone or, without it, all replicas are ready or one is stuck, or until the watch has ended.
+
+        Return False if watching is forbidden.
+        """
         if ending is not None:
             return watch_if_allowed(lambda: self._see_end(ending, timeout_s))
         return watch_if_allowed(lambda: self._see_replicas(workload, timeout_s))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Makes room for critical pods: looks, plans, holds, evicts one pod after the other, waits until the scheduler has bound them.
+"""The control loop of rescues: observe, plan, hold a node, evict one pod after the other, wait until the scheduler binds the pod.
 
-Nothing here waits by itself: ``reconcile`` does what can be done now, and says when it wants to be called again. The module and the daemon
-both drive it. What it leaves behind when it is killed is on the nodes, and is taken over or given back by whoever comes next.
+``reconcile`` never waits by itself. It does the work that is possible now and returns the time of the next call. The module and the daemon
+both call it. If the program is killed, its holds remain on the nodes. The next program takes them over or releases them.
 """
 
 from __future__ import annotations
@@ -43,62 +43,67 @@ from .scheduler_health import SchedulerHealth
 from .task import CLEARING, ENDED, FAILED, NO_OTHER_NODE, OTHER_RESCUE, POD_GONE, RESCUED, SETTLING, WATCHED, ReconcileView, RescueTask
 
 MAX_REQUEUE_S = 10.0
-"""The longest time between two looks by default: deadlines and ends of grace periods come without a change that a watch would tell."""
+"""The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""
 REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 ERROR_RETRY_S = 2.0
 SEEN_LIVE_S = 2.0
 CLOCKS_DIFFER_S = 60.0
-"""The most by which the clocks of the scheduler and of the API servers are expected to differ."""
+"""The maximum expected difference between the clocks of the scheduler and of the API servers."""
 OTHER_RESCUER = "other_rescuer"
 MAX_REQUEUE_CLEARING_S = 1.0
-"""As IDLE_S, while a node is being cleared."""
+"""The same as MAX_REQUEUE_S while a node is being cleared."""
 STALE_RETRY_S = 1.0
-"""Until the next look where the watches are broken."""
+"""Seconds until the next call if the watches are broken."""
 PLAN_SLICE_S = 0.2
-"""After so long a time no further judgement begins on the same view."""
+"""Seconds after which no further plan begins on the same view."""
 PENDING_EVICTIONS_POLL_S = 0.05
-"""Until the next look whether an eviction has ended, at the end of the program."""
+"""Interval of the check for pending evictions at the end of the program."""
 EXPLAINED_EVERY_S = 2.0
-"""Where some pod is due to be judged all the time, reasons are worked out for one pod in so many seconds."""
+"""Minimum seconds between two explanations while pods are always due for planning. One pod is explained each time."""
 MAX_STEPS = 50
-"""After so many the one who drives this gets a word in, whatever goes round in circles."""
+"""Limit of steps in one call of ``reconcile``, so that the caller regains control in an endless loop."""
 MAX_NAMED_PODS = 5
-"""Of pods in one message."""
+"""Limit of pods in one message."""
 POSTPONED_EVENTS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
-"""The Events about them, by the reason's code."""
+"""The Events of postponed rescues, by the reason's code."""
 
 
 RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, REQUEST_TIMEOUT_S
 WRITE_WITHIN_S = 5.0
-"""The loop waits for a write to a node, a pod's status or the ConfigMap: a slow admission webhook must not keep it for long.
+"""Limit of seconds for a write to a node, a pod's status or the ConfigMap.
 
-The requests for the Lease have no more time, so that a server that needs longer has no leader anyway.
+The loop waits for the write, and a slow admission webhook must not block it for long. Requests for the Lease have no more time either, so a
+slower server has no leader anyway.
 """
 
 
 def rescue_client(api: KubeApi, lease: LeaderLease) -> KubeApi:
-    """The API for rescues: what is not answered soon is tried again on a newer state. Every write ends before the Lease can be lost."""
+    """Return the API client for rescues.
+
+    Requests without a quick response are repeated on a newer state. Every write ends before the Lease can be lost.
+    """
     return api.with_timeouts(
         retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
     )
 
 
 def waited_s(since_s: float, now_s: float) -> float:
-    """Seconds since the scheduler has given a pod up.
+    """Return the seconds since the scheduler marked a pod as unschedulable.
 
-    The condition's time is a whole second: of what has just been marked it would make the wait too long, so that it counts as none.
+    The condition's time is in whole seconds. For a new condition it would make the wait too long, so a wait of up to SEEN_LIVE_S counts as
+    0.
     """
     seconds = now_s - since_s
     return seconds if seconds > SEEN_LIVE_S else 0.0
 
 
 class RescueController:
-    """The cases of one program.
+    """The rescue tasks of one program.
 
-    ``selected`` bounds which critical pods are its business. With ``dry_run`` plans are made and asked for, and nothing is changed. With
-    ``once`` a case that has ended stays so; otherwise its pod is looked at again after a while. ``idle_s``: the longest time between two
-    looks. ``accepts_new``: new nodes are cleared.
-    ``problem``: why the last ``reconcile`` could not do its work; empty where it could.
+    ``selected`` selects the critical pods that this program handles. With ``dry_run``, plans are made and checked by dry runs, and nothing
+    is changed. With ``once``, a finished task stays finished; otherwise its pod is planned again later. ``idle_s`` is the maximum of
+    seconds between two calls. ``accepts_new``: new nodes may be cleared. ``problem`` is the reason why the last ``reconcile`` could not
+    work; empty if it could.
     """
 
     def __init__(
@@ -153,7 +158,7 @@ class RescueController:
         self._explained_at_s = 0.0
 
     def reconcile(self) -> float:
-        """Do what can be done now; the seconds until something may have to be done without a change in the cluster."""
+        """Do the work that is possible now. Return the seconds after which the next call is due even if the cluster does not change."""
         blind = self.stale_resources
         if blind:
             self.problem = "; ".join(blind)
@@ -186,7 +191,10 @@ class RescueController:
 
     @property
     def stale_resources(self) -> list[str]:
-        """What is not followed at the moment, of what nothing can be decided without: the state of before may be wrong by now."""
+        """The required resources without a working watch, with the errors.
+
+        No decision is made without them, because the cached state may be outdated.
+        """
         errors = self._cache.errors
         broken = [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED_RESOURCES if resource.plural in errors]
         silent = self._cache.silent
@@ -194,7 +202,7 @@ class RescueController:
         return [*broken, *(f"{plural}: the API server has said nothing for {silent[plural]:.0f} s" for plural in quiet)]
 
     def release_all_holds(self) -> None:
-        """Give back every node that this program holds; nothing is left behind. Raises LeaseLostError and KubeError."""
+        """Release every held node, whichever program holds it. Raise LeaseLostError and KubeError."""
         self._lease.ensure_held()
         snapshot = self._cache.snapshot()
         self.holds.refresh(snapshot, leading=True)
@@ -204,7 +212,7 @@ class RescueController:
             task.hold = None
 
     def release_own_holds(self) -> None:
-        """Release the nodes that this program holds, as they were last seen. The cases stay as they are. Raises LeaseLostError."""
+        """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
         if self._seen is None:
             return
         for task in self.tasks.values():
@@ -215,40 +223,44 @@ class RescueController:
 
     @property
     def still_held(self) -> dict[str, Hold]:
-        """The holds of this program that are still on their nodes as far as it knows, by the name of the node."""
+        """The holds of this program that are still on their nodes as far as it knows, by node name."""
         cleared = {task.node: task.hold for task in self._in_stage(CLEARING) if task.hold is not None}
         ended = {task.node: task.hold for task in self._in_stage(ENDED) if task.hold is not None}
         return {**{node.name: hold for node, hold in self._own_holds()}, **ended, **cleared}
 
     @property
     def unrecorded(self) -> list[RescueTask]:
-        """The cases that have ended and whose result this program still has to write."""
+        """The finished tasks whose result this program must still record."""
         return [task for task in self.tasks.values() if self._must_record(task)]
 
     def holds_seen(self) -> list[tuple[Node, Hold]]:
-        """Every node with a hold, whoever holds it, as last seen."""
+        """Return every node with a hold of any program, as last observed."""
         return self.holds.active(self._seen) if self._seen is not None else []
 
     def _own_holds(self) -> list[tuple[Node, Hold]]:
-        """The marks that this program has set or taken over."""
+        """Return the holds that this program has placed or taken over."""
         taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
         return [(node, hold) for node, hold in self.holds_seen() if hold.writer == self._writer or hold.uid in taken_over]
 
     def abandon_holds(self) -> None:
-        """Another program may be at work: what is held stays so for whoever has the Lease, who takes it over."""
+        """Stop the work on held nodes, because another program may be active.
+
+        The holds remain, and the holder of the Lease takes them over.
+        """
         self.nominations.drop_all()
         for task in self._in_stage(CLEARING):
-            task.stage, task.node, task.hold, task.loaded = WATCHED, "", None, False  # it may evict further pods
+            task.stage, task.node, task.hold, task.loaded = WATCHED, "", None, False  # the other program may evict further pods
 
     @property
     def has_pending_evictions(self) -> bool:
-        """The API server may still carry out an eviction that this program has asked for."""
+        """True if the API server may still carry out an eviction that this program requested."""
         return self._executor.has_pending_evictions
 
     def finish_evictions(self, timeout_s: float, *, hurried: t.Callable[[], bool] = lambda: False) -> bool:
-        """Wait until no eviction can be carried out any more, and note what was evicted; false where that takes too long.
+        """Wait until no eviction can be carried out any more, and record the evicted pods.
 
-        It is the end: no further node is cleared.
+        Return False if that takes longer than ``timeout_s`` seconds or ``hurried`` returns True. The program ends then, so no further node
+        is cleared.
         """
         self.accepts_new = False
         end_at_s = time.monotonic() + timeout_s
@@ -267,9 +279,9 @@ class RescueController:
         return True
 
     def record_open_attempts(self) -> None:
-        """Write the results of the attempts whose pods still wait. It is the end, and no node is being cleared for them any more.
+        """Record the results of the attempts whose pods are still unschedulable.
 
-        Those for which pods were evicted have failed.
+        The program ends then, and no node is being cleared for these pods. Attempts with evicted pods have failed.
         """
         open_tasks = [task for task in self._in_stage(WATCHED) if task.attempt_started and not task.outcome_recorded]
         if not open_tasks or self._dry_run or not self._lease.held:
@@ -285,10 +297,10 @@ class RescueController:
 
     @property
     def is_clearing(self) -> bool:
-        """Some node is being cleared."""
+        """True if a node is being cleared."""
         return any(task.stage == CLEARING for task in self.tasks.values())
 
-    # --- looking ---
+    # --- observe ---
 
     def _observe(self) -> ReconcileView:
         now_s, now_at_s = self._api.now_s(), time.monotonic()
@@ -307,7 +319,7 @@ class RescueController:
         )
         for task in self.tasks.values() if self._dry_run else ():
             if task.status == PLANNED and task.is_finished and task.last_plan is not None and not self._planner.reserve(task.last_plan):
-                task.stage, task.status, task.plan_at_s = WATCHED, "", 0.0  # what it was planned with is no longer there
+                task.stage, task.status, task.plan_at_s = WATCHED, "", 0.0  # the capacity of the plan is no longer there
         view = ReconcileView(snapshot, self._planner, now_s, now_at_s, {})
         self._observed_in_s = time.monotonic() - now_at_s
         self.holds.reconcile(snapshot, self.tasks, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write)
@@ -327,7 +339,7 @@ class RescueController:
             task.pod_gone = pod_now is None
             nominated = pod_now.status.nominated_node_name if pod_now is not None else ""
             if nominated not in ("", task.node, task.pod.status.nominated_node_name):
-                task.restart_settling(now_at_s, self._options.settle_time)  # the scheduler preempts, and its victims may not show yet
+                task.restart_settling(now_at_s, self._options.settle_time)  # the scheduler preempts, and its victims may not be visible yet
             task.pod = pod_now or task.pod
 
     def _is_ours(self, pod: Pod) -> bool:
@@ -337,16 +349,16 @@ class RescueController:
 
     def _add_task(self, pod: Pod, now_s: float, now_at_s: float) -> None:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
-        # One clock has written the time, and another one tells the time now: a short wait is measured here.
+        # The condition's time and the present time are from different clocks, so a short wait is measured here.
         waited = waited_s(since_s, now_s) > self._options.settle_time + CLOCKS_DIFFER_S
         settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time
         patience_s = longest_wait_s(self._options.grace_period)
         self.tasks[pod.metadata.uid] = RescueTask(pod, unschedulable_since_s=since_s, settles_at_s=settles_at_s, max_wait_s=patience_s)
 
-    # --- acting ---
+    # --- act ---
 
     def _reconcile_next(self, view: ReconcileView) -> bool:
-        """Let the most important case that can do something do it; whether the cluster has to be looked at again."""
+        """Let the most important task that can act do so. Return whether the cluster must be observed again."""
         leading = self._lease.held
         for task in self._in_order():
             try:
@@ -356,15 +368,16 @@ class RescueController:
                 if leading:
                     self._lease.ensure_held()
                 elif isinstance(error, UnreachableError):
-                    return False  # nothing can be done for the others either, and whoever drives this has to know soon
+                    return False  # no other task can act either, and the caller must learn of it soon
             if changed:
                 return True
         return False
 
     def _in_order(self) -> list[RescueTask]:
-        """What is under way first, so that it is not disturbed, then what was judged longest ago, and then by importance and age.
+        """Return the tasks in their order: tasks in progress, then the longest time since the last plan, then priority, then age.
 
-        Of pods that are equally important those come first whose judgement takes the least time.
+        A task in progress is first so that nothing disturbs it. Of pods with the same priority, pods whose plan takes the least time are
+        first.
         """
 
         def rank(task: RescueTask) -> tuple[bool, int, int, bool, float, str]:
@@ -374,7 +387,7 @@ class RescueController:
         return sorted(self.tasks.values(), key=rank)
 
     def _begin_round(self, view: ReconcileView) -> None:
-        """A new round begins when every pod that is due was judged in this one: no pod is judged twice before another one is."""
+        """Begin a new round if every pod that is due was planned in this one. No pod is planned twice before another one is planned."""
         due = [task for task in self._in_stage(WATCHED) if view.now_at_s >= task.plan_at_s]
         if all(task.planned_in_round >= self._round for task in due):
             self._round += 1
@@ -389,7 +402,7 @@ class RescueController:
             if self._executor.resolve_uncertain(task, view):
                 return True
             if task.uncertain_evictions:
-                return False  # an eviction is on its way
+                return False  # an eviction is in progress
         end = _end_of(task, leading=self._lease.held) or self._no_longer_critical(task)
         if end is not None:
             task.finish(*end)
@@ -400,26 +413,30 @@ class RescueController:
             changed = self._executor.advance(task, view, scheduler, self._blocking_task(task, kept_by, view))
         else:
             changed = view.now_at_s >= task.plan_at_s and self._plan(task, view)
-        # Its step may have ended it.
+        # The step may have finished the task.
         return self._finish(task, view) if task.is_finished else changed
 
     def _no_longer_critical(self, task: RescueTask) -> t.Optional[tuple[str, Reason]]:
-        """Somebody has taken the annotation away that made the pod critical. Of an undecodable pod that is not known."""
+        """Return the final status if the annotation that made the pod critical was removed.
+
+        None if the pod is critical. None also for an undecodable pod, because its annotations are not known.
+        """
         if undecodable_of(task.pod) is not None or is_critical(task.pod, self._options):
             return None
         return IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(task.pod, self._options))
 
     def _explain_next(self, view: ReconcileView) -> bool:
-        """Work out why no eviction helps, for pods of which that is still to be said; whether the cluster has to be looked at again.
+        """Find the reasons why no eviction helps, for pods that still lack them.
 
-        That takes longer than a judgement. All pods that are due are judged first, so that a possible rescue does not wait. Where some are
-        due all the time, one pod is explained now and then, and none before all were judged once.
+        Return whether the cluster must be observed again. This takes longer than a plan. All pods that are due are planned first, so that a
+        possible rescue does not wait. If some pods are always due, one pod is explained every EXPLAINED_EVERY_S, and none before all were
+        planned once.
         """
         waiting = self._in_stage(WATCHED)
         overdue = time.monotonic() > self._explained_at_s + EXPLAINED_EVERY_S and all(task.planned_in_round >= 0 for task in waiting)
         if self._interrupted and not overdue:
             return False
-        # Reasons that are only to be renewed come last.
+        # Reasons that are only renewed are last.
         for task in sorted(self._in_order(), key=lambda task: task.reason is not UNEXPLAINED):
             if not task.needs_explanation or task.stage != WATCHED:
                 continue
@@ -441,7 +458,7 @@ class RescueController:
     def _plan(self, task: RescueTask, view: ReconcileView, *, explain: bool = False) -> bool:
         scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
         began_at_s = time.monotonic()
-        # After an eviction for it the pod may be given up, which takes the newest reasons.
+        # After an eviction for it, the pod may be given up, which requires current reasons.
         plan = self._shared_plan(task, view, task.context(view.now_at_s, scheduler), explain=explain or bool(task.evicted))
         if plan is None:
             self._interrupted = True
@@ -452,7 +469,7 @@ class RescueController:
         task.planned_in_round = self._round
         self._observer.on_planned(task, self._observed_in_s + time.monotonic() - began_at_s)
         plan = self._if_settled(task, plan, view)
-        # The result of a run that ends has the newest reasons.
+        # The result of a run that ends has current reasons.
         task.needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
         task.set_plan(plan)
         task.note_wait(view.now_at_s)
@@ -481,10 +498,10 @@ class RescueController:
         return changed
 
     def _blocking_task(self, task: RescueTask, kept_by: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
-        """The rescue that has to end before pods are evicted for this one; None where there is none.
+        """Return the rescue that must end before pods are evicted for this task.
 
-        Taints and evictions for one pod make the scheduler try the others, and clear their nominations. While a nomination alone keeps a
-        node, no other rescue begins.
+        None if there is none. Taints and evictions for one pod make the scheduler try the other pods and clear their nominations. While
+        only a nomination reserves a node, no other rescue begins.
         """
         if self._options.hold == NONE:
             return None
@@ -496,9 +513,9 @@ class RescueController:
         return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because only a nomination keeps the capacity for one of both pods")
 
     def _blocking_queued_task(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
-        """The pod that has waited for other rescues for long enough, and begins before this one; None where there is none.
+        """Return the pod that has waited for other rescues for its maximum time and begins first.
 
-        Without that, rescues of less important pods could follow each other, and delay that pod without end.
+        None if there is none. Without this rule, rescues of pods with the same or lower priority could delay that pod without end.
         """
         waiting = [one for one in self.tasks.values() if one.is_next(view.now_at_s)]
         if task.stage == CLEARING or not waiting:
@@ -511,11 +528,11 @@ class RescueController:
 
     @property
     def _may_write(self) -> bool:
-        """A node may be held now."""
+        """True if a node may be held now."""
         return self._lease.held and self.accepts_new and not self._dry_run
 
     def _if_settled(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> RescuePlan:
-        """The judgement, or that the scheduler still has its time, which begins when a plan becomes possible."""
+        """Return the plan, or a waiting plan while the scheduler has its settle time. The time restarts when a plan becomes possible."""
         possible = plan.status == PLANNED
         if possible and not task.was_possible and not self._dry_run:
             task.restart_settling(view.now_at_s, self._options.settle_time)
@@ -526,9 +543,10 @@ class RescueController:
         return RescuePlan(task.pod, WAITING, Reason(SETTLING, text))
 
     def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
-        """The judgement of the pod on the view, which pods that are alike share; None where the next judgement needs a newer view.
+        """Return the plan for the pod on this view.
 
-        On a large cluster judgements take long. Between two of them new pods, releases and signals are due.
+        None if the next plan needs a newer view. Equivalent pods share a plan. On a large cluster plans take long, and new pods, releases
+        and signals are due between two of them.
         """
         same = None if view.planner.has_node_for(task.uid) else equivalence_key(task.pod, context, view.snapshot, self._options)
         key = (same, explain) if same is not None else None
@@ -539,12 +557,12 @@ class RescueController:
             return None
         plan = view.planner.plan_rescue(task.pod, context, explain=explain)
         if plan.status == PLANNED:
-            view.plans.clear()  # a plan takes capacity and budgets from the others
+            view.plans.clear()  # a plan reserves capacity and budgets that other pods then lack
         view.plans[key or task.uid] = plan
         return plan
 
     def _report(self, task: RescueTask) -> None:
-        """Tell what has become another; why no eviction helps is told with the reasons."""
+        """Report a changed status or reason. An impossible rescue is reported once its reasons are known."""
         said, reason = task.reported_reason, task.reason
         if reason is UNEXPLAINED:
             return
@@ -552,7 +570,7 @@ class RescueController:
             return
         task.reported_reason = reason
         self._observer.on_plan_changed(task)
-        # Of several copies of a daemon the one that leads writes the Events.
+        # Of several replicas of a daemon, the leader writes the Events.
         if task.reason is None or self._dry_run or not (self._once or self._lease.held):
             return
         if task.status == IMPOSSIBLE or task.reason.code in POSTPONED_EVENTS:
@@ -560,9 +578,9 @@ class RescueController:
             self._events.on_pod(task.pod, event, str(task.reason), warning=task.status == IMPOSSIBLE)
 
     def _finish(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Release the node, write the result of the attempt, and tell everybody.
+        """Release the node, record the result of the attempt, and notify the observer.
 
-        What cannot be written now is written later: ``Holds.reconcile`` releases the node, and ``_reconcile_task`` writes the result.
+        Failed writes are repeated later: ``Holds.reconcile`` releases the node, and ``_reconcile_task`` records the result.
         """
         if self._dry_run:
             return False
@@ -573,7 +591,7 @@ class RescueController:
         return True
 
     def _complete_finish(self, task: RescueTask, view: ReconcileView) -> None:
-        """Do for a case that has ended what could not be written at its end. ``Holds.reconcile`` goes on with what is in ``expired``."""
+        """Repeat the failed writes of a finished task. ``Holds.reconcile`` releases the nodes in ``expired``."""
         if self._dry_run or not self._lease.held:
             return
         if task.hold is not None and task.node not in self.holds.expired:
@@ -596,9 +614,9 @@ class RescueController:
             self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", str(task.reason), warning=warning)
 
     def _reconcile_attempts(self, view: ReconcileView) -> None:
-        """Correct what programs that have ended left in the ConfigMap, and write what has become of rescued pods. Only the leader does.
+        """Correct the ConfigMap entries of ended programs, and record the fate of rescued pods.
 
-        The first is done once after the Lease was taken.
+        Only the leader does this. The first part is done once after the Lease was acquired.
         """
         if not self._lease.held:
             self._attempts_loaded = False
@@ -621,7 +639,10 @@ class RescueController:
             names.clear()
 
     def _remove_finished(self, task: RescueTask, view: ReconcileView) -> bool:
-        """A daemon goes on: what has failed may be tried again, as often as the attempts allow."""
+        """Remove a finished task in a daemon, and add a new one if its rescue failed.
+
+        The limit of attempts still applies. Return whether the cluster must be observed again.
+        """
         if self._dry_run and task.status == PLANNED and _end_of(task, leading=False) is None:
             return self._plan_again(task, view)
         if not self._once and not self._must_record(task):
@@ -634,22 +655,25 @@ class RescueController:
         return False
 
     def _must_record(self, task: RescueTask) -> bool:
-        """The result is still to be written, and no other program has the Lease, which would write it instead."""
+        """Return whether this program must still record the result. If another program holds the Lease, that program records it."""
         return task.needs_recording and not self._dry_run and self._lease.holder in ("", self._writer)
 
     def _plan_again(self, task: RescueTask, view: ReconcileView) -> bool:
-        """A dry run that goes on: the plan stands for a while, and is then made anew without itself in the way."""
+        """Discard a dry run's plan after some time and plan again, so that the old plan does not reserve capacity.
+
+        Only dry runs that go on do this.
+        """
         if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
             return False
         task.stage, task.status = WATCHED, ""
         return True
 
     def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView) -> bool:
-        """A request has failed for good, or for now; forbidden ones do not get better by themselves."""
+        """Handle a failed request. It is repeated later; a forbidden one ends the task, because it does not succeed by itself."""
         self._observer.on_error(f"{task.name}: {error}")
         task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
-        task.queued_since_s = math.inf  # others need not wait for a rescue that cannot begin
-        # A node that is held must not wait for what does not get better, nor for ever for what may.
+        task.queued_since_s = math.inf  # other pods need not wait for a rescue that cannot begin
+        # A held node must not wait for an error that lasts, nor without limit for one that may pass.
         in_vain = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
         if is_permission_error(error) or in_vain:
             task.finish(FAILED, Reason("error", str(error)))
@@ -667,14 +691,14 @@ class RescueController:
 
 
 def _is_outdated(view: ReconcileView) -> bool:
-    """No further judgement begins on it: on a newer one there may be a new pod, or a node to be released."""
+    """Return whether the view is too old for a further plan. A newer view may have a new pod, or a node to release."""
     return bool(view.plans) and time.monotonic() - view.now_at_s > PLAN_SLICE_S
 
 
 def _end_of(task: RescueTask, *, leading: bool) -> t.Optional[tuple[str, Reason]]:
-    """How the case has ended, if it has: the pod is bound, or there is none any more.
+    """Return the final status of the task: the pod is bound, or it does not exist any more.
 
-    Only the leader knows that no rescue has helped.
+    None otherwise. Only the leader knows that no rescue was involved.
     """
     if task.pod_gone or task.pod.terminating or task.pod.terminal:
         return POD_GONE, Reason("pod_gone", f"the pod was deleted before it was bound; {len(task.evicted)} pods had been evicted for it")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Evictions whose answer takes long, such as behind a slow admission webhook, delay no other rescue."""
+"""Eviction requests in threads of their own. A slow response, for example behind an admission webhook, delays no other rescue."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from ...kube.client.errors import ApiError, KubeError, NotSentError, Unreachable
 from ...rescue.plan import Victim
 
 WAIT_FOR_ANSWER_S = 0.5
-"""A usual eviction is answered in some milliseconds. For a longer one nobody waits: its answer is taken when it is asked for again."""
+"""Seconds to wait for a response.
+
+A usual eviction takes some milliseconds. A later response is returned when the eviction is requested again.
+"""
 
 KEEP_ANSWERS_S = 60.0
-"""For how long an answer is kept that nobody takes. A request of a leader ends much sooner."""
+"""Seconds to keep a response that is not used. A request of a leader ends much sooner."""
 
 REQUEST_TIMEOUT_S = 10.0
-"""After so many seconds a request of a leader has ended, also in the API server (``KubeApi._write``)."""
+"""Seconds after which a request of a leader has ended, also in the API server (``KubeApi._write``)."""
 
 _Key = tuple[str, int, bool]
 
@@ -31,11 +34,11 @@ class _Asked(t.NamedTuple):
 
 
 class EvictionPendingError(UnreachableError):
-    """The request is on its way; asking again takes its answer and sends no second request."""
+    """The request is in progress. A further call returns its response and sends no second request."""
 
 
 class EvictionRequests:
-    """Asks for evictions, each in a thread of its own."""
+    """Requests evictions, each in a thread of its own."""
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
@@ -43,13 +46,13 @@ class EvictionRequests:
         self._lost_until_s = 0.0
 
     def request(self, victim: Victim, *, dry_run: bool) -> None:
-        """Evict the pod. Raises as ``KubeApi.evict``, and EvictionPendingError where there is no answer yet."""
+        """Evict the pod. Raise the errors of ``KubeApi.evict``, and EvictionPendingError if there is no response yet."""
         now_at_s, key = time.monotonic(), _key(victim, dry_run)
         self._requests = {known: asked for known, asked in self._requests.items() if now_at_s < asked.at_s + KEEP_ANSWERS_S}
         if key not in self._requests:
             self._requests[key] = _Asked(run_in_background(lambda: self._send(victim, dry_run)), now_at_s)
         future = self._requests[key].answer
-        # Decided once: an answer that comes after it is taken when the eviction is asked for again.
+        # The check is made only once: a response after it is returned when the eviction is requested again.
         if future not in wait([future], WAIT_FOR_ANSWER_S).done:
             metadata = victim.pod.metadata
             raise EvictionPendingError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet")
@@ -58,11 +61,11 @@ class EvictionRequests:
 
     @property
     def has_pending(self) -> bool:
-        """The API server may still carry out one of the evictions that were sent, also where its answer was lost."""
+        """True if the API server may still carry out an eviction that was sent, even if its response was lost."""
         return bool(self._unanswered) or time.monotonic() < self._lost_until_s
 
     def is_pending(self, pod_uid: str) -> bool:
-        """An eviction of the pod is on its way: what becomes of it is not known yet."""
+        """Return whether an eviction of the pod is in progress, so that its result is not known yet."""
         return pod_uid in self._unanswered
 
     @property
@@ -80,7 +83,10 @@ class EvictionRequests:
 
 
 def _was_lost(error: KubeError) -> bool:
-    """The API server has not said how the request ended, so that it may go on with it: the answer is lost, or that of a proxy."""
+    """Return whether the result of the request is unknown because the response was lost or came from a proxy.
+
+    The API server may still process the request.
+    """
     if isinstance(error, UnreachableError):
         return not isinstance(error, NotSentError)
     return isinstance(error, ApiError) and error.status >= 500 and error.reason is None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Clears a node for one pod: ask, hold, evict one pod after the other, each decided on the newest state."""
+"""The steps that clear a node for one pod: dry run, hold, evict one pod after the other. Each step is decided on the newest state."""
 
 from __future__ import annotations
 
@@ -45,20 +45,21 @@ from .records.rescued_pods import RescuedPodTracker
 from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, RESCUED, ReconcileView, RescueTask
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
-"""How long a pod is not asked for again after a budget has refused it in a dry run."""
+"""Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
 EXCLUDE_AFTER_DENIAL_S = 60.0
-"""The same after a refusal of another kind, such as by a webhook."""
+"""Seconds for which a pod is excluded after another denial, for example by a webhook."""
 RETRY_S = 0.5
 REPLAN_S = 1.0
-"""Until a pod is judged again whose node was released for another rescue."""
+"""Seconds until the next plan for a pod whose node was released for another rescue."""
 NO_NOMINATION_FOR_S = 600.0
-"""Until the next try to nominate beside a taint where the role for that is missing."""
+"""Seconds until the next try to nominate in addition to a taint if the role for nominations is missing."""
 
 
 class RescueExecutor:
-    """The steps of a case that has a plan. Each returns whether it has changed anything, so that the cluster is to be looked at again.
+    """The steps of a task that has a plan.
 
-    Raises LeaseLostError, before anything is written, once another program may be at work.
+    Each returns whether it changed anything, so that the cluster must be observed again. Raise LeaseLostError before a write if another
+    program may be active.
     """
 
     def __init__(
@@ -85,12 +86,12 @@ class RescueExecutor:
         self._evictions = EvictionRequests(api)
 
     def start(self, task: RescueTask, plan: RescuePlan, choice: Choice, view: ReconcileView) -> bool:
-        """Ask for everything by dry runs; then keep the room that will be made, and count the attempt."""
+        """Check all evictions by dry runs. Then place the hold and record the attempt."""
         attempt = self._with_results(task, self._load_attempt(task), view)
         if self._load_victims(task, attempt):
             return True
-        # A node that is neither cleared nor held any more was left, and the pod does not fit there. One that the taint of somebody else
-        # keeps has no hold.
+        # A node that is neither cleared nor held any more was given up, and the pod does not fit there. A node that is reserved by another
+        # party's taint has no hold.
         task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
         if choice.node in task.excluded_nodes:
             return True
@@ -116,13 +117,16 @@ class RescueExecutor:
             return False
         task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
         _limit_to_plan(task, choice, view)
-        # From here on the hold is given back by the end of the case, also if this fails.
+        # From here on the end of the task releases the hold, even if this write fails.
         self._record_attempt(task, choice.victims[0], view)
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has room for it")
         return True
 
     def advance(self, task: RescueTask, view: ReconcileView, scheduler: t.Optional[Reason], goes_first: t.Optional[Reason] = None) -> bool:
-        """One step further on the node that is being cleared: evict, wait, or give the node up; ``goes_first``: another rescue."""
+        """Do the next step on the node that is being cleared: evict, wait, or give up the node.
+
+        ``goes_first`` is the reason if another rescue has precedence.
+        """
         if view.now_at_s < task.retry_at_s:
             return False
         plan = view.planner.replan_on_node(task.pod, task.node, task.context(view.now_at_s, scheduler))
@@ -147,7 +151,7 @@ class RescueExecutor:
             return self._give_up_node(task, Reason("not_kept", "the taint that kept others off has been removed"), view)
         if goes_first is not None:
             task.set_plan(replace(plan, reason=goes_first))
-            return False  # the node stays kept, and nothing may make the scheduler try the other pod meanwhile
+            return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
         self._lease.ensure_held()
         if not self._nominate(task, view):
             refused = Reason("not_kept", "the pod could not be nominated for it")
@@ -163,9 +167,10 @@ class RescueExecutor:
         return True
 
     def resume(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Hold the node again on which pods still end that another program has evicted for the case, and that it has released at its end.
+        """Hold the node again on which pods are still terminating that another program evicted for the task.
 
-        Without that, a replacement of such a pod could take the capacity before the scheduler tries the critical pod again.
+        That program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
+        scheduler tries the critical pod again.
         """
         attempt = self._load_attempt(task)
         self._load_victims(task, attempt)
@@ -187,7 +192,7 @@ class RescueExecutor:
         return True
 
     def resolve_uncertain(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Find out what has been evicted for the pod, where that is not known; whether the case has changed by that."""
+        """Find the pods that were evicted for the task, for evictions with an unknown result. Return whether the task changed."""
         if task.stage == CLEARING and not task.loaded:
             self._load_victims(task, self._load_attempt(task))
         found = False
@@ -208,11 +213,11 @@ class RescueExecutor:
 
     @property
     def has_pending_evictions(self) -> bool:
-        """The API server may still carry out an eviction."""
+        """True if the API server may still carry out an eviction."""
         return self._evictions.has_pending
 
     def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
-        """Give the case's node back, if it is held; false where that could not be written yet."""
+        """Release the task's node if it is held. Return False if that could not be written yet."""
         if task.hold is None:
             self._withdraw(task)
             return True
@@ -224,7 +229,7 @@ class RescueExecutor:
         return True
 
     def _withdraw(self, task: RescueTask) -> None:
-        """Take the nomination away that was made beside the taint of somebody else: there is no hold to which it belongs."""
+        """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
         nominated, task.nominated_version = task.nominated_version, ""
         if not nominated or not task.node or task.pod_gone or task.pod.spec.node_name:
             return
@@ -232,11 +237,11 @@ class RescueExecutor:
         try:
             withdraw(self._api, task.pod.metadata, task.node)
         except KubeError as error:
-            # The scheduler takes it away after its next try.
+            # The scheduler clears the nomination after its next try.
             self._observer.on_error(f"pod {task.name} is still nominated for node {task.node}: {error}")
 
     def record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
-        """Write down what came of the attempt."""
+        """Record the result of the attempt."""
         pending = {pod.metadata.uid for pod in view.snapshot.pods if not pod.spec.node_name}
 
         def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
@@ -261,7 +266,7 @@ class RescueExecutor:
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
     def _record_attempt(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
-        """Write down that the rescue is under way, what has been evicted for it, and what is evicted next."""
+        """Record that the rescue is in progress, with the evicted pods and the next victim."""
         uid = victim.pod.metadata.uid
         victims = [*task.evicted, *(one for known, one in task.uncertain_evictions.items() if known != uid), victim]
         records = [record_of(one) for one in victims]
@@ -274,7 +279,7 @@ class RescueExecutor:
         task.attempt_started, task.recorded_victims = True, frozenset(one.pod.metadata.uid for one in victims)
 
     def _with_results(self, task: RescueTask, attempt: t.Optional[Attempt], view: ReconcileView) -> t.Optional[Attempt]:
-        """The entry with what has become of the pods that were rescued before."""
+        """Return the attempt updated by the fate of the pods that were rescued before."""
         found = self._rescued.with_results(task.key, attempt, view.snapshot, view.now_s)
         if found != attempt and not self._dry_run:
             self._lease.ensure_held()
@@ -283,19 +288,22 @@ class RescueExecutor:
         return found
 
     def _load_victims(self, task: RescueTask, attempt: t.Optional[Attempt]) -> bool:
-        """What another program has evicted for the pod counts, too; whether there may be something."""
+        """Load the pods that another program may have evicted for the task. Return whether there are any."""
         if task.loaded:
             return False
         task.loaded = True
         if attempt is not None and task.uid in attempt.under_way and not self._dry_run:
-            task.attempt_started = True  # it is under way, and has to be settled
+            task.attempt_started = True  # the attempt is in progress and must be finalized
         known = {victim.pod.metadata.uid for victim in task.evicted}
         records = attempt.victims.get(task.uid, ()) if attempt is not None else ()
         task.uncertain_evictions.update({record.uid: victim_of(record) for record in records if record.uid not in known})
         return bool(task.uncertain_evictions)
 
     def _is_confirmed(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
-        """The API server says that the pod still waits, the victim may go, and the node is open and kept. Otherwise that is acted upon."""
+        """Return whether the API server confirms that the pod still waits, the victim may be evicted and the node is feasible and held.
+
+        Otherwise update the task.
+        """
         uid = victim.pod.metadata.uid
         try:
             waits, there, node = read_pod(self._api, task.pod), read_pod(self._api, victim.pod), read_node(self._api, task.node)
@@ -332,7 +340,7 @@ class RescueExecutor:
         except KubeError as error:
             if is_permission_error(error) or is_transient(error):
                 raise
-            # Somebody else's hold, or a refusal that is about this node: there may be another one.
+            # The node has another hold, or the refusal is about this node: another node may be possible.
             self._observer.on_error(f"{task.name}: {error}")
             task.excluded_nodes[choice.node] = view.now_at_s + LEFT_ALONE_FOR_S
             task.plan_at_s = view.now_at_s + RETRY_S
@@ -344,7 +352,7 @@ class RescueExecutor:
         return True
 
     def _may_nominate(self, task: RescueTask, node_name: str, view: ReconcileView) -> bool:
-        """Ask before anything is touched."""
+        """Check by a dry run that the pod can be nominated, before any write. Return False if it cannot now."""
         try:
             if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
                 return True
@@ -354,15 +362,15 @@ class RescueExecutor:
             if not isinstance(error, ConflictError):
                 task.finish(FAILED, Reason("error", str(error)))
                 return False
-        task.plan_at_s = view.now_at_s + RETRY_S  # somebody else writes to the pod; the watch will tell
+        task.plan_at_s = view.now_at_s + RETRY_S  # another client writes to the pod; the watch shows the result
         return False
 
     def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Nominate the pod for the held node, and again when the scheduler has cleared the nomination.
+        """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
 
-        False where no taint keeps the node and the pod could not be nominated yet. Without a hold, the taint of somebody else keeps it. A
-        nomination that the scheduler itself has made for another node, where its victims hang, stays: without it the scheduler would
-        preempt once more.
+        Return False if no taint reserves the node and the pod could not be nominated yet. Without a hold, another party's taint reserves
+        the node. A nomination by the scheduler for another node with terminating victims remains, because without it the scheduler would
+        preempt again.
         """
         pod = task.pod
         tainted = task.hold is None or not task.hold.nominates
@@ -375,7 +383,8 @@ class RescueExecutor:
             return True  # the watch does not show it yet
         self._lease.ensure_held()
         try:
-            # Of several pods that are nominated together each failed attempt at one makes the scheduler try the others: no hurry there.
+            # With hold none, several pods may be nominated at the same time. A failed attempt at one makes the scheduler try the others, so
+            # their nominations need no quick renewal by the Nominator.
             alone = not tainted and self._options.hold != NONE
             if self._nominations.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
                 task.nominated_version = version
@@ -386,12 +395,12 @@ class RescueExecutor:
                 return True
             self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
         if tainted:
-            return True  # the taint keeps the node; the next look tries again
+            return True  # the taint reserves the node; the next step tries again
         task.retry_at_s = view.now_at_s + RETRY_S
         return False
 
     def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
-        """Beside a taint a nomination is not necessary: say once that the role is missing, and try again later."""
+        """Report once that the role for nominations is missing, and try again later. With a taint, a nomination is not required."""
         if not self._no_nomination_until_s:
             text = "pods are not nominated beside the taint, so that pods that tolerate it can take the capacity that becomes free in parts"
             self._observer.on_error(f"{text}: {error}")
@@ -408,7 +417,7 @@ class RescueExecutor:
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
-        """Nothing is held beyond its deadline, whatever keeps the evictions from being made."""
+        """Fail the task, because no node is held beyond its deadline, whatever prevents the evictions."""
         within_s = self._options.scheduled_timeout + self._options.evict_timeout
         task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {within_s} s"))
         return True
@@ -440,10 +449,10 @@ class RescueExecutor:
         task.finish(FAILED, Reason(NO_OTHER_NODE, f"pods were evicted without effect on {task.failed_nodes} nodes{last}"))
         return True
 
-    # --- the server's answers ---
+    # --- responses of the server ---
 
     def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> bool:
-        """Ask for the eviction, or whether it would be granted; false where it was not."""
+        """Request the eviction, or check it by a dry run. Return False if it was not granted."""
         try:
             self._evictions.request(victim, dry_run=dry_run)
         except KubeError as error:
@@ -459,14 +468,14 @@ class RescueExecutor:
     def _note_eviction(
         self, task: RescueTask, victim: Victim, view: ReconcileView, *, deletion_timestamp: t.Optional[str] = None, own: bool = True
     ) -> None:
-        """The pod has been evicted for the case; what another program has evicted is neither counted nor told again."""
+        """Record that the pod was evicted for the task. An eviction by another program is not reported again."""
         self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
         task.evicted.append(victim)
         task.grace_ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
         if not own:
             return
         self._observer.on_evicted(task, victim)
-        metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the case may have left it by now
+        metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the task may have another node by now
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to make room for critical pod {task.name}")
         self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
 
@@ -492,7 +501,7 @@ class RescueExecutor:
         task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_DENIAL_S
 
     def _on_missing(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> None:
-        """404 or 409: the pod is gone or terminating, and its capacity becomes free; or only its budget was being written or deleted."""
+        """Handle 404 or 409: the pod is gone or terminating and releases its capacity, or its budget was being written or deleted."""
         now = read_pod(self._api, victim.pod)
         if now is None or now.terminating:
             deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
@@ -501,12 +510,12 @@ class RescueExecutor:
             self._retry_later(task, victim.pod.metadata.uid, error, view)
 
     def _retry_later(self, task: RescueTask, uid: str, error: KubeError, view: ReconcileView) -> None:
-        if isinstance(error, EvictionPendingError):  # no refusal: the answer comes
+        if isinstance(error, EvictionPendingError):  # not a refusal: the response is pending
             task.retry_at_s = task.plan_at_s = view.now_at_s + RETRY_S
             return
         is_first = (
             task.first_refused_at_s is None and uid in task.uncertain_evictions
-        )  # it may have been carried out, which is found out first
+        )  # the eviction may have been carried out, which is checked first
         if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             task.plan_at_s = task.retry_at_s
@@ -520,16 +529,16 @@ class RescueExecutor:
 
 
 def _limit_to_plan(task: RescueTask, choice: Choice, view: ReconcileView) -> None:
-    """The pods of this plan may be evicted on the node, and no further ones."""
+    """Record the pods on the node, and that only the plan's victims may be evicted there."""
     task.initial_pods = frozenset(pod.metadata.uid for pod in view.snapshot.pods_by_node.get(task.node, ()))
     task.planned_victims = frozenset(victim.pod.metadata.uid for victim in choice.victims)
 
 
 def _more_than_planned(task: RescueTask, choice: Choice, view: ReconcileView) -> t.Optional[Reason]:
-    """Why the node is left, because more pods than planned would have to be evicted there; None where it is not so.
+    """Return the reason to give up the node if more pods than planned would have to be evicted.
 
-    A planned pod that may not be evicted any more can be replaced by another one. Their number does not grow. Where pods that came since
-    need the capacity, no other pod is evicted instead of them, nor are they: that could go on until the node is empty.
+    None otherwise. A planned victim that may not be evicted any more can be replaced by another one, but the number of victims does not
+    grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could go on until the node is empty.
     """
     if task.initial_pods is None:
         _limit_to_plan(task, choice, view)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The holds of the cluster: which are proved, which are still needed, which are taken over, which are given back."""
+"""The holds of the cluster: which are proven, needed, taken over or released."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ from .records.hold_store import HoldStore, NodeTakenError
 from .task import CLEARING, WATCHED, RescueTask
 
 MOST_TRIES = 5
-"""A write of somebody else's to the node's taints lies between reading and patching each time."""
+"""Limit of tries. Before each further try another client has written to the node's taints between the read and the patch."""
 
 RETRY_S = 1.0
 
 
 class Holds:
-    """Puts holds on nodes and gives nodes back. What could not be written is tried again by ``reconcile``: its record is still there.
+    """Places holds on nodes and releases nodes.
 
-    ``expired``: the nodes whose hold is over and still there. ``orphaned``: those that are held for a pod for which nobody here works on
-    them. ``unproven``: the nodes with a mark that nothing proves; it is reported and has no other effect.
+    ``reconcile`` repeats failed writes, because the hold record still exists. ``expired``: nodes whose hold has ended and is still on the
+    node. ``orphaned``: nodes held for a pod for which no task clears them. ``unproven``: nodes with a hold annotation that neither a taint
+    nor a record proves. Such an annotation is reported and has no other effect.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Holds:
         self._held_nodes_cache: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
 
     def refresh(self, snapshot: ClusterSnapshot, *, leading: bool) -> None:
-        """Read the records where that is due, and report marks that nothing proves. Raises KubeError."""
+        """Read the records if that is due, and report hold annotations that nothing proves. Raise KubeError."""
         self._records.read_if_due(leading=leading)
         unproved = self._find_unproven(snapshot)
         if not set(unproved).issubset(self.unproven):
-            self._records.read()  # it may be newer than what was read before
+            self._records.read()  # the annotation may be newer than the records
             unproved = self._find_unproven(snapshot)
         for name in unproved:
             if name not in self.unproven:
@@ -74,9 +75,10 @@ class Holds:
         self.unproven = unproved
 
     def place(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
-        """Record the hold, and then put it on the node. Raises NodeTakenError, NodeChangesError, HoldNotRecordedError and KubeError.
+        """Record the hold, then place it on the node.
 
-        A record whose hold was refused is removed; where that fails ``reconcile`` does it.
+        Raise NodeTakenError, NodeChangesError, HoldNotRecordedError and KubeError. The record of a refused hold is removed. If that fails,
+        ``reconcile`` repeats it.
         """
         if dry_run:
             place_hold(self._api, node.name, hold, dry_run=True)
@@ -94,7 +96,7 @@ class Holds:
     def reconcile(
         self, snapshot: ClusterSnapshot, tasks: Mapping[str, RescueTask], *, now_s: float, now_at_s: float, may_write: bool
     ) -> None:
-        """Take over the holds of cases that nobody works on any more, and give back those that have outlived their purpose."""
+        """Take over holds of tasks that no program works on, and release holds that are no longer needed."""
         self.expired, self.orphaned = [], []
         self._drop_obsolete(snapshot, now_at_s, may_write=may_write)
         for node, hold in self.active(snapshot):
@@ -107,7 +109,7 @@ class Holds:
                     self.orphaned.append(node.name)
                     continue
                 task.start(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
-                task.attempt_started = True  # its attempt is under way, and has to be settled
+                task.attempt_started = True  # the attempt is in progress and must be finalized
 
     def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:
         if now_at_s < self._retry_at_s.get(node.name, 0.0):
@@ -119,13 +121,13 @@ class Holds:
         return given_back
 
     def active(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
-        """Every node with a hold that was not given back already: the watch may not have caught up."""
+        """Return every node with a hold, except holds that were released already and that the watch may still show."""
         holds = self._held_nodes(snapshot).holds
         self._released = {name: hold for name, hold in self._released.items() if holds.get(name) == hold}
         return [(node_of(name, snapshot.nodes), hold) for name, hold in holds.items() if self._released.get(name) != hold]
 
     def release(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
-        """Take exactly this hold off; false where that could not be written. ``waits``: its pod may still be nominated."""
+        """Remove exactly this hold. Return False if that could not be written. ``waits``: the hold's pod may still be nominated."""
         self._nominations.drop(hold.uid)
         try:
             if waits:
@@ -151,19 +153,19 @@ class Holds:
             if is_transient(error):
                 raise
             if is_permission_error(error) and not hold.nominates:
-                return  # it was never nominated
-            # The node must not wait for what does not get better; the scheduler takes the nomination away after its next try.
+                return  # the pod was never nominated
+            # The node must not wait for an error that lasts. The scheduler clears the nomination after its next try.
             self._witness.on_error(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
 
     def _held_nodes(self, snapshot: ClusterSnapshot) -> HeldNodes:
-        """The same result until something in it can have changed."""
+        """Return the held nodes. The result is cached until one of its inputs changes."""
         key = (snapshot.nodes, snapshot.pods, self._records.records)
         if self._held_nodes_cache is None or any(part is not before for part, before in zip(key, self._held_nodes_cache[0])):
             self._held_nodes_cache = key, held_nodes(snapshot, self._records.records, self._options)
         return self._held_nodes_cache[1]
 
     def _find_unproven(self, snapshot: ClusterSnapshot) -> list[str]:
-        """Without the marks that were removed by this program, as far as the watch shows them still."""
+        """Return the nodes with an unproven annotation, without annotations that this program removed and the watch still shows."""
         found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproved}
         self._released_marks = {
             name: mark for name, mark in self._released_marks.items() if mark is not None and mark == found.get(name, mark)
@@ -189,18 +191,21 @@ class Holds:
 
     def _has_expired(self, node: Node, hold: Hold, task: t.Optional[RescueTask], snapshot: ClusterSnapshot, now_s: float) -> bool:
         if task is not None and task.stage == CLEARING and task.node == node.name:
-            return False  # its own end gives the node back
+            return False  # the end of the task releases the node
         if hold.has_expired(now_s) or not (hold.nominates or hold.taint in (node.spec.taints or ())):
-            return True  # a mark without its taint keeps nobody off
+            return True  # an annotation without its taint has no effect
         if task is not None:
-            # Another node is being cleared for it, or this one was tried in vain, or nothing more is done for it.
+            # Another node is being cleared for the task, or this one was cleared without effect, or the task has ended.
             return task.stage != WATCHED or node.name in task.excluded_nodes
         pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 
 
 def node_of(name: str, nodes: Mapping[str, Node]) -> Node:
-    """The node; for one that is gone, or cannot be decoded, only its name: the API server tells what it is."""
+    """Return the node.
+
+    For a node that is gone or undecodable, return one with only its name, because writes read it from the API server.
+    """
     return nodes.get(name) or Node(metadata=ObjectMeta(name=name))
 
 
@@ -212,18 +217,18 @@ def _unproven_message(node_name: str) -> str:
 
 
 class NodeChangesError(KubeError):
-    """The taints of the node do not stay the same for long enough to write a hold, or to remove it."""
+    """The taints of the node change too often to write or remove a hold."""
 
 
 def place_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = False) -> None:
-    """Put the hold on the node, beside all its taints and in place of a mark that nothing proves.
+    """Place the hold on the node, in addition to all its taints.
 
-    Raises NodeTakenError, NodeChangesError and KubeError; the node is then as it was.
+    It replaces an annotation that nothing proves. Raise NodeTakenError, NodeChangesError and KubeError; the node is unchanged then.
     """
 
     def operations(node: Json) -> JsonPatch:
         if is_hold_on(node, hold):
-            return []  # there already: only the answer was lost
+            return []  # the hold is already there: only the response was lost
         other = held_for_another(node, hold)
         if other is not None:
             raise NodeTakenError(f"node {node_name} is held for pod {other.namespace}/{other.pod}")
@@ -236,7 +241,7 @@ def place_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = Fals
 
 
 def release_hold(api: KubeApi, node_name: str, hold: Hold) -> bool:
-    """Take off exactly this hold; whether it was there. A node that is gone has none. Raises NodeChangesError and KubeError."""
+    """Remove exactly this hold. Return whether it was there. A node that is gone has no hold. Raise NodeChangesError and KubeError."""
     try:
         return _patch(api, node_name, lambda node: release_patch(node, hold))
     except NotFoundError:

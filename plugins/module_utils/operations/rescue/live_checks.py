@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the API server says of a pod or a node right now. A watch may be seconds behind, and an eviction cannot be taken back."""
+"""Reads of a pod or a node from the API server. A watch may be seconds behind, and an eviction cannot be undone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVICTED = "EvictionByEvictionAPI"
 
 
 def read_pod(api: KubeApi, known: Pod) -> t.Optional[Pod]:
-    """Exactly this pod as it is now; None where it is gone, whatever pod has its name. Raises KubeError."""
+    """Return the current state of exactly this pod. None if it is gone, even if another pod has its name. Raise KubeError."""
     metadata = known.metadata
     try:
         found: Pod = api.get(PODS, metadata.namespace, metadata.name)
@@ -35,7 +35,7 @@ def read_pod(api: KubeApi, known: Pod) -> t.Optional[Pod]:
 
 
 def read_node(api: KubeApi, name: str) -> t.Optional[Node]:
-    """The node as it is now; None where it is gone. Raises KubeError."""
+    """Return the current state of the node. None if it is gone. Raise KubeError."""
     try:
         found: Node = api.get(NODES, "", name)
     except NotFoundError:
@@ -44,7 +44,7 @@ def read_node(api: KubeApi, name: str) -> t.Optional[Node]:
 
 
 def is_evicted(now: t.Optional[Pod]) -> bool:
-    """A pod whose eviction was asked for, without an answer, has been evicted. A pod that is gone counts as evicted by this program."""
+    """Return whether a pod was evicted whose eviction has an unknown result. A pod that is gone counts as evicted by this program."""
     if now is None:
         return True
     evicted = any(one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTED for one in now.status.conditions or ())
@@ -52,14 +52,14 @@ def is_evicted(now: t.Optional[Pod]) -> bool:
 
 
 def may_have_succeeded(error: KubeError) -> bool:
-    """The error leaves open whether the API server has carried out the request."""
+    """Return whether the API server may have carried out the request despite the error."""
     if isinstance(error, UnreachableError):
         return True
     return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, MultipleBudgetsError)
 
 
 def pod_changed_message(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[str]:
-    """Why no pod of the node may be evicted for this one; None where it still waits, and nothing else has been done for it meanwhile."""
+    """Return the reason why no pod of the node may be evicted for this pod. None if it still waits and is not nominated elsewhere."""
     if now is None:
         return "it is gone"
     if now.spec.node_name:
@@ -71,7 +71,7 @@ def pod_changed_message(now: t.Optional[Pod], known: Pod, node_name: str) -> t.O
 
 
 def lost_hold_violation(node: Node, hold: t.Optional[Hold]) -> t.Optional[Reason]:
-    """The taint that keeps the node is no longer there; None where it is, or where no taint keeps the node."""
+    """Return the reason if the taint of the hold has been removed. None if it is there, or if no taint reserves the node."""
     if hold is None or hold.taint is None or hold.taint in (node.spec.taints or ()):
         return None
     return Reason("not_kept", "the taint that kept others off has been removed")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nominates pods for nodes, as the scheduler does for a pod that it preempts for: less important pods must leave it the room there.
+"""Nominations of pods for nodes, as the scheduler makes them in a preemption: pods of lower priority must leave the capacity free.
 
 Source: kubernetes KEP-5278. The scheduler clears a nomination after each failed attempt at the pod (``schedule_one.go``,
-``clearNominatedNode``). Where no taint keeps the node, other pods can take the capacity until the pod is nominated again. So the
-renewal waits for nothing else that the program does.
+``clearNominatedNode``). If no taint reserves the node, other pods can use the capacity until the pod is nominated again. The renewal
+therefore waits for no other work of the program.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _PATH = "/status/nominatedNodeName"
 
 
 def nominate(api: KubeApi, pod: Pod, node_name: str, *, dry_run: bool = False) -> bool:
-    """Nominate exactly this pod; false where it is gone, bound, or nominated for whatever node already. Raises KubeError."""
+    """Nominate exactly this pod. Return False if it is gone, bound, or already nominated for any node. Raise KubeError."""
     operation = {"op": "add", "path": _PATH, "value": node_name}
     return _patch(api, pod.metadata, None, operation, dry_run=dry_run)
 
 
 def withdraw(api: KubeApi, pod: ObjectMeta, node_name: str) -> None:
-    """Take away exactly this nomination, if it is there and the pod not bound. Raises KubeError."""
+    """Remove exactly this nomination, if it exists and the pod is not bound. Raise KubeError."""
     _patch(api, pod, node_name, {"op": "remove", "path": _PATH})
 
 
@@ -51,14 +51,14 @@ def _patch(api: KubeApi, pod: ObjectMeta, nominated: t.Optional[str], operation:
 
 
 class _Kept(t.NamedTuple):
-    """``version``: the resource version of the pod that was last nominated."""
+    """A nomination to renew. ``version`` is the resource version of the pod that was last nominated."""
 
     node: str
     version: str
 
 
 class Nominator:
-    """The nominations that alone keep a node. All methods may be called from any thread."""
+    """The nominations that alone reserve a node. All methods may be called from any thread."""
 
     def __init__(self, api: KubeApi, cache: ClusterInformer, lease: LeaderLease) -> None:
         self._api, self._cache, self._lease = api, cache, lease
@@ -68,9 +68,9 @@ class Nominator:
         self._stopping = False
 
     def nominate(self, pod: Pod, node_name: str) -> bool:
-        """Nominate the pod as it is given, and from then on again until ``drop``; false where it was not possible. Raises KubeError.
+        """Nominate the pod as given, and renew the nomination until ``drop``.
 
-        A version of the pod is nominated once: what comes of it, the watch shows.
+        Return False if that was not possible. Raise KubeError. Each version of the pod is nominated once, and the watch shows the result.
         """
         with self._lock:
             kept = self._kept.get(pod.metadata.uid)
@@ -79,18 +79,18 @@ class Nominator:
             return self._nominate(pod, node_name)
 
     def drop(self, uid: str) -> None:
-        """Do not nominate the pod again. A nomination that is being written is waited for, so that the caller can remove it."""
+        """Stop the renewal for the pod. This waits for a nomination that is being written, so that the caller can remove it."""
         with self._lock:
             self._kept.pop(uid, None)
 
     def drop_all(self) -> None:
-        """As ``drop``, for all pods."""
+        """Stop the renewal for all pods."""
         with self._lock:
             self._kept.clear()
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Renew the nominations in a thread of its own for as long as the block lasts."""
+        """Renew the nominations in a thread while the block runs."""
         self._stopping = False
         thread = threading.Thread(target=self._run, name="nominations", daemon=True)
         thread.start()
@@ -103,7 +103,7 @@ class Nominator:
 
     def _run(self) -> None:
         while not self._stopping:
-            self._any.clear()  # before the look, so that a nomination after the look is noticed
+            self._any.clear()  # before the check of ``_kept``, so that a later nomination is noticed
             if not self._kept:
                 self._any.wait(WAIT_S)
                 continue
@@ -111,11 +111,11 @@ class Nominator:
             self.renew()
             try:
                 self._cache.wait_for_change(version, WAIT_S)
-            except KubeError:  # whoever drives the rescues reports it
+            except KubeError:  # the caller of the rescue controller reports it
                 time.sleep(WAIT_S)
 
     def renew(self) -> None:
-        """Nominate each pod again whose nomination the watch shows as cleared."""
+        """Nominate each pod again whose nomination was cleared according to the watch."""
         for uid in list(self._kept):
             pod = self._cache.pod(uid)
             if pod is None or pod.spec.node_name or pod.status.nominated_node_name or pod.terminating:
@@ -127,7 +127,7 @@ class Nominator:
                 try:
                     self._nominate(pod, kept.node)
                 except KubeError:
-                    self._kept.pop(uid, None)  # the next step of its rescue tries again, and reports what is wrong
+                    self._kept.pop(uid, None)  # the next step of its rescue tries again and reports the error
 
     def _nominate(self, pod: Pod, node_name: str) -> bool:
         nominated = nominate(self._api, pod, node_name)

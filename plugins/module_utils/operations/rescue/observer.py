@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What happens during rescues, for whoever counts or logs it."""
+"""Notifications about rescues, for metrics and logs."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from .task import RescueTask
 
 
 class RescueObserver:
-    """Is told of everything that is done; by itself it does nothing with it."""
+    """Receives all notifications. The base class ignores them."""
 
     def on_planned(self, task: RescueTask, seconds: float) -> None:
-        """A look at the cluster and the judgement of the pod on it took so long."""
+        """The cluster was observed and the pod was planned, which took ``seconds`` in total."""
 
     def on_plan_changed(self, task: RescueTask) -> None:
-        """What is to be done for the pod has become another."""
+        """The status or the reason of the plan for the pod has changed."""
 
     def on_hold(self, task: RescueTask) -> None:
         """A node is held for the pod."""
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
-        """A pod was evicted for it."""
+        """A pod was evicted for the task."""
 
     def on_released(self, node_name: str, pod_name: str) -> None:
-        """A node was given back."""
+        """A node was released."""
 
     def on_finished(self, task: RescueTask) -> None:
-        """The case has ended: ``status`` says how."""
+        """The task has ended with ``status``."""
 
     def on_error(self, what: str) -> None:
-        """Something could not be written or read; it is tried again, or not needed."""
+        """A read or write failed. It is repeated, or it is not required."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What happened to each pod, as results list it."""
+"""The result of a rescue for each pod."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Json = dict[str, t.Any]
 
 
 def result_of(tasks: Iterable[RescueTask], released: Iterable[Released], *, named: bool, undecodable: Iterable[Undecodable] = ()) -> Json:
-    """The module's result. ``failed``: some pod could not be rescued, or one that was asked for by name cannot be."""
+    """Return the module's result. ``failed``: a pod could not be rescued, or a rescue of the ``named`` pod is impossible."""
     listed = sorted(tasks, key=lambda task: task.name)
     given_back = [{"node": entry.node, "pod": entry.pod} for entry in released]
-    # A pod that was deleted meanwhile needs no rescue any more: that fails nothing.
+    # A pod that was deleted needs no rescue any more, which is not a failure.
     failed = [task for task in listed if task.status == FAILED or (named and task.status == IMPOSSIBLE)]
     result: Json = {
         "changed": bool(given_back) or any(task.attempt_started or _is_plan(task) for task in listed),
@@ -35,7 +35,7 @@ def result_of(tasks: Iterable[RescueTask], released: Iterable[Released], *, name
 
 
 def row_of(task: RescueTask) -> Json:
-    """One pod."""
+    """Return the entry of one pod."""
     metadata, choice = task.pod.metadata, task.last_plan.choice if task.last_plan is not None and _is_plan(task) else None
     victims = [*task.evicted, *(choice.victims if choice is not None else ())]
     return {
@@ -50,7 +50,7 @@ def row_of(task: RescueTask) -> Json:
 
 
 def _is_plan(task: RescueTask) -> bool:
-    """What would be done for it, and is not."""
+    """Return whether the task ended with a plan that was not executed."""
     return task.status == PLANNED and task.is_finished
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One rescue from beginning to end, as k8s_critical_rescue makes it."""
+"""One rescue run from start to end, as k8s_critical_rescue makes it."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from .records.attempt_store import AttemptStore
 from .task import FAILED, POD_GONE, RESCUED, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
-"""How long a run waits for the Lease of a program that was killed: its duration, and time for slow answers."""
+"""Seconds that a run waits for the Lease of a killed program: its duration, and time for slow responses."""
 EVICTIONS_END_WITHIN_S = 20.0
-"""How long the end of a run waits for its evictions: the time of a request, and of the denials of an API server that has just started."""
+"""Seconds that the end of a run waits for its evictions: the time of a request, and of denials by an API server that has just started."""
 ASK_AGAIN_S = 1.0
 HOW_TO_RELEASE = "ansible localhost -m onprem.kube_scheduling.k8s_critical_rescue -a state=released"
 HOW_TO_RELEASE_BY_PLAYBOOK = "ansible-playbook onprem.kube_scheduling.rescue -e rescue_state=released"
 STEADY_S = 0.02
-"""Changes come in bursts: so long a moment lets the rest of one arrive before the next look."""
+"""Seconds to wait after a change. Several changes often occur together, and the wait lets all of them arrive before the next step."""
 
 
 class Released(t.NamedTuple):
-    """A node that was given back, or would be."""
+    """A node that was released, or would be."""
 
     node: str
     pod: str
 
 
 class Outcome(t.NamedTuple):
-    """What came of a run: its cases, the nodes that were given back, what went wrong without stopping it, and what stopped it.
+    """The outcome of a run: its tasks, the released nodes, warnings, and the error that ended it.
 
-    ``undecodable``: the objects that could not be decoded.
+    ``undecodable`` has the objects that could not be decoded.
     """
 
     tasks: list[RescueTask]
@@ -61,7 +61,7 @@ class Outcome(t.NamedTuple):
 
 
 class _ResultObserver(RescueObserver):
-    """Keeps what the result has to say: troubles, each text once, and the nodes that were given back."""
+    """Collects the values of the result: errors, each text once, and the released nodes."""
 
     def __init__(self) -> None:
         self.errors: dict[str, None] = {}
@@ -74,16 +74,16 @@ class _ResultObserver(RescueObserver):
         self.nodes.append(Released(node_name, pod_name))
 
     def outcome(self, tasks: list[RescueTask], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> Outcome:
-        """With what is noted; ``planned``: the nodes that would be given back."""
+        """Return the outcome with the collected values. ``planned`` are the nodes that would be released."""
         return Outcome(tasks, [*self.nodes, *planned], tuple(self.errors), error)
 
 
 class RescueError(KubeError):
-    """The run could not do what it was asked for; the text says why and what to do."""
+    """The run failed. The text has the cause and the remedy."""
 
 
 def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
-    """Rescue the pods that need it, or give all nodes back. Raises RescueOptionError, RescueError and KubeError."""
+    """Rescue the pods that need it, or release all nodes. Raise RescueOptionError, RescueError and KubeError."""
     cache = ClusterInformer(api)
     outcome = _run(api, request, cache)
     return outcome._replace(undecodable=cache.undecodable)
@@ -136,7 +136,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
         cache.stop()
 
 
-# --- rescued ----------------------------------------------------------------------------------------------------------
+# --- rescue -----------------------------------------------------------------------------------------------------------
 
 
 def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
@@ -163,10 +163,10 @@ def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderL
 
 
 class _Clock:
-    """Until when a run waits.
+    """The time limit of a run.
 
-    ``scheduled_timeout`` counts from the start of the run. While the API server cannot be read, or the Lease is away and something is to
-    be written, a run waits at least for as long as it takes to get the Lease again.
+    ``scheduled_timeout`` counts from the start of the run. While the API server cannot be read, or a write is due without the Lease, the
+    run waits at least for the time that the Lease needs.
     """
 
     def __init__(self, scheduled_timeout: float) -> None:
@@ -175,7 +175,7 @@ class _Clock:
         self._hindered_at_s: t.Optional[float] = None
 
     def note(self, *, hindered: bool) -> None:
-        """Whether the cluster cannot be read now, or something is to be written that cannot be written now."""
+        """Record whether the cluster cannot be read now, or a write is due that is not possible now."""
         if not hindered:
             self._hindered_at_s = None
         elif self._hindered_at_s is None:
@@ -183,24 +183,24 @@ class _Clock:
 
     @property
     def hindered(self) -> bool:
-        """The cluster cannot be read now, or something is to be written and cannot be."""
+        """True if the cluster cannot be read now, or a write is due that is not possible now."""
         return self._hindered_at_s is not None
 
     @property
     def is_over(self) -> bool:
-        """The run has waited for long enough."""
+        """True if the time limit of the run is over."""
         end_at_s = self._started_at_s + self._scheduled_timeout
         if self._hindered_at_s is not None:
             end_at_s = max(end_at_s, self._hindered_at_s + LEASE_TIMEOUT_S)
         return time.monotonic() > end_at_s
 
     def has_run_for(self, seconds: float) -> bool:
-        """So much time has passed since the start of the run."""
+        """Return whether this time has passed since the start of the run."""
         return time.monotonic() > self._started_at_s + seconds
 
 
 def _acquire(lease: LeaderLease) -> bool:
-    """Ask once; an API server that is away for a moment is asked again later."""
+    """Try once to acquire the Lease. Return False after a transient error, so that the caller tries again later."""
     try:
         return lease.acquire(0)
     except KubeError as error:
@@ -210,29 +210,29 @@ def _acquire(lease: LeaderLease) -> bool:
 
 
 def _needs_lease(controller: RescueController) -> bool:
-    """Something would be written: without that no Lease is taken."""
+    """Return whether something must be written. Otherwise no Lease is acquired."""
     planned = any(task.reason is not None and task.reason.code == OTHER_RESCUER for task in controller.tasks.values())
     return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
 def _knows_too_little(controller: RescueController) -> bool:
-    """It is not known how the pods are now. Where this run has left something behind, the end of the run says so."""
+    """Return whether the state of the pods is unknown. If this run has left something behind, the end of the run reports it."""
     if controller.still_held or controller.unrecorded:
         return False
     return not controller.tasks or not all(task.is_finished for task in controller.tasks.values())
 
 
 def _has_to_write(controller: RescueController) -> bool:
-    """This run still has to release a node, or to write the result of an attempt."""
+    """Return whether this run must still release a node or record the result of an attempt."""
     return bool(controller.still_held) or bool(controller.unrecorded)
 
 
 def _is_done(controller: RescueController, request: RescueRequest, clock: _Clock) -> bool:
-    """Every case has ended, cannot be helped, or has waited for long enough for something else to end; and no node is left held."""
+    """Return whether the run is done. Every task has ended, is impossible, or has waited for its maximum time, and no node is held."""
     waiting = [task for task in controller.tasks.values() if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
     if any(task.reason is UNEXPLAINED for task in controller.tasks.values()) and not clock.is_over:
         return False
-    if request.dry_run:  # a plan waits only for the scheduler's own attempt, and for answers to its questions
+    if request.dry_run:  # a plan waits only for the settle time of the scheduler and for responses to its dry runs
         if clock.hindered:
             return False
         now_at_s = time.monotonic()
@@ -241,16 +241,16 @@ def _is_done(controller: RescueController, request: RescueRequest, clock: _Clock
         return clock.is_over and (clock.hindered or not controller.is_clearing)
     if _has_to_write(controller):
         return clock.is_over
-    # What a killed run has left can be taken off as soon as its Lease has run out; another program takes it off by itself.
+    # Holds of a killed run can be released when its Lease has expired. Another active program releases them by itself.
     return not controller.holds.expired or clock.has_run_for(LEASE_TIMEOUT_S)
 
 
 @contextmanager
 def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> Iterator[None]:
-    """Whatever happens, no node stays held, and the Lease is free for the next.
+    """Release all nodes and the Lease at the end of the block, also after an error.
 
-    An eviction that may still be carried out comes first: the next program would not know of it. If it cannot be waited for, the nodes stay
-    held and the Lease ends by itself.
+    Evictions that may still be carried out are awaited first, because the next program would not know of them. If that takes too long, the
+    nodes stay held and the Lease expires by itself.
     """
     try:
         yield
@@ -261,7 +261,7 @@ def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> It
     finally:
         try:
             if controller.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
-                with suppress(LeaseLostError):  # whoever has it now gives them back
+                with suppress(LeaseLostError):  # the new holder of the Lease releases the nodes
                     controller.release_own_holds()
         finally:
             if controller.has_pending_evictions:
@@ -271,7 +271,7 @@ def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> It
 
 
 def _release_own(controller: RescueController, lease: LeaderLease) -> None:
-    """Release the nodes of a run that ends by an error, and ask again for a while where that cannot be written."""
+    """Release the nodes of a run that ends by an error. Failed writes are repeated for LEASE_TIMEOUT_S."""
     end_at_s = time.monotonic() + LEASE_TIMEOUT_S
     while controller.still_held and time.monotonic() < end_at_s:
         with suppress(KubeError, LeaseLostError):
@@ -282,7 +282,7 @@ def _release_own(controller: RescueController, lease: LeaderLease) -> None:
 
 
 def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController) -> t.Optional[KubeError]:
-    """The error, and what to do about the nodes that the run could not release."""
+    """Return the error with instructions for the nodes that the run could not release. None without an error and such nodes."""
     held = controller.still_held
     if not held:
         return error
@@ -300,7 +300,7 @@ def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController)
 
 
 def _fail_unfinished(controller: RescueController, error: KubeError) -> None:
-    """What was done for a pod before the error must not go unsaid."""
+    """Finish the open tasks with the error, so that the result has the actions before the error."""
     for task in controller.tasks.values():
         if not task.is_finished and task.status != IMPOSSIBLE:
             task.finish(FAILED, Reason("error", str(error)))
@@ -312,7 +312,7 @@ def _held(node_name: str, hold: Hold) -> str:
 
 
 def _would_release(controller: RescueController, notes: _ResultObserver) -> list[Released]:
-    """The nodes that a run would release; those that are held for a pod that still waits are told as well."""
+    """Return the nodes that a run would release. Nodes that are held for a waiting pod are reported as warnings."""
     over = set(controller.holds.expired)
     for node, hold in controller.holds_seen():
         if node.name not in over:
@@ -320,11 +320,11 @@ def _would_release(controller: RescueController, notes: _ResultObserver) -> list
     return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in controller.holds_seen() if node.name in over]
 
 
-# --- pods that are no case --------------------------------------------------------------------------------------------
+# --- pods without a task ----------------------------------------------------------------------------------------------
 
 
 def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
-    """Whether a pod is one of those that name and selector leave; the server says which ones the selector means."""
+    """Return the predicate for pods that the options name and label_selector select. The API server evaluates the selector."""
     if not request.name and not request.label_selector:
         return lambda _pod: True
     found: list[Pod] = []
@@ -338,13 +338,13 @@ def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
         beside = f" with the labels {request.label_selector}" if request.label_selector else ""
         raise RescueError(f"Pod {request.name}{beside} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
     if request.name:
-        return lambda pod: pod.metadata.name == request.name  # also one that a controller makes anew under it
+        return lambda pod: pod.metadata.name == request.name  # this includes a pod that a controller creates again with this name
     uids = {pod.metadata.uid for pod in found}
     return lambda pod: pod.metadata.uid in uids
 
 
 def _others(controller: RescueController, cache: ClusterInformer, request: RescueRequest) -> list[RescueTask]:
-    """A pod that was asked for by name gets an answer also where it needs no rescue, or cannot be a case."""
+    """Return tasks for pods that the option name selects and that need no rescue or cannot have one, so that the result has them."""
     if not request.name:
         return []
     found = [pod for pod in cache.snapshot().pods if pod.metadata.name == request.name]
@@ -371,23 +371,23 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
     return task
 
 
-# --- released ---------------------------------------------------------------------------------------------------------
+# --- release ----------------------------------------------------------------------------------------------------------
 
 
 def _would_release_all(controller: RescueController, cache: ClusterInformer) -> list[Released]:
-    """The nodes that a run would release."""
+    """Return the nodes that a run with ``state=released`` would release."""
     return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(controller, cache)]
 
 
 def _all_held(controller: RescueController, cache: ClusterInformer) -> list[tuple[Node, Hold]]:
-    """Every node with a hold, whoever holds it."""
+    """Return every node with a hold of any program."""
     snapshot = cache.snapshot()
     controller.holds.refresh(snapshot, leading=False)
     return controller.holds.active(snapshot)
 
 
 def _release_all(controller: RescueController, cache: ClusterInformer, lease: LeaderLease) -> None:
-    """Release all nodes. Raises RescueError and KubeError."""
+    """Release all nodes. Raise RescueError and KubeError."""
     if not _all_held(controller, cache):
         return
     if not lease.acquire(LEASE_TIMEOUT_S):

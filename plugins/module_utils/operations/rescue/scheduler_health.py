@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Tells whether the scheduler that a pod waits for is running: without it evictions would have no effect."""
+"""Checks that the scheduler of a pod is running. Without it, evictions would have no effect."""
 
 from __future__ import annotations
 
@@ -21,21 +21,28 @@ from ...model.values.timestamps import read_time
 DEFAULT_SCHEDULER = "default-scheduler"
 LEASE_NAMESPACE, LEASE_NAME = "kube-system", "kube-scheduler"
 STALE_AFTER_S = 10
-"""Seconds beyond its duration after which the Lease counts as given up."""
+"""Seconds after the end of its duration after which the Lease counts as abandoned."""
 SILENT_AFTER_S = 600
-"""A scheduler tries what it could not place again after five minutes at the latest (kubernetes ``scheduling_queue.go``)."""
+"""Seconds without activity after which a scheduler counts as not running.
+
+It retries unschedulable pods after five minutes at the latest (kubernetes ``scheduling_queue.go``).
+"""
 FRESH_FOR_S = 10
-"""A sign of life in these last seconds overrides a Lease that has run out: the clocks of scheduler and API server may differ."""
+"""Activity in these last seconds overrides an expired Lease, because the clocks of scheduler and API server may differ."""
 UNUSED_AFTER_S = 60
-"""A scheduler that is seen longer than this after its Lease ran out does not use the Lease: it is judged like one without a Lease."""
+"""A scheduler with activity more than these seconds after its Lease expired does not use the Lease.
+
+It is checked like a scheduler without a Lease.
+"""
 ASKED_EVERY_S = 5
 LONGEST_NAME = 253
-"""Characters of a scheduler's name that are shown: the API server does not limit it."""
+"""Limit of characters of a scheduler's name that are shown. The API server does not limit it."""
 
 
 class SchedulerHealth:
-    """Looks for signs of life, at most every five seconds. One that is found counts for all pods of the scheduler; that there is none does
-    not.
+    """Looks for activity of schedulers, at most every ``ASKED_EVERY_S`` seconds.
+
+    Activity counts for all pods of the scheduler. Missing activity counts only for the pod that was checked.
     """
 
     def __init__(self, api: KubeApi, cache: ClusterInformer) -> None:
@@ -44,7 +51,7 @@ class SchedulerHealth:
         self._silent: dict[str, tuple[float, Reason]] = {}
 
     def violation(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-        """Why the pod's scheduler counts as not running; None where it runs, or where nothing says that it does not."""
+        """Return the reason why the pod's scheduler counts as not running. None if it runs, or if nothing shows that it does not."""
         name, uid, now_at_s = pod.spec.scheduler_name, pod.metadata.uid, time.monotonic()
         if now_at_s - self._alive_at_s.get(name, -math.inf) < ASKED_EVERY_S:
             return None
@@ -71,19 +78,19 @@ class SchedulerHealth:
         return None if self._is_alive(pod, since_s, snapshot, now_s, earliest_s) else _given_up(lease)
 
     def _lease(self) -> t.Optional[LeaseSpec]:
-        """The scheduler's Lease; None where it has none, or where it cannot be read."""
+        """Return the scheduler's Lease. None if it has none or it cannot be read."""
         try:
             spec: LeaseSpec = self._api.get(LEASES, LEASE_NAMESPACE, LEASE_NAME).spec
         except (NotFoundError, ForbiddenError):
             return None
-        # A scheduler that stops in good order leaves its Lease without a holder.
+        # A scheduler that stops normally leaves its Lease without a holder.
         return spec if read_time(spec.renew_time) is not None else None
 
     def _is_alive(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float, earliest_s: float) -> bool:
-        """The scheduler has bound or reported a pod since then.
+        """Return whether the scheduler has bound or reported a pod since ``earliest_s``.
 
-        Only what a tenant cannot write counts: a pod that got its node while this program watched it, a condition in the status of a pod,
-        and an Event in the namespace of the critical pod. A pod with a node may have been created with it.
+        Only facts count that a tenant cannot write: a pod that got its node while this program watched it, a condition in the status of a
+        pod, and an Event in the namespace of the critical pod. A pod with a node may have been created with it.
         """
         if since_s > earliest_s:
             return True
@@ -97,7 +104,7 @@ class SchedulerHealth:
         return self._has_reported(pod, earliest_s)
 
     def _has_reported(self, pod: Pod, earliest_s: float) -> bool:
-        """It has written an Event about the pod since then."""
+        """Return whether the scheduler has written an Event about the pod since ``earliest_s``."""
         try:
             events = self._api.events_on(pod.metadata.namespace, pod.metadata.uid, reason="FailedScheduling")
         except ForbiddenError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One critical pod without a node, from when it is first seen until it is bound, given up or gone."""
+"""One critical pod without a node, from its first observation until it is bound, given up or gone."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ...state.rescue_attempts import attempt_key
 OTHER_RESCUE = "other_rescue"
 SETTLING = "settling"
 
-# How far the case has come.
+# Stages of a task.
 WATCHED = "watched"
 CLEARING = "clearing"
 ENDED = "ended"
 
-# What came of it.
+# Results of a task.
 RESCUED = "rescued"
 FAILED = "failed"
 POD_GONE = "pod_gone"
@@ -35,33 +35,35 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
 MOST_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
-"""In so many seconds the settle time begins again for as long as it takes ten times at most, whatever happens in the cluster."""
+"""Seconds in which the settle time may begin again, for ``MOST_SETTLES`` settle times at most, whatever changes in the cluster."""
 TURN_ENDS_WITHIN_S = 15.0
-"""How long after the grace period of a victim its end, and the scheduler's next attempt at the pod, are waited for."""
+"""Seconds after the grace period of a victim for its end and the scheduler's next attempt at the pod."""
 LEFT_ALONE_FOR_S = 60.0
-"""How long a node is not tried again that could not be cleared, and on which nothing was evicted."""
+"""Seconds for which a node is excluded that could not be cleared and on which nothing was evicted."""
 
 
 @dataclass
 class RescueTask:
-    """Times ending in ``_at_s`` are of the monotonic clock.
+    """The rescue of one pod.
 
-    ``unschedulable_since_s``: when the scheduler gave the pod up, by the API server's clock.
-    ``node`` is the one that is being cleared, ``hold`` what keeps it, ``nominated_version`` which version of the pod was last nominated for
-    it, ``initial_pods`` the uids of the pods that were on it when that began, ``planned_victims`` those that may be evicted there,
-    ``planned_node`` the node that both are about.
-    ``key``: of the entry in which its attempts count. It does not change with the owner reference of the pod.
-    ``grace_ends_at_s``: when the grace period of each evicted pod is over, by uid. ``max_wait_s``: how long other terminating pods are
-    awaited, ``waits_since_s``: since when they are, for their capacity. ``awaits_others_since_s``: the same, because their ends make the
-    scheduler try the pod. ``queued_since_s``: since when its plan waits for other rescues.
-    ``was_possible``: at the last judgement evictions would have given it a node.
-    ``uncertain_evictions``: pods, by uid, of whose eviction it is not known whether it was carried out. ``loaded``: what another program
-    has evicted for the pod is known, ``recorded_victims``: uids of the pods that others would know of.
-    ``excluded_nodes``: nodes not to be tried, and ``excluded_victims``: pods whose eviction was refused, until when; ``failed_nodes``:
-    nodes on which pods were evicted in vain. ``last_plan``: the last one, made in ``planned_in_round``. ``needs_explanation``: why no
-    eviction helps is still to be worked out. ``reported_reason``: the reason that was last told. ``attempt_started``: an attempt was begun,
-    and ``outcome_recorded``: its result is in the ConfigMap. ``pod_gone``: there is no such pod any more. ``status`` and ``reason`` are
-    what a result would say now.
+    Times ending in ``_at_s`` are of the monotonic clock.
+    ``unschedulable_since_s``: when the scheduler marked the pod as unschedulable, by the API server's clock.
+    ``status`` and ``reason`` are the present values for a result.
+    ``last_plan``: the last plan, made in the round ``planned_in_round``. ``needs_explanation``: the reasons why no eviction helps are still
+    to be found. ``reported_reason``: the reason that was last reported. ``was_possible``: evictions were possible in the last plan.
+    ``node``: the node that is being cleared. ``hold``: the hold on it. ``nominated_version``: the version of the pod that was last
+    nominated for it. ``initial_pods``: the uids of the pods on it at the start. ``planned_victims``: the uids of the pods that may be
+    evicted there. ``planned_node``: the node of both sets.
+    ``key``: the key of the entry that counts its attempts. It does not change with the owner reference of the pod. ``attempt_started``: an
+    attempt has begun. ``outcome_recorded``: its result is in the ConfigMap.
+    ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
+    pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
+    because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
+    ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
+    are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
+    ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
+    exclusion. ``failed_nodes``: the number of nodes on which pods were evicted without effect.
+    ``pod_gone``: the pod does not exist any more.
     """
 
     pod: Pod
@@ -119,16 +121,16 @@ class RescueTask:
 
     @property
     def is_finished(self) -> bool:
-        """Nothing more is done for it."""
+        """True if the task has ended."""
         return self.stage == ENDED
 
     @property
     def needs_recording(self) -> bool:
-        """It has ended, and the ConfigMap still has its attempt as under way."""
+        """True if the task has ended and the ConfigMap still has its attempt as in progress."""
         return self.is_finished and self.attempt_started and not self.outcome_recorded
 
     def context(self, now_at_s: float, scheduler: t.Optional[Reason] = None) -> RescueContext:
-        """What the planner has to know of it."""
+        """Return the input of the planner for this task, without expired exclusions."""
         self.excluded_nodes = {name: until_s for name, until_s in self.excluded_nodes.items() if until_s > now_at_s}
         self.excluded_victims = {uid: until_s for uid, until_s in self.excluded_victims.items() if until_s > now_at_s}
         return RescueContext(
@@ -142,20 +144,20 @@ class RescueTask:
         )
 
     def is_under_way(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
-        """Its node is being cleared, and its pods have yet to be evicted or end at the moment."""
+        """Return whether its node is being cleared and victims must still be evicted or have not ended yet."""
         if self.stage != CLEARING:
             return False
         ends = self._grace_ends()
         return not ends or self._is_evicting or now_at_s <= max(ends) + TURN_ENDS_WITHIN_S or self._has_victims_to_evict(snapshot)
 
     def is_held_by_nomination(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
-        """A pod of its node ends at the moment, or its eviction is not answered yet, and only the nomination keeps the capacity."""
+        """Return whether only the nomination reserves the capacity while a victim on its node ends or its eviction is unanswered."""
         if self.hold is None or not self.hold.nominates:
             return False
         return (self._is_evicting or bool(self._grace_ends())) and self.is_under_way(now_at_s, snapshot)
 
     def _has_victims_to_evict(self, snapshot: ClusterSnapshot) -> bool:
-        """A planned pod is still to be evicted. Where the pod fits without that, it is not."""
+        """Return whether a planned victim must still be evicted. False if the pod fits without that."""
         if self.status == WAITING:
             return False
         left = self.planned_victims.difference(victim.pod.metadata.uid for victim in self.evicted)
@@ -164,39 +166,42 @@ class RescueTask:
 
     @property
     def _is_evicting(self) -> bool:
-        """It is not known of some pod of its node whether its eviction was carried out."""
+        """True if the eviction of a pod on its node has an unknown result."""
         return any(victim.pod.spec.node_name == self.node for victim in self.uncertain_evictions.values())
 
     def _grace_ends(self) -> list[float]:
-        """When the grace periods of the pods are over that were evicted from the node."""
+        """Return the ends of the grace periods of the pods that were evicted from the node."""
         return [self.grace_ends_at_s[victim.pod.metadata.uid] for victim in self.evicted if victim.pod.spec.node_name == self.node]
 
     @property
     def may_change_soon(self) -> bool:
-        """What was refused for a while, and not for good, may be granted later."""
+        """True if an exclusion is temporary, so that a refused eviction or node may be possible later."""
         return any(until_s < math.inf for until_s in (*self.excluded_victims.values(), *self.excluded_nodes.values()))
 
     @property
     def explained_plan(self) -> t.Optional[RescuePlan]:
-        """The judgement that says why no eviction helps, if that is what a result would say now."""
+        """The last plan if it has the reasons why no eviction helps and is the present result. None otherwise."""
         known = self.last_plan
         if known is None or self.reason is not known.reason or known.status != IMPOSSIBLE:
             return None
         return known if known.reason.code == NO_NODE and known.reason is not UNEXPLAINED else None
 
     def set_plan(self, plan: RescuePlan) -> None:
-        """The judgement is what a result would say now."""
+        """Use the plan as the present result."""
         self.last_plan, self.status, self.reason = plan, plan.status, plan.reason
 
     def restart_settling(self, now_at_s: float, settle_time_s: float) -> None:
-        """Capacity for the pod may have appeared: the scheduler gets its time once more."""
+        """Restart the settle time of the scheduler, because capacity for the pod may have appeared."""
         if now_at_s > self._settling_restarted_at_s + SETTLES_WITHIN_S:
             self._settling_restarted_at_s = now_at_s
         latest_s = self._settling_restarted_at_s + min(MOST_SETTLES * settle_time_s, SETTLES_WITHIN_S / 2)
         self.settles_at_s = max(self.settles_at_s, min(now_at_s + settle_time_s, latest_s))
 
     def note_wait(self, now_at_s: float) -> None:
-        """Terminating pods are waited for, if the judgement says so. The first wait counts: what ends later may be somebody's delay."""
+        """Record the start of a wait for terminating pods if the plan requires one.
+
+        The first wait counts: pods that terminate later may be an intended delay.
+        """
         code = self.reason.code if self.reason is not None else ""
         if not self._is_queued:
             self.queued_since_s = math.inf
@@ -206,75 +211,79 @@ class RescueTask:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
 
     def queue(self, now_at_s: float, first: Reason) -> None:
-        """Its plan waits for another rescue."""
+        """Let the plan wait for another rescue."""
         self.status, self.reason = WAITING, first
         self.queued_since_s = min(self.queued_since_s, now_at_s)
 
     def is_next(self, now_at_s: float) -> bool:
-        """It has waited for other rescues for so long that no other one which is not more important begins before it."""
+        """Return whether the task has waited for other rescues for its maximum time.
+
+        No other rescue with the same or lower priority begins before it then.
+        """
         return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.max_wait_s
 
     @property
     def _is_queued(self) -> bool:
-        """Nothing but other rescues, what they leave behind, and the time of the scheduler keeps it from beginning."""
+        """True if only other rescues, their terminating pods, or the settle time of the scheduler delay its start."""
         code = self.reason.code if self.reason is not None else ""
         return self.status == PLANNED or code in (OTHER_RESCUE, OTHERS_ENDING, SETTLING)
 
     def start(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
-        """The node is being cleared for it."""
+        """Begin to clear the node."""
         self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
         self.nominated_version, self.queued_since_s = "", math.inf
-        if node_name != self.planned_node:  # the limit of a plan goes on after a takeover
+        if node_name != self.planned_node:  # the limit of a plan remains valid after a takeover
             self.planned_node, self.initial_pods, self.planned_victims = node_name, None, frozenset()
         self.reset_backoff()
 
     def give_up_node(self, now_at_s: float) -> None:
-        """The node was cleared in vain: another one is looked for."""
+        """Give up the node that was cleared without effect, so that another one is planned."""
         in_vain = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.failed_nodes += in_vain
         self.excluded_nodes[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
         self.requeue(0.0)
 
     def requeue(self, judge_at_s: float) -> None:
-        """No node is being cleared for it any more. It is judged again from this time on."""
+        """Stop the clearing of a node, and plan again from this time on."""
         self.stage, self.node, self.hold, self.plan_at_s = WATCHED, "", None, judge_at_s
 
     @property
     def last_node(self) -> str:
-        """The node that is cleared now, or was last."""
+        """The node that is being cleared, or the last one."""
         return self.node or (self.evicted[-1].pod.spec.node_name if self.evicted else "")
 
     def count_failed_nodes(self, current: str) -> None:
-        """Count the nodes that were cleared for the pod without effect, also by another program: all but ``current``."""
+        """Count the nodes that were cleared for the pod without effect, also by another program, except ``current``."""
         nodes = dict.fromkeys(victim.pod.spec.node_name for victim in self.evicted)
         vain = [name for name in nodes if name != current]
         self.failed_nodes = max(self.failed_nodes, len(vain))
         self.excluded_nodes.update(dict.fromkeys(vain, math.inf))
 
     def finish(self, status: str, reason: Reason) -> None:
-        """Nothing more is done for it."""
+        """End the task with this status and reason."""
         self.stage, self.status, self.reason = ENDED, status, reason
 
     def reset_backoff(self) -> None:
-        """The server has done what it was asked for: the next refusal is the first in a row."""
+        """Reset the back-off after a request that succeeded. The next refusal is the first in a row."""
         self.first_refused_at_s, self.retry_at_s, self._backoff_s = None, 0.0, FIRST_PAUSE_S
 
     def back_off(self, now_at_s: float, asked_s: t.Optional[float] = None) -> None:
-        """Ask again later: after what the server says, or twice as long as last time."""
+        """Set the time of the next request: after the server's retry-after, or after twice the previous pause."""
         if self.first_refused_at_s is None:
             self.first_refused_at_s = now_at_s
         self.retry_at_s = now_at_s + (asked_s if asked_s is not None else self._backoff_s)
         self._backoff_s = min(self._backoff_s * 2, LONGEST_PAUSE_S)
 
     def refused_for_s(self, now_at_s: float) -> float:
-        """Seconds since the first refusal in a row."""
+        """Return the seconds since the first refusal in a row."""
         return 0.0 if self.first_refused_at_s is None else now_at_s - self.first_refused_at_s
 
 
 class ReconcileView(t.NamedTuple):
-    """``now_s``: the API server's clock, seconds since the epoch; ``now_at_s``: this machine's monotonic clock.
+    """The state of one step.
 
-    ``plans``: the judgements on it, by what makes pods alike (``rescue/equivalence.py``) or by the pod's UID.
+    ``now_s`` is the API server's clock in seconds since the epoch; ``now_at_s`` is this machine's monotonic clock. ``plans`` has the plans
+    on it, by equivalence key (``rescue/equivalence.py``) or by the pod's UID.
     """
 
     snapshot: ClusterSnapshot

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """The time that one run waits until pods may be evicted: once for all workloads, and after all other work.
 
-PodDisruptionBudgets that let no pod go now are waited for, and API servers and webhooks that are in trouble.
+It waits for PodDisruptionBudgets that allow no disruption now, and for API servers and webhooks with transient errors.
 """
 
 from __future__ import annotations
@@ -18,21 +18,23 @@ from ...rescue.pdb_ledger import BudgetKey, disruptions_allowed, opens_soon
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 15.0
 SLOW_ANSWER_S = 3.0
-"""An error that takes longer is that of a webhook that hangs: with hundreds of workloads the requests take longer than the pauses."""
+"""An error that takes longer comes from a webhook that does not respond.
+
+With hundreds of workloads the requests take longer than the pauses.
+"""
 
 
 class Trouble(t.NamedTuple):
-    """An error that the server needed ``took_s`` seconds for."""
+    """An error of the server, which took ``took_s`` seconds."""
 
     error: KubeError
     took_s: float
 
 
 class BudgetWait:
-    """Waits until the server may let a pod go, at most ``timeout_s`` seconds in all between two evictions that were granted.
+    """Waits until the server may grant an eviction, at most ``timeout_s`` seconds in total between two granted evictions.
 
-    ``over``: no more time is left, so that a budget that lets no pod go ends the work on its workload. With ``timeout_s`` 0 nothing is
-    waited for.
+    ``over``: no time is left, so a budget that allows no disruption ends the work on its workload. With ``timeout_s`` 0 there is no wait.
     """
 
     def __init__(self, api: KubeApi, *, timeout_s: float) -> None:
@@ -47,13 +49,14 @@ class BudgetWait:
 
     @property
     def over(self) -> bool:
-        """No time is left."""
+        """True if no time is left."""
         return self._left_s <= 0
 
     def expect(self, key: t.Optional[BudgetKey], *, after_s: t.Optional[float] = None) -> None:
-        """The next ``wait`` ends when this budget lets a pod go; with None it ends after a pause, because only the server knows more.
+        """Let the next ``wait`` end when this budget allows a disruption.
 
-        ``after_s``: the server asks for a pause of so many seconds.
+        With None, it ends after a pause, because only the server has more information. ``after_s`` is the pause in seconds that the server
+        requires.
         """
         self._asked_s = max(self._asked_s, after_s or 0.0)
         if key is not None:
@@ -62,23 +65,26 @@ class BudgetWait:
             self._pause_is_enough = True
 
     def note(self, namespace: str, trouble: Trouble) -> None:
-        """An eviction in the namespace ended in an error. Where that is trouble of the server and took long, the time counts."""
+        """Record an eviction in the namespace that ended in an error. If the error is transient and slow, its duration counts as wait."""
         of_server = is_transient(trouble.error) and not isinstance(trouble.error, BudgetError)
         if of_server and trouble.took_s >= SLOW_ANSWER_S:
             self._slow.setdefault(namespace, trouble)
             self._left_s -= trouble.took_s
 
     def trouble(self, namespace: str) -> t.Optional[Trouble]:
-        """The slow error of the namespace since the last pause; None where there is none. Until the next pause nothing is asked there."""
+        """Return the slow error of the namespace since the last pause.
+
+        None if there is none. Until the next pause, nothing is requested in that namespace.
+        """
         return self._slow.get(namespace)
 
     def granted(self) -> None:
-        """A pod was evicted: what the budgets let go has changed, and the time begins again."""
+        """Reset the wait after a granted eviction, because the budgets have changed."""
         if not self.over:
             self._left_s, self._pause_s = self._timeout_s, FIRST_PAUSE_S
 
     def wait(self) -> None:
-        """Sleep until one of the expected budgets may let a pod go, or the time is over. Raises KubeError where they cannot be read."""
+        """Sleep until one of the expected budgets may allow a disruption, or the time is over. Raise KubeError if they cannot be read."""
         expected, self._expected = self._expected, set()
         pause_is_enough, self._pause_is_enough = self._pause_is_enough, False
         while not self.over:
@@ -95,7 +101,10 @@ class BudgetWait:
         self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
     def _may_have_opened(self, key: BudgetKey) -> bool:
-        """The budget lets a pod go, or is not there any more, or will not open without a change: then the workload is judged again."""
+        """Return whether the workload must be checked again.
+
+        The budget allows a disruption, is deleted, or cannot allow one without a change.
+        """
         namespace, name = key
         found = [budget for budget in self._api.list_all(BUDGETS, namespace=namespace) if budget.metadata.name == name]
         return not found or disruptions_allowed(found[0]) > 0 or not opens_soon(found[0])

@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The eviction strategy: one surplus pod at a time by the Eviction subresource, each decided on a new observation.
 
-What is about to be done is written on the workload before every eviction, so that the next run continues after a run that was killed, and a
-second one that runs at the same time notices.
+The outcome is recorded on the workload before every eviction. A later run can continue after a killed one, and a second run at the same
+time detects the first.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .strategy import BudgetLocks, ClosedBudgetError, StaleDecisionError, Step, 
 
 
 class EvictionStrategy:
-    """Evens workloads out by evicting single pods."""
+    """Spreads the replicas of workloads by evictions of single pods."""
 
     def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, budget_wait: BudgetWait) -> None:
         self._api = api
@@ -51,7 +51,7 @@ class EvictionStrategy:
         self._attempts: dict[Target, Attempt] = {}
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        """Decide on the next step of the workload and, if it is an eviction, ask for it at once."""
+        """Decide on the next step of the workload. If it is an eviction, request it."""
         attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, None)
         if attempt.outcome is None:
             result.before = listed_by_key(report.distributions)
@@ -79,7 +79,7 @@ class EvictionStrategy:
         if refused is not None:
             attempt.refuse(refused, report, observation)
             return None
-        # An eviction that was turned down is asked for as a dry run again, so that nothing is written as long as that goes on.
+        # A denied eviction is checked again by a dry run, so that nothing is written while the denial lasts.
         if (attempt.outcome is None or attempt.denied) and not self._is_admitted(decision.move, report, observation, attempt):
             return None
         if self._options.dry_run:
@@ -111,7 +111,10 @@ class EvictionStrategy:
         return Replacement(self._api, self._options, attempt, report.workload, observation, template)
 
     def _closed_budget(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
-        """Why no budget lets the pod go; None where one may. Raises ClosedBudgetError where one will soon, and there is time to wait."""
+        """Return the reason why no budget allows the eviction.
+
+        None if it may be allowed. Raise ClosedBudgetError if a budget allows it soon and there is time to wait.
+        """
         standing = observation.budgets.status(move.pod, budget_status_key(move.pod))
         refusal, closed = standing.violation, attempt.closed
         attempt.closed = None
@@ -131,10 +134,10 @@ class EvictionStrategy:
         return Reason(refusal.code, f"{text}: {observation.budgets.status_text(standing.budget)}; run again when more pods are healthy")
 
     def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt) -> bool:
-        """Ask the server whether it would evict the pod, before anything is written. Where it would not, the result says why.
+        """Return whether the server would evict the pod, by a dry run before any write.
 
-        A webhook that does not support dry runs is asked in earnest only. Raises ClosedBudgetError where the answer may change soon,
-        StaleDecisionError where the pod is gone, and DryRunUnsupportedError in check mode.
+        If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise ClosedBudgetError if
+        the response may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
         trouble = self._budget_wait.trouble(pod.namespace)
@@ -161,7 +164,7 @@ class EvictionStrategy:
         return True
 
     def _wait_if_it_may_help(self, error: KubeError) -> None:
-        """Raise ClosedBudgetError where the server may answer otherwise soon, and there is time to wait for that."""
+        """Raise ClosedBudgetError if the error is transient and there is time to wait."""
         if is_transient(error) and not self._budget_wait.over:
             self._budget_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
             raise ClosedBudgetError from error
@@ -169,7 +172,7 @@ class EvictionStrategy:
     def _wait_for_earlier(
         self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, attempt: Attempt
     ) -> t.Optional[Step]:
-        """A pod is still away: nothing is evicted before it is back."""
+        """Return the wait for a pod that is still missing. Nothing is evicted before its replacement is available."""
         result = attempt.result
         if attempt.outcome is None:
             result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
@@ -184,7 +187,7 @@ class EvictionStrategy:
         if not (result.evicted and decision.even):
             result.stop(decision.action, decision.reason)
         if not decision.begun:
-            # Nothing is remembered, or what is belongs to somebody else by now.
+            # No outcome is recorded, or the recorded one belongs to another run.
             result.verdict = PENDING if result.evicted else ""
             return
         if attempt.outcome is None:
@@ -197,7 +200,7 @@ class EvictionStrategy:
     def _plan(
         self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, result: RestartResult
     ) -> None:
-        """The server would evict the first pod; later ones cannot be asked for, since the first stays."""
+        """Record the planned moves in the result. The dry run covered only the first pod; later evictions depend on it."""
         moves = planned_moves(report, observation.snapshot, observation.cluster_state, self._options, move)
         for planned in moves:
             observation.assume_moved(planned)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The evictions of one workload in one run, and their steps: wait for a replacement, ask again later, see that the pod had gone."""
+"""The evictions of one workload in one run, and their steps: wait for a replacement, try again later, handle a pod that is gone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from .result import EVICTED, FAILED_ACTION, EvictedPod, RestartResult
 
 
 class Evicted(t.NamedTuple):
-    """An eviction whose replacement is still to be seen: how the workload lay before it, and the uids of the pods that it had."""
+    """An eviction whose replacement was not observed yet.
+
+    ``before`` is the report before the eviction. ``known`` are the uids of the workload's pods at that time.
+    """
 
     pod: EvictedPod
     uid: str
@@ -42,9 +45,9 @@ class Evicted(t.NamedTuple):
 class Attempt:
     """The evictions of one workload in this run.
 
-    ``before``: how it lay before the first one; None where an earlier run began. ``outcome``: what this run has remembered; None as long as
-    it has evicted nothing itself. ``evicted``: the eviction whose replacement is awaited. ``denied``: the server surely did not make
-    the last one. ``closed``: the error for which the next one has to wait.
+    ``before``: the report before the first one; None if an earlier run began. ``outcome``: the outcome that this run recorded; None before
+    its first eviction. ``evicted``: the eviction whose replacement is awaited. ``denied``: the server certainly did not make the last
+    eviction. ``closed``: the error for which the next eviction must wait.
     """
 
     def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, before: t.Optional[WorkloadReport]) -> None:
@@ -59,7 +62,7 @@ class Attempt:
         self._options = options
 
     def note_eviction(self, move: Move, report: WorkloadReport, observation: Observation) -> None:
-        """The pod of the move goes."""
+        """Record the eviction of the move's pod."""
         self.denied = False
         known = {pod.metadata.uid for pod in observation.snapshot.owned_pods(report.workload)}
         evicted = EvictedPod(move.pod.metadata.name, move.pod.spec.node_name)
@@ -68,20 +71,23 @@ class Attempt:
         self.result.evicted.append(evicted)
 
     def note_replacement(self, evicted: Evicted, report: WorkloadReport, observation: Observation) -> None:
-        """What came in the place of the evicted pod."""
+        """Record the replacement of the evicted pod."""
         self.evicted = None
         for pod in observation.snapshot.placed_pods(report.workload):
             if pod.metadata.uid not in evicted.known:
                 evicted.pod.replacement, evicted.pod.replacement_node = pod.metadata.name, pod.spec.node_name
 
     def revert(self) -> None:
-        """Nothing was done, and will not be by trying again: the attempt does not count."""
+        """Restore the outcome from before the attempt. No pod was evicted and a retry would not help, so the attempt does not count."""
         self.result.verdict = ""
         if self.before is not None and self.outcome is not None:
             revert(self._api, self.result, self.before.workload, self.outcome)
 
     def refuse(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
-        """No pod may be evicted. Where none was, nothing stays written; otherwise see what came of those that were."""
+        """Refuse further evictions.
+
+        Without any eviction, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
+        """
         if self.result.evicted or self.outcome is None:
             self.result.stop(REFUSED, reason)
             if self.outcome is not None:
@@ -91,7 +97,10 @@ class Attempt:
         self.revert()
 
     def fail(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
-        """The server cannot evict a pod. Where none was evicted, nothing stays written; otherwise see what came of those that were."""
+        """Fail because the server cannot evict a pod.
+
+        Without any eviction, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
+        """
         self.result.end(FAILED_ACTION, reason)
         if self.result.evicted:
             self.result.verdict = FAILED
@@ -100,7 +109,7 @@ class Attempt:
             self.revert()
 
     def conclude(self, report: WorkloadReport, observation: Observation, *, even: bool = False) -> None:
-        """The last look at the workload: compare with the first one, and remember what came of it; ``even``: nothing is left to do."""
+        """Compare the last report of the workload with the first one, and record the result. ``even``: no further eviction is useful."""
         result = self.result
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
@@ -108,9 +117,9 @@ class Attempt:
             earlier = self.before.distributions if self.before is not None else None
             result.verdict = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
         if result.verdict != PENDING:
-            # What this run wrote last, or else what it found: anything newer is another run's, which still needs it.
+            # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
             pending = self.outcome or read_outcome(report.workload.metadata.annotations)
-            # Where this run began and no pod went, nothing was tried that could have helped: then the attempt does not count.
+            # If this run began and no pod was evicted, the attempt could not help and does not count.
             counted = bool(result.evicted) or self.before is None
             finalize(
                 self._api,
@@ -125,7 +134,7 @@ class Attempt:
 
 
 def end_denied(attempt: Attempt, error: KubeError, move: Move, report: WorkloadReport, observation: Observation) -> None:
-    """End the attempt with an error that shows that the server did nothing: a refusal, or trouble of the server."""
+    """End the attempt with an error that shows that the server did nothing: a refusal or a server error."""
     if isinstance(error, ApiError) and is_admission_denial(error):
         attempt.refuse(denial(error, move), report, observation)
     elif isinstance(error, (BudgetError, MultipleBudgetsError)):
@@ -135,14 +144,14 @@ def end_denied(attempt: Attempt, error: KubeError, move: Move, report: WorkloadR
 
 
 def denial(error: ApiError, move: Move) -> Reason:
-    """Why the pod may not go, in the words of the webhook or policy that denies it."""
+    """Return the reason why the pod may not be evicted, with the message of the webhook or policy that denies it."""
     pod = move.pod.metadata
     said = str(error).partition(f"an eviction of Pod {pod.namespace}/{pod.name}: ")[2] or str(error)
     return Reason("denied", f"the eviction of pod {pod.namespace}/{pod.name} is not admitted: {said}")
 
 
 def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> Reason:
-    """Why the pod may not go, with the names of the budgets where the server does not give them."""
+    """Return the reason why the pod may not be evicted. It names the budgets if the server does not."""
     pod = move.pod.metadata
     if isinstance(error, BudgetError):
         said = "; ".join(cause.message for cause in error.causes) or str(error)
@@ -155,11 +164,11 @@ def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> R
 
 ENOUGH_TIME = "wait_timeout has to cover the end of the old pod (its grace period) and the start of the new one; the next run goes on"
 MOST_PODS_GONE = 5
-"""Pods that may go by themselves, just before they are evicted, until the workload counts as too restless."""
+"""Limit of pods that are gone just before their eviction. Beyond it the workload counts as too unstable."""
 
 
 class _EvictionStep:
-    """What the steps have in common: a workload of which a pod was to be evicted."""
+    """The common part of the steps: a workload with a pod that was to be evicted."""
 
     under_way = False
 
@@ -179,13 +188,13 @@ class _EvictionStep:
         return True
 
     def assume(self, observation: Observation) -> None:
-        """The pod that goes is seen at once, and what comes in its place soon after."""
+        """Do nothing: the deletion of the evicted pod is visible immediately, and its replacement soon after."""
 
     def wait(self) -> None:
-        """Nothing to wait for."""
+        """Return immediately: there is nothing to wait for."""
 
     def finish(self, observation: Observation) -> bool:
-        """See what came of it; every further step is decided on this look."""
+        """Evaluate the result of the step. Every further step is decided on this observation."""
         report = observation.report_for(self.result.target)
         if report is not None:
             return self._finish(report, observation)
@@ -201,7 +210,7 @@ class _EvictionStep:
 
 
 class Replacement(_EvictionStep):
-    """The wait for the replacement of an evicted pod, be it of this run or of an earlier one."""
+    """The wait for the replacement of a pod that this run or an earlier one evicted."""
 
     def __init__(
         self,
@@ -268,7 +277,7 @@ class Replacement(_EvictionStep):
         if evicted is None:
             return True
         attempt.note_replacement(evicted, report, observation)
-        # With another number of replicas than before it cannot be told what the eviction made of them.
+        # With a different number of replicas, the effect of the eviction cannot be determined.
         same = report.placed == evicted.before.placed
         if same and skew_cost(observation.distribution_over(evicted.before, report)) >= skew_cost(evicted.before.distributions):
             home = evicted.pod.replacement_node
@@ -279,7 +288,7 @@ class Replacement(_EvictionStep):
 
 
 class EvictionDenied(_EvictionStep):
-    """An eviction that the server did not make, or did not say that it made."""
+    """An eviction that the server did not make, or whose result is unknown."""
 
     def __init__(
         self,
@@ -296,14 +305,14 @@ class EvictionDenied(_EvictionStep):
         self._move = move
         self._before = before
         self._error = error
-        attempt.denied = was_not_applied(error)  # otherwise it may have been made all the same
+        attempt.denied = was_not_applied(error)  # otherwise the eviction may have been made
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         attempt, error, move = self._attempt, self._error, self._move
         if not attempt.denied:
             placed = {pod.metadata.uid for pod in observation.snapshot.placed_pods(report.workload)}
             if move.pod.metadata.uid not in placed:
-                attempt.note_eviction(move, self._before, observation)  # only the answer was lost
+                attempt.note_eviction(move, self._before, observation)  # only the response was lost
                 return self._options.wait
         if is_transient(error) and not self._budget_wait.over:
             attempt.closed = error
@@ -318,7 +327,7 @@ class EvictionDenied(_EvictionStep):
 
 
 class PodGone(_EvictionStep):
-    """The pod was gone when it was to be evicted, and another may have its name by now; or its budget was being written or deleted."""
+    """The pod was gone before its eviction, or its budget was being written or deleted. Another pod may have its name now."""
 
     def __init__(self, api: KubeApi, options: RestartOptions, attempt: Attempt, error: KubeError) -> None:
         super().__init__(api, options, attempt)
@@ -340,7 +349,7 @@ class PodGone(_EvictionStep):
 
 
 def _owner_of_pods(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """The uid that controls the pods of the workload's current revision."""
+    """Return the uid of the controller of the pods of the workload's current revision."""
     if workload.kind != "Deployment":
         return workload.metadata.uid
     replica_set = snapshot.current_replica_set(workload)

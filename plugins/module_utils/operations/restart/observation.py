@@ -25,9 +25,10 @@ from ...spread.topology.topology import Topology
 
 
 class Observation:
-    """What is decided one after the other on one look counts with what was begun on it before: see ``assume_restarted``, ``assume_moved``.
+    """A snapshot with the actions that were begun on it.
 
-    The room on nodes is known only where it is asked for.
+    Later decisions on it include these actions: see ``assume_restarted`` and ``assume_moved``. The snapshot has the pods of all namespaces
+    only if decisions need the capacity of nodes.
     """
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
@@ -44,11 +45,11 @@ class Observation:
 
     @classmethod
     def read(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, last: bool = False) -> Observation:
-        """A fresh look at the namespaces of the targets. Raises KubeError where nothing can be read.
+        """Read a new snapshot of the namespaces of the targets.
 
-        ``last``: nothing will be begun on it, so that only the replicas themselves matter.
+        Raise KubeError if nothing can be read. ``last``: no action is begun on it, so only the replicas themselves matter.
         """
-        # What a restart gains depends on the room on nodes, which all pods take up. Whether it does harm does not.
+        # The benefit of a restart depends on the capacity of nodes, which all pods use. Its harm does not.
         pods_everywhere = not last and (options.only_if_helps or options.strategy != ROLLOUT)
         namespaces = sorted({target.namespace for target in targets})
         # Workloads of the other kind may share budgets with the targets.
@@ -59,30 +60,33 @@ class Observation:
 
     @cached_property
     def budgets(self) -> PdbLedger:
-        """What the budgets let go."""
+        """The ledger of the PodDisruptionBudgets."""
         return PdbLedger(self.snapshot)
 
     @property
     def cluster_state(self) -> ClusterState:
-        """What runs where, with what was assumed."""
+        """The cluster state, including the assumed actions."""
         return self._checker.cluster_state
 
     def assume_restarted(self, report: WorkloadReport) -> None:
-        """The workload's replicas go where a prediction of its restart has them."""
+        """Assume that the workload's replicas are on the nodes of its predicted restart."""
         if self._predicts:
             self._checker.assume_restarted(report)
 
     def assume_moved(self, move: Move) -> None:
-        """The replacement of an evicted pod comes to the move's node."""
+        """Assume that the replacement of an evicted pod is on the move's node."""
         move.apply_to(self.cluster_state)
 
     def report_for(self, target: Target) -> t.Optional[WorkloadReport]:
-        """How the target lies; None where it does not exist or could not be read."""
+        """Return the report of the target. None if it does not exist or could not be read."""
         workload = self._workloads.get(target)
         return None if workload is None else self._checker.check(workload)
 
     def undecodable(self, target: Target) -> t.Optional[Reason]:
-        """Why the target cannot be judged although it exists: it, or its namespace, could not be decoded. None for any other target."""
+        """Return the reason why an existing target cannot be checked: it or its namespace could not be decoded.
+
+        None for any other target.
+        """
         for one in self.snapshot.undecodable:
             is_it = one.kind == target.kind and one.may_be(target.namespace, target.name)
             if is_it or (one.kind == NAMESPACES.kind and one.metadata.name == target.namespace):
@@ -90,7 +94,10 @@ class Observation:
         return None
 
     def distribution_over(self, before: t.Optional[WorkloadReport], report: WorkloadReport) -> Sequence[Distribution]:
-        """The replicas of now over the nodes that were eligible before: a node that closed meanwhile makes nothing better."""
+        """Return the distributions of the present replicas over the nodes that were eligible before.
+
+        A node that is no longer eligible must not improve the comparison.
+        """
         if before is None:
             return report.distributions
         eligible = tuple(name for name in before.eligible if name in self.snapshot.nodes)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The outcome of a restart or of evictions, written on the workload, and Events about it."""
+"""The outcome of a restart or of evictions, recorded on the workload, and Events about it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from .result import FAILED_ACTION, RestartResult
 from .strategy import StaleDecisionError
 
 SEEN_WITHIN_S = 15
-"""Seconds that the StatefulSet controller gets to see a restart; it needs milliseconds."""
+"""Limit of seconds for the StatefulSet controller to observe a restart. It needs milliseconds."""
 
 
 class _OutcomeNotWrittenError(Exception):
-    """The outcome could not be written; it stays pending, and the next run settles it."""
+    """The outcome could not be written. It stays pending, and the next run finalizes it."""
 
 
 class WrittenOutcome(t.NamedTuple):
-    """What was written before an eviction, and the workload's whole template as it was then."""
+    """The outcome that was recorded before an eviction, and the workload's whole template at that time."""
 
     outcome: Outcome
     template: bytes
 
 
 def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> WrittenOutcome:
-    """Write, before a pod is evicted, that this is about to happen.
+    """Record the outcome before a pod is evicted.
 
-    Raises StaleDecisionError where the workload, or what is remembered on it, is no longer as it was judged: then another run may have
-    evicted a pod since.
+    Raise StaleDecisionError if the workload or its recorded outcome has changed since the decision, because another run may have evicted a
+    pod.
     """
     metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
     written = outcome
@@ -63,11 +63,11 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Writt
 
 
 def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
-    """Add the updateRevision that the restart of a StatefulSet has made to its outcome; returns what is remembered then.
+    """Add the updateRevision of a restarted StatefulSet to its outcome.
 
-    The controller names it, so that it cannot be written together with the restart. Without it only the generation shows whose rollout it
-    is, and each later change of the StatefulSet, such as another number of replicas, counts as somebody else's rollout. What cannot be
-    written is in the result's warnings.
+    Return the recorded outcome. The controller sets the revision, so it cannot be written together with the restart. Without it, only the
+    generation identifies the rollout, and each later change of the StatefulSet, such as its number of replicas, counts as another rollout.
+    A failed write is a warning of the result.
     """
 
     def seen(workload: Workload) -> Progress:
@@ -96,9 +96,9 @@ def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Wor
 
 
 def revert(api: KubeApi, result: RestartResult, judged: Workload, ours: Outcome) -> None:
-    """Put what was remembered on ``judged`` before ``ours`` back in its place: nothing has come of the announced eviction.
+    """Restore the outcome of ``judged`` that was recorded before ``ours``, because the announced eviction was not made.
 
-    What cannot be written is in the result's warnings.
+    A failed write is a warning of the result.
     """
     earlier = (judged.metadata.annotations or {}).get(OUTCOME_ANNOTATION)
 
@@ -126,10 +126,10 @@ def finalize(
     event: str,
     counted: bool = True,
 ) -> None:
-    """Replace the ``pending`` outcome, if it still is the one, by the result's verdict; and tell of it in an Event with reason ``event``.
+    """Replace the ``pending`` outcome, if it is unchanged, by the result's verdict, and write an Event with reason ``event``.
 
-    ``settled``: the workload is well spread now. Only that sets the attempts back: a skew that gets better and worse in turn would
-    otherwise be restarted for ever. ``counted``: whether the attempt counts as one. What cannot be written is in the result's warnings.
+    ``settled``: the workload is well spread now. Only then the attempts are reset, because otherwise a skew that alternates would be
+    restarted forever. ``counted``: the attempt counts. A failed write is a warning of the result.
     """
     try:
         live = _remember(api, workload, pending, result.verdict, snapshot, settled=settled, counted=counted)
@@ -143,7 +143,7 @@ def finalize(
 def _remember(
     api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
 ) -> Workload:
-    """Write the verdict for the revision that the workload has on ``snapshot``; returns the workload."""
+    """Record the verdict for the workload's revision on ``snapshot``. Return the workload."""
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         found = read_outcome(live.workload.metadata.annotations)
@@ -167,7 +167,7 @@ def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -
 
 
 def record_event(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:
-    """Write an Event on the workload; the work does not depend on it, so that a failure is a warning of the result."""
+    """Write an Event on the workload. The restart does not depend on it, so a failed write is a warning of the result."""
     warning = result.action == FAILED_ACTION
     event = make_workload_event(workload, reason=reason, message=message, time=format_time(api.now_s()), warning=warning)
     try:
@@ -177,6 +177,9 @@ def record_event(api: KubeApi, result: RestartResult, workload: Workload, *, rea
 
 
 def next_outcome_time(now_s: float, live: Workload) -> float:
-    """Now, or the next second where the last restart has this one already: times tell restarts and evictions apart."""
+    """Return the present time, or the next second if the last restart has the present one.
+
+    The time distinguishes restarts from evictions.
+    """
     last = (live.spec.template.metadata.annotations or {}).get(RESTARTED_AT)
     return now_s + 1 if last == format_time(now_s) else now_s  # the same text again would start no rollout

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What happened to each target of a restart, and the plain values of the module's result."""
+"""The result for each target of a restart, and the plain values of the module's result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAILED_ACTION = "failed"
 
 @dataclass
 class EvictedPod:
-    """A pod that was evicted (in a plan: would be), and what came in its place; empty where that was not seen."""
+    """A pod that was evicted (in a plan: would be), and its replacement; empty if the replacement was not observed."""
 
     pod: str
     node: str
@@ -33,9 +33,9 @@ class EvictedPod:
 
 @dataclass
 class RestartResult:
-    """What happened to one target.
+    """The result for one target.
 
-    ``before`` and ``after``: replicas by topology key and domain. ``missing``: it does not exist, or no longer.
+    ``before`` and ``after``: replicas by topology key and domain. ``missing``: the target does not exist, or no longer.
     """
 
     target: Target
@@ -52,16 +52,16 @@ class RestartResult:
     _began_s: t.Optional[float] = None
 
     def start(self) -> None:
-        """Its turn has come; from the first time on the time counts."""
+        """Start the time of the target at the first call."""
         if self._began_s is None:
             self._began_s = time.monotonic()
 
     def end(self, action: str, reason: Reason) -> None:
-        """Nothing more happens to the target."""
+        """End the work on the target with this action and reason."""
         self.action, self.reason = action, reason
 
     def stop(self, action: str, reason: Reason) -> None:
-        """As ``end``, unless pods have been evicted: that stays what was done, and this is why no more were."""
+        """Do the same as ``end`` unless pods were evicted. Then the action remains, and the reason why no more were evicted is appended."""
         if not self.evicted:
             self.end(action, reason)
             return
@@ -69,9 +69,9 @@ class RestartResult:
         self.reason = Reason(first.code, f"{first.text}; then {reason}")
 
     def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, cause: str = "", advice: str = "") -> None:
-        """What was waited for has failed, or has not come within ``timeout_s``.
+        """End as failed after a wait that failed or took longer than ``timeout_s``.
 
-        ``cause`` is what the pods say of it, ``advice`` says what to do about the time.
+        ``cause`` is the cause by the pods' state. ``advice`` is the remedy for a timeout.
         """
         waited = progress.state == WAITING
         said = f"{progress.text} after {timeout_s} s" if waited else progress.text
@@ -80,18 +80,18 @@ class RestartResult:
         self.end(FAILED_ACTION, Reason(code, "; ".join(filter(None, parts))))
 
     def vanish(self, action: str, reason: Reason) -> None:
-        """The target does not exist."""
+        """End with a target that does not exist."""
         self.missing = True
         self.end(action, reason)
 
     def take_time(self) -> None:
-        """Count the time until now."""
+        """Update the duration."""
         if self._began_s is not None:
             self.duration_s = time.monotonic() - self._began_s
 
     @property
     def in_words(self) -> str:
-        """Where the replicas are now, or what went wrong."""
+        """The distribution of the replicas afterwards, or the failure."""
         if self.action == FAILED_ACTION:
             return reason_text(self.reason)
         return "; ".join(
@@ -103,9 +103,9 @@ MOST_NAMED = 12
 
 
 def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.Any]:
-    """``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in one shape whatever their number.
+    """Return ``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in the same form for any number of results.
 
-    Anything that failed fails the task; what was refused or has vanished fails it only if it was ``named``.
+    A failed target fails the task. A refused or missing one fails it only if it was ``named``.
     """
     bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
     warnings = (warning for result in results for warning in result.warnings)
@@ -119,12 +119,12 @@ def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.A
 
 
 def not_begun(targets: Sequence[Target], error: Exception) -> list[dict[str, t.Any]]:
-    """The entries where nothing could be begun at all."""
+    """Return the entries of targets if no work could begin."""
     return [_entry(RestartResult(target, FAILED_ACTION, Reason("not_begun", str(error)))) for target in targets]
 
 
 def _complaints(bad: Sequence[RestartResult]) -> list[str]:
-    """One sentence for each that was not done; a missing role is said once, with the others that lack it, too."""
+    """Return one sentence for each target without success. A missing role appears once, with all targets that need it."""
     by_role: dict[str, list[RestartResult]] = {}
     for result in bad:
         by_role.setdefault(missing_permission(reason_text(result.reason)) or str(result.target), []).append(result)
@@ -140,7 +140,7 @@ def _also(others: Sequence[RestartResult]) -> str:
 
 
 def _complaint(result: RestartResult) -> str:
-    """One sentence for the error of the task, with what to do about it."""
+    """Return one sentence for the error of the task, with the remedy."""
     target, code = result.target, result.reason.code if result.reason is not None else ""
     if result.missing and result.action == SKIPPED:
         return f"there is no {target.kind} {target.name} in namespace {target.namespace}; check the spelling and the cluster"

@@ -36,11 +36,12 @@ from .stuck_rollout import stuck_container_of_rollout
 def write_restart(
     api: KubeApi, judged: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, options: RestartOptions
 ) -> t.Optional[Workload]:
-    """The restarted workload, or None where somebody changed it while the restart was being written.
+    """Write the restart and return the workload.
 
-    Status and autoscaler writes move the resource version without making the judgement on ``snapshot`` wrong: after such a conflict
-    the workload is read again and the patch repeated. Raises StaleDecisionError before anything is written where the generation is not
-    that of the snapshot: an annotation raises it as well as an edit, and a snapshot does not hold enough to tell them apart.
+    None if another client changed it during the write. Writes of the status and by an autoscaler change the resource version without effect
+    on the decision. After such a conflict the workload is read again and the patch is repeated. Raise StaleDecisionError before any write
+    if the generation is not the snapshot's. An annotation raises the generation like an edit of the spec, and the snapshot has too few
+    fields to distinguish them.
     """
     metadata, resource = judged.metadata, WORKLOADS[judged.kind]
     live, template = read_live_workload(api, judged)
@@ -63,16 +64,16 @@ def write_restart(
         except ConflictError as error:
             repeated = error.repeated
             live, template_now = read_live_workload(api, judged)
-        # Without the first condition it might be another run's, of the same second.
+        # Without the first condition it might be the outcome of another run in the same second.
         if repeated and read_outcome(live.metadata.annotations) == written:
-            return live  # the patch had got through, only its answer was lost
+            return live  # the patch had succeeded, only its response was lost
         if template_now != template or not is_still_valid_for(live, judged, snapshot, options):
             return None
     return None
 
 
 def _with_expected_generation(outcome: Outcome, live: Workload) -> Outcome:
-    """With the generation that a StatefulSet gets by the patch, which holds for no other version of it."""
+    """Return the outcome with the generation that the patch gives to a StatefulSet. No other version of it has this generation."""
     return replace(outcome, generation=live.metadata.generation + 1) if live.kind == "StatefulSet" else outcome
 
 
@@ -85,7 +86,7 @@ class RolloutStrategy:
         self._budgets = budgets
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        """Decide and, if so decided, write the restart."""
+        """Decide on the workload. If the decision is a restart, write it."""
         result.before = listed_by_key(report.distributions)
         decision = decide_restart(report, observation.snapshot, self._options, now_s=self._api.now_s())
         if decision.action == RESUME:
@@ -116,7 +117,7 @@ class RolloutStrategy:
         return _Rollout(self._api, self._options, result, patched, outcome, before=report)
 
     def _resume(self, report: WorkloadReport, decision: RestartDecision, result: RestartResult) -> t.Optional[Step]:
-        """An earlier run was interrupted, or did not wait: do not restart again, only take the second look."""
+        """Verify an earlier restart instead of a new one. The earlier run was interrupted, or did not wait."""
         result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
         result.before = {}
         progress = rollout_progress(report.workload)
@@ -128,7 +129,10 @@ class RolloutStrategy:
 
 
 class _Rollout:
-    """One rollout: how the workload lay before (None after an interruption), and how it went (None while it is under way)."""
+    """One rollout.
+
+    ``before`` is the report before it (None after an interruption). ``progress`` is its end (None while it is in progress).
+    """
 
     may_continue = False
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Moves the replicas of workloads, batch by batch: decide on a fresh snapshot, act, wait, look again, remember what came of it.
+"""Restarts and evictions for many workloads, batch by batch: decide on a new snapshot, act, wait, observe again, record the result.
 
-A run that does not wait has nothing to see between two targets. It decides on one snapshot as long as that is young enough, and what it has
-begun is assumed there.
-
-How they are moved is the business of the ways: rollout.py and eviction.py. Every step can be interrupted. What has been done stands in the
-workload's own annotation, and the next run goes on from there.
+A run that does not wait has nothing to observe between two targets. It uses one snapshot while that is recent enough, with the effects of
+its own actions assumed. The strategies in rollout.py and eviction.py execute the moves. Every step can be interrupted. The workload's own
+annotation has the state of the work, and the next run continues from it.
 """
 
 from __future__ import annotations
@@ -33,21 +31,21 @@ from .rollout import RolloutStrategy
 from .strategy import BudgetLocks, CapacityReservedError, ClosedBudgetError, MoveStrategy, SharedBudgetError, StaleDecisionError, Step
 
 MOST_OBSERVATIONS = 3
-"""How often a workload is judged anew when it has moved on before anything could be written."""
+"""Limit of observations for a workload that changes before anything could be written."""
 
 OBSERVATION_VALID_S = 10.0
-"""How long a run that does not wait begins targets on one look. Other runs and controllers change the cluster meanwhile."""
+"""Seconds for which a run that does not wait uses one observation. Other runs and controllers change the cluster meanwhile."""
 
 
 def restart_workloads(
     api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, undecodable: t.Optional[list[Undecodable]] = None
 ) -> list[RestartResult]:
-    """Move the replicas of the targets, at most ``max_parallel`` of them at a time, and return one result for each, in their order.
+    """Move the replicas of the targets, at most ``max_parallel`` of them at a time.
 
-    Each batch is decided on a snapshot that is newer than the last action. Without waiting all targets are begun, each on a snapshot that
-    is at most OBSERVATION_VALID_S old and counts with all that was begun before. Raises KubeError only where nothing can be read, and
-    OptionError for a topology key that no node has. ``undecodable`` gets the objects that could not be
-    decoded.
+    Return one result for each target, in their order. Each batch is decided on a snapshot that is newer than the last action. Without
+    ``wait``, all targets are begun, each on a snapshot that is at most OBSERVATION_VALID_S old and includes all earlier actions. Raise
+    KubeError only if nothing can be read, and OptionError for a topology key that no node has. ``undecodable`` receives the objects that
+    could not be decoded.
     """
     batches = _Batches(api, list(dict.fromkeys(targets)), options)
     try:
@@ -93,14 +91,14 @@ class _Batches:
             self._wait(batch)
             self._note_ends(batch)
             try:
-                # What was begun is finished before anything else is begun.
+                # The steps of the batch are finished before others begin.
                 waiting = [*self._observe_again(batch, last=not waiting), *waiting] or self._wait_for_budgets()
             except KubeError as error:
                 self._abort(batch, [*waiting, *self._blocked], error)
                 break
 
     def _without_waiting(self) -> None:
-        """Begin all targets, and see at the end what came of those that had ended already."""
+        """Begin all targets. At the end, evaluate the ones that have ended already."""
         waiting = list(self._targets)
         deferred: list[Target] = []
         needs_observation: list[Step] = []
@@ -119,9 +117,9 @@ class _Batches:
             run.finish(self._observation)
 
     def _begin_each(self, waiting: list[Target], deferred: list[Target], needs_observation: list[Step], *, last: bool = False) -> None:
-        """Begin the targets one after the other and take them from ``waiting``; those on which another look has to decide are put off.
+        """Begin the targets one after the other and remove them from ``waiting``.
 
-        ``last``: no other look could show more.
+        Targets that need another observation are appended to ``deferred``. ``last``: another observation would show nothing new.
         """
         begun = False
         while waiting:
@@ -143,9 +141,10 @@ class _Batches:
                 needs_observation.append(run)
 
     def _wait_for_budgets(self) -> list[Target]:
-        """All other work is done: wait, once for all targets that need it, until a pod may go. Returns these targets.
+        """Wait once for all blocked targets until an eviction may be granted.
 
-        Another one is the first each time: one that meets a slow error keeps the others from being asked for.
+        Return these targets. All other work is done before. The order rotates, because a target with a slow error prevents requests for the
+        others.
         """
         blocked, self._blocked = [*self._blocked[1:], *self._blocked[:1]], []
         if blocked:
@@ -158,7 +157,7 @@ class _Batches:
         return blocked
 
     def _begin_batch(self, waiting: Sequence[Target]) -> tuple[list[Step], list[Target]]:
-        """Begin up to ``max_parallel`` steps; what has to know how one of them ends waits for the next batch."""
+        """Begin up to ``max_parallel`` steps. A target that depends on the end of one of them waits for the next batch."""
         batch: list[Step] = []
         deferred: list[Target] = []
         for number, target in enumerate(waiting):
@@ -183,7 +182,10 @@ class _Batches:
                 pass
 
     def _note_ends(self, batch: Sequence[Step]) -> None:
-        """What has not ended is not waited for any longer, but still takes from its budgets and will take up room."""
+        """Record the ends of the batch.
+
+        A step that has not ended is not awaited any longer, but it still reduces its budgets and will use capacity.
+        """
         for run in batch:
             if run.has_ended:
                 self._budgets.ended(run.result.target)
@@ -200,14 +202,14 @@ class _Batches:
         return observation
 
     def _observe_again(self, batch: Sequence[Step], *, last: bool) -> list[Target]:
-        """See what came of the batch; the next one is decided on what is seen now. Returns the targets that want another step."""
+        """Evaluate the batch on a new observation, which the next batch also uses. Return the targets that need another step."""
         if not batch or (last and not any(run.needs_observation for run in batch)):
             return []
         self._observation = self._observe(last=last and not any(run.may_continue for run in batch))
         return [run.result.target for run in batch if run.finish(self._observation)]
 
     def _abort(self, batch: Sequence[Step], waiting: Sequence[Target], error: KubeError) -> None:
-        """The cluster can no longer be read: what has been begun stays pending, the rest is not begun."""
+        """End the run because the cluster cannot be read. Steps in progress stay pending, and no other target is begun."""
         for run in batch:
             run.result.end(FAILED_ACTION, Reason("lost", str(error)))
         for target in waiting:
@@ -215,7 +217,7 @@ class _Batches:
             result.end(FAILED_ACTION, Reason("lost" if result.changed else "not_begun", str(error)))
 
     def _begin(self, target: Target, *, alone: bool) -> t.Optional[Step]:
-        """Decide and act; None where there is nothing to wait for. ``alone``: nothing else has been begun since the last look."""
+        """Decide and act. None if there is nothing to wait for. ``alone``: nothing else has begun since the last observation."""
         result = self._results[target]
         result.start()
         try:
@@ -229,7 +231,7 @@ class _Batches:
             return None
         except KubeError as error:
             result.end(FAILED_ACTION, Reason("error", str(error)))
-            self._budgets.left_unfinished(target)  # it may have got as far as taking from them
+            self._budgets.left_unfinished(target)  # the step may already have reduced them
             return None
         finally:
             result.take_time()
@@ -252,7 +254,7 @@ class _Batches:
         return None
 
     def _absent(self, target: Target, result: RestartResult) -> None:
-        """Not in the snapshot: it is gone, it cannot be decoded, or its namespace or kind may not be read."""
+        """Record why the target is not in the snapshot: it is gone or undecodable, or its namespace or kind may not be read."""
         undecodable = self._observation.undecodable(target)
         if undecodable is not None:
             result.end(REFUSED, undecodable)

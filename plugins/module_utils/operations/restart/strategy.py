@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The interface of the strategies that move replicas, and the locks on budgets that two of them must not share at a time."""
+"""The interface of the strategies that move replicas, and locks on budgets that two targets must not use at the same time."""
 
 from __future__ import annotations
 
@@ -16,77 +16,81 @@ BudgetNames = t.AbstractSet[tuple[str, str]]
 
 
 class Step(t.Protocol):
-    """One step of one target, on its way."""
+    """One step of one target in progress."""
 
     result: RestartResult
 
     @property
     def under_way(self) -> bool:
-        """There is something to wait for."""
+        """True if there is something to wait for."""
 
     @property
     def has_ended(self) -> bool:
-        """All that it took away is back."""
+        """True if all pods that it removed are replaced."""
 
     @property
     def needs_observation(self) -> bool:
-        """It has ended, and another look is needed to say what came of it."""
+        """True if it has ended and its result needs another observation."""
 
     @property
     def may_continue(self) -> bool:
-        """Another step may follow, which needs a look at all that takes up room."""
+        """True if another step may follow, which needs an observation of all capacity."""
 
     def assume(self, observation: Observation) -> None:
-        """Count on a later look with what was begun and cannot be seen there yet."""
+        """Assume the effects of the step on a later observation that does not show them yet."""
 
     def wait(self) -> None:
-        """Wait for its end, if the options say so; what goes wrong is in the result."""
+        """Wait for the end of the step if the options require it. Errors are in the result."""
 
     def finish(self, observation: Observation) -> bool:
-        """See on a fresh look what came of it; true where the target wants another step."""
+        """Evaluate the step on a new observation. Return True if the target needs another step."""
 
 
 class MoveStrategy(t.Protocol):
-    """A way of moving the replicas of workloads."""
+    """A strategy that moves the replicas of workloads."""
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        """Decide and, if so decided, act; None where there is nothing to wait for. ``alone``: nothing else was begun on this look.
+        """Decide and act.
 
-        Raises StaleDecisionError, SharedBudgetError, ClosedBudgetError, CapacityReservedError, KubeError.
+        None if there is nothing to wait for. ``alone``: nothing else has begun on this observation. Raise StaleDecisionError,
+        SharedBudgetError, ClosedBudgetError, CapacityReservedError, KubeError.
         """
 
 
 class SharedBudgetError(Exception):
-    """The target has to wait until what was begun on the same budget has ended."""
+    """The target must wait until the step in progress on the same budget has ended."""
 
 
 class ClosedBudgetError(Exception):
-    """The target has to wait until a pod of it may go: a budget opens soon, or trouble of the server or of a webhook may pass."""
+    """The target must wait until a pod of it may be evicted: a budget allows it soon, or a transient error may pass."""
 
 
 class CapacityReservedError(Exception):
-    """The target gains nothing beside what is assumed of what was begun: a look at where that has gone decides."""
+    """The target does not benefit if the assumed actions have their capacity. An observation after them decides."""
 
 
 _CAPACITY_REASONS = ("no_gain", "no_room", "unknown")
-"""Reasons that may be gone when what was begun before has found its places."""
+"""Reasons that may no longer apply after the earlier actions are complete."""
 
 
 def defer_if_capacity_reserved(reason: Reason, *, alone: bool) -> None:
-    """Raises CapacityReservedError where the reason to do nothing may lie in what was begun on the same look."""
+    """Raise CapacityReservedError if the reason to do nothing may result from actions on the same observation."""
     if not alone and reason.code in _CAPACITY_REASONS:
         raise CapacityReservedError
 
 
 class BudgetLocks:
-    """The budgets from which something that is under way may take healthy pods: two losses at a time were never asked of them."""
+    """The budgets whose healthy pods a step in progress may reduce. No budget allowed two such steps at the same time."""
 
     def __init__(self) -> None:
         self._held: dict[Target, BudgetNames] = {}
         self._unfinished: set[Target] = set()
 
     def conflict(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
-        """Why nothing that takes from ``names`` may be begun for the target; raises SharedBudgetError where waiting helps."""
+        """Return the reason why no step on the budgets ``names`` may begin for the target.
+
+        None if one may. Raise SharedBudgetError if a wait helps.
+        """
         others = [(other, sorted(held & names)[0]) for other, held in self._held.items() if other != target and held & names]
         for other, (_namespace, budget) in others:
             if other in self._unfinished:
@@ -97,17 +101,17 @@ class BudgetLocks:
         return None
 
     def begin(self, target: Target, names: BudgetNames) -> None:
-        """Something was begun for the target that takes from these."""
+        """Record that a step of the target uses these budgets."""
         self._held[target] = names
 
     def ended(self, target: Target) -> None:
-        """What was begun for the target has come to its end."""
+        """Record that the target's step has ended."""
         self._held.pop(target, None)
 
     def left_unfinished(self, target: Target) -> None:
-        """It is not waited for any longer, and still takes from its budgets."""
+        """Record that the target's step is not awaited any longer and still uses its budgets."""
         self._unfinished.add(target)
 
 
 class StaleDecisionError(Exception):
-    """The workload has moved on since the snapshot it was judged on was read: judge it again."""
+    """The workload has changed since the snapshot of the decision. It must be checked again."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Checks during the wait for a rollout whether one of its new pods keeps it from ending."""
+"""Check for a new pod that keeps a rollout from ending, during the wait for the rollout."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...spread.stuck_pods import new_pods, stuck_container
 
 
 def stuck_container_of_rollout(api: KubeApi, workload: Workload) -> str:
-    """Return the container of a new pod that lets the rollout hang, in words; empty where there is none or pods may not be read."""
+    """Return a text about the container of a new pod that blocks the rollout; empty if there is none or pods may not be read."""
     namespace = workload.metadata.namespace
     selector = as_query(workload.spec.selector or LabelSelector())
     try:
         pods = api.list_all(PODS, namespace=namespace, label_selector=selector)
-        # Their owners are read after the pods: the owner of a listed pod is then listed, too.
+        # The owners are read after the pods, so the owner of a listed pod is also listed.
         is_deployment = workload.kind == "Deployment"
         replica_sets = api.list_all(REPLICA_SETS, namespace=namespace, label_selector=selector) if is_deployment else []
     except ForbiddenError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What in a workload's template would make its spread last, or works against it."""
+"""Advice on the rules of a workload's template that help its spread or counteract it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from ...model.well_known import POD_TEMPLATE_HASH
 
 
 def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool) -> list[Reason]:
-    """All advice. ``pod``: the next one of the workload; ``preferred_home``: what ``counteracting_preference`` found.
+    """Return all advice for the workload.
 
-    ``pinned``: volumes keep the pods in place.
+    ``pod`` is the next pod of the workload. ``preferred_home`` is the result of ``counteracting_preference``. ``pinned``: volumes keep the
+    pods on their nodes.
     """
     template = workload.spec.template
     missing = () if pinned else _missing_rules(pod, topology_keys)
@@ -37,7 +38,7 @@ def _missing_rules(pod: Pod, topology_keys: Sequence[str]) -> Iterable[Reason]:
 
 
 def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Reason]:
-    # kubernetes#98215: while a rollout runs the old pods count, so the new ones may come out uneven.
+    # kubernetes#98215: the old pods count during a rollout, so the new pods may end up uneven.
     if workload.kind != "Deployment":
         return
     for constraint in workload.spec.template.spec.topology_spread_constraints or ():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Preferred affinities that draw new pods to the domains where the replicas are now."""
+"""Preferred affinities that attract new pods to the domains where the replicas are now."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COUNTERACTING_POD_AFFINITY = Reason(
 def counteracting_preference(
     pod: Pod, node_names: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
 ) -> t.Optional[Reason]:
-    """Soft rules of a new pod that draw it to where the replicas are now; None where there are none.
+    """Return the preferred affinity of a new pod that attracts it to the domains of the present replicas.
 
-    The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100, both with weight
-    2), so a preference that only the present nodes meet may win, whatever its own weight. A soft affinity to the workload's own
-    pods draws them together in the same way.
+    None without such an affinity. The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100,
+    both with weight 2). A preference that only the present nodes meet may therefore win, whatever its own weight is. A preferred affinity
+    to the workload's own pods places them together in the same way.
     """
     affinity = pod.spec.affinity
     if affinity is None:

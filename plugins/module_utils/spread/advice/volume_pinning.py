@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Workloads whose volumes keep their pods where they are: no rule of a template would spread them."""
+"""Workloads whose volumes keep their pods in their domain. No rule of a template can spread them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..preconditions.shared_volume import shared_single_writer_claim
 def pinned_by_volumes(
     workload: Workload, snapshot: ClusterSnapshot, cluster_state: ClusterState, eligible: Sequence[str], topology_key: str
 ) -> bool:
-    """Return whether no placed pod of the workload could use its volumes in another eligible domain of ``topology_key``."""
+    """Return whether no placed pod of the workload can use its volumes in another eligible domain of ``topology_key``."""
     if shared_single_writer_claim(workload, snapshot) or host_path_violation(workload, snapshot) is not None:
         return True
     pods = snapshot.placed_pods(workload)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The outcome of evictions: the distance from an even distribution before compared with the one after."""
+"""The outcome of evictions: a comparison of the skew before and after."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Gain = tuple[int, ...]
 
 
 def skew_cost(distributions: Iterable[Distribution]) -> Gain:
-    """How far from even the replicas lie, by topology key: the sum of squared counts, above the least one over the eligible domains.
+    """Return the distance from an even distribution by topology key: the sum of squared counts minus its minimum over the eligible domains.
 
-    It is lower where they are spread better. Replicas in domains that are not eligible (any more) count as well: on a cordoned node
-    they are as piled up as anywhere. One in no domain at all is worse than all in one.
+    A lower cost is a better spread. Replicas in domains that are not eligible (any more) count as well: on a cordoned node they are
+    concentrated like anywhere else. A replica in no domain costs more than all replicas in one domain.
     """
     return tuple(_skew_cost_of(distribution) for distribution in distributions)
 
@@ -31,14 +31,15 @@ def _skew_cost_of(distribution: Distribution) -> int:
 
 
 def compare_skew(before: t.Optional[t.Sequence[Distribution]], after: t.Sequence[Distribution], *, even: bool) -> str:
-    """improved, unchanged or worse, by how far from even the replicas lie; both looks must be over the same eligible nodes.
+    """Return improved, unchanged or worse, by the skew cost.
 
-    Without ``before`` (the process that saw it was killed) only what is ``even`` counts as improved.
+    Both distributions must be over the same eligible nodes. ``before`` is None if the process that read it was killed. Then the result is
+    improved if ``even``, and unchanged otherwise.
     """
     if before is None:
         return IMPROVED if even else UNCHANGED
     now, then = skew_cost(after), skew_cost(before)
-    # Another number of replicas lies better or worse for that reason alone, and fewer than two show nothing.
+    # A changed number of replicas changes the cost by itself, and fewer than two replicas have no spread.
     sizes = [[one.replicas + one.without_domain for one in look] for look in (before, after)]
     if now == then or sizes[0] != sizes[1] or min(sizes[1], default=0) < 2:
         return UNCHANGED

@@ -41,10 +41,10 @@ from .replacement import TAKE_OVER_AFTER_S, missing_replicas, unavailable_replic
 
 @dataclass(frozen=True)
 class EvictionDecision:
-    """``action`` is evict, wait (for an eviction that is under way), skipped or refused.
+    """The decision on the next eviction: ``action`` is evict, wait (for an eviction in progress), skipped or refused.
 
-    ``begun``: evictions have been made for the remembered outcome, which is to be settled where none follows.
-    For an eviction ``outcome`` is to be remembered before it.
+    ``begun``: evictions were made for the recorded outcome. That outcome must be finalized if no other eviction follows. ``outcome`` must
+    be recorded before the eviction.
     """
 
     action: str
@@ -55,7 +55,7 @@ class EvictionDecision:
 
     @property
     def even(self) -> bool:
-        """Nothing is done because no replica has a better place."""
+        """True if nothing is done because no replica has a better domain."""
         return self.move is None and self.reason.code == SPREAD
 
 
@@ -69,9 +69,9 @@ def decide_eviction(
     ours: t.Optional[Outcome] = None,
     denied: bool = False,
 ) -> EvictionDecision:
-    """Decide on one workload; ``now_s`` in seconds since the epoch.
+    """Decide on the next eviction of one workload; ``now_s`` is in seconds since the epoch.
 
-    ``ours``: what this run has remembered before its last eviction; ``denied``: the server did not grant that one.
+    ``ours`` is the outcome that this run recorded before its last eviction. ``denied``: the API server denied that eviction.
     """
     workload = report.workload
     outcome = interrupted_eviction(workload, snapshot)
@@ -120,7 +120,7 @@ def decide_eviction(
 
 
 def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why no pod of the workload may be evicted now; None where one may."""
+    """Return the reason why no pod of the workload may be evicted now. None if one may be evicted."""
     for pod in unfinished_pods(workload, snapshot):
         undecodable = undecodable_of(pod)
         if undecodable is not None:
@@ -140,12 +140,12 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
 
 
 def _no_benefit(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[tuple[str, Reason]]:
-    """Why the workload does not need evictions, or they would not last."""
+    """Return the action and the reason if the workload needs no evictions or their effect would not last. None otherwise."""
     workload, verdict = report.workload, report.verdict
     too_few = too_few_replicas_violation(workload)
     if too_few is not None:
         return REFUSED, too_few
-    # Without max_skew any surplus counts, where evictions were asked for by name.
+    # For evict_surplus without max_skew, any surplus counts.
     surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason.code == SPREAD
     if verdict.verdict not in (COLLAPSED, SKEWED) and not surplus_counts:
         return SKIPPED, verdict.reason
@@ -161,9 +161,10 @@ def _no_benefit(report: WorkloadReport, snapshot: ClusterSnapshot, options: Rest
 def _pending_replacement(
     workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
-    """Why the next eviction has to wait for the one before; None where that one has ended.
+    """Return the reason why the next eviction must wait for the previous one.
 
-    ``age_s``: of another run's outcome. ``none_away``: a pod that is away was so before.
+    None if the previous one is complete. ``age_s`` is the age of another run's outcome in seconds; None for an outcome of this run.
+    ``none_away``: the previous eviction was denied, so missing pods are not its result.
     """
     begun = f"a pod of {workload} is being evicted since {outcome.time}"
     if is_rolling(workload, snapshot):
@@ -171,7 +172,7 @@ def _pending_replacement(
     away = "" if none_away else missing_replicas(workload, unfinished_pods(workload, snapshot)) or unavailable_replicas(workload)
     if away:
         return Reason("replacement_under_way", f"{begun}; {away}")
-    if age_s is not None and abs(age_s) < TAKE_OVER_AFTER_S:  # API servers' clocks may differ a little
+    if age_s is not None and abs(age_s) < TAKE_OVER_AFTER_S:  # the clocks of API servers may differ a little
         return Reason("replacement_under_way", begun)
     return None
 
@@ -179,7 +180,10 @@ def _pending_replacement(
 def _safe_move(
     report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions
 ) -> t.Union[Move, EvictionDecision]:
-    """The next move, with which at most one pod is away and another is available; or why there is none."""
+    """Return the next move that leaves at most one pod unavailable and, without allow_downtime, another one available.
+
+    Return a decision with the reason if there is none.
+    """
     workload = report.workload
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
     move = planner.next_move()
@@ -188,7 +192,7 @@ def _safe_move(
     pods = unfinished_pods(workload, snapshot)
     away = missing_replicas(workload, pods) or unavailable_replicas(workload)
     if away:
-        # A single pod that is not ready may itself go: it is away already.
+        # A single pod that is not ready may be evicted, because it is unavailable already.
         unready = [pod.metadata.uid for pod in pods if not pod.ready and not pod.terminating]
         only_it = len(unready) == 1 and len(pods) == workload.spec.replicas and not any(pod.terminating for pod in pods)
         sick = planner.next_move(unready) if only_it else None

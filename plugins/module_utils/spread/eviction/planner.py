@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which single pod to evict so that its replacement evens the workload out. Pure: nothing is done here.
+"""The plan of evictions: the single pod whose replacement makes the workload more even.
 
-A move is useful if the sums of squared domain counts, one for each topology key, get lexicographically smaller: the key listed first
-wins. Every useful move lowers them, so moves that land as planned come to an end.
+It has no side effects. A move is useful if the sums of squared domain counts, one for each topology key, become lexicographically smaller.
+The key that is listed first therefore has precedence. Every useful move lowers the sums, so a sequence of moves whose replacements reach
+their target ends.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ MOST_NAMED = 3
 
 
 class Move(t.NamedTuple):
-    """The eviction of one pod. ``targets``: the domains of ``topology_key`` with room for its replacement that make it worth while.
+    """The eviction of one pod.
 
-    ``node``: one of them that would be best, which nobody promises.
+    ``targets`` are the domains of ``topology_key`` that have capacity for the replacement and make the move useful. ``node`` is the best
+    node in one of them. The scheduler may choose another node.
     """
 
     pod: Pod
@@ -47,7 +49,7 @@ class Move(t.NamedTuple):
     reason: Reason
 
     def apply_to(self, cluster_state: ClusterState) -> Pod:
-        """Put the replacement on its node in the placement; returns it."""
+        """Replace the pod by its replacement on ``node`` in the cluster state. Return the replacement."""
         pod = self.pod
         moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=self.node))
         cluster_state.remove(pod)
@@ -56,7 +58,7 @@ class Move(t.NamedTuple):
 
 
 class _TargetNodes:
-    """Where a pod of one place should go: places by what each would gain."""
+    """The useful target domain tuples for a pod of one source, by their gain."""
 
     def __init__(self, domain_tuples: DomainTuples, touched: TouchedTuples) -> None:
         self._domain_tuples = domain_tuples
@@ -66,11 +68,11 @@ class _TargetNodes:
         self._nodes: dict[Gain, list[str]] = {}
 
     def add_kind(self, kind: DomainTuple, gain: Gain) -> None:
-        """All places of the kind gain as much, except touched ones."""
+        """Add all domain tuples of the kind with this gain, except touched ones."""
         self._kinds.setdefault(gain, []).append(kind)
 
     def add(self, domain_tuple: DomainTuple, gain: Gain) -> None:
-        """The place gains as much."""
+        """Add the domain tuple with this gain."""
         self._single.setdefault(gain, []).append(domain_tuple)
 
     @property
@@ -79,7 +81,7 @@ class _TargetNodes:
         return sorted({*self._kinds, *self._single})
 
     def nodes(self, gain: Gain) -> list[str]:
-        """The nodes at the places with this gain, by place in the order of each place's first node."""
+        """Return the nodes of the domain tuples with this gain. Domain tuples are in the order of their first node."""
         found = self._nodes.get(gain)
         if found is None:
             by_kind, touched = self._domain_tuples.by_kind, self._touched.domain_tuples
@@ -91,7 +93,7 @@ class _TargetNodes:
 
 
 class _EvictionCandidate(t.NamedTuple):
-    """A pod that should go, the gain of its best goal, and its goals."""
+    """A pod whose eviction is useful, the gain of its best target, and its targets."""
 
     best: Gain
     rank: tuple[t.Any, ...]
@@ -100,9 +102,9 @@ class _EvictionCandidate(t.NamedTuple):
 
 
 class EvictionPlanner:
-    """Plans the evictions of one workload from its line of the spread check, one after the other.
+    """Plans the evictions of one workload from its report of the spread check, one after the other.
 
-    ``next_move`` says which comes next, ``assume`` plays it through, so that a whole plan can be shown.
+    ``next_move`` returns the next eviction. ``assume`` simulates it, so that a whole plan can be shown.
     """
 
     def __init__(
@@ -119,7 +121,7 @@ class EvictionPlanner:
         self._domain_tuples = topology.domain_tuples(self._keys, report.eligible)
 
     def next_move(self, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
-        """The next eviction, or the reason why there is none; ``among``: only pods with these uids."""
+        """Return the next eviction, or the reason why there is none. With ``among``, only pods with these uids are candidates."""
         counts = self._counts()
         pods = [pod for pod in self._pods if among is None or pod.metadata.uid in among]
         candidates = sorted(self._candidates(pods, counts), key=lambda candidate: (candidate.best, candidate.rank))
@@ -145,11 +147,11 @@ class EvictionPlanner:
         if found is not None:
             return self._move(*found, counts)
         if obstacle is None:
-            raise AssertionError("unreachable")  # each of the aims is one or the other
+            raise AssertionError("unreachable")  # the first candidate sets found or obstacle
         return _no_capacity(_among(*obstacle))
 
     def assume(self, move: Move) -> None:
-        """Go on as if the replacement had come to the move's node."""
+        """Assume that the replacement runs on the move's node."""
         moved = move.apply_to(self._cluster_state)
         self._pods = [moved if other is move.pod else other for other in self._pods]
 
@@ -161,7 +163,7 @@ class EvictionPlanner:
         return [Counter(domain_tuple[index] for domain_tuple in domain_tuples) for index in range(len(self._keys))]
 
     def _candidates(self, pods: Iterable[Pod], counts: Sequence[Counter[t.Optional[str]]]) -> Iterable[_EvictionCandidate]:
-        """For each place with useful goals the pods that may go."""
+        """Yield the candidate pods of each domain tuple that has useful targets."""
         by_domain_tuple: dict[DomainTuple, list[Pod]] = {}
         for pod in pods:
             by_domain_tuple.setdefault(self._domain_tuple(pod.spec.node_name), []).append(pod)
@@ -173,7 +175,7 @@ class EvictionPlanner:
                 yield _EvictionCandidate(gains[0], self._rank(pod), pod, target_nodes)
 
     def _target_nodes_from(self, source: DomainTuple, counts: Sequence[Counter[t.Optional[str]]], touched: TouchedTuples) -> _TargetNodes:
-        """The places to which it is useful to go from ``source``; ``touched``: what the replicas have touched."""
+        """Return the useful targets for a replica of ``source``. ``touched`` are the domain tuples that replicas have touched."""
         target_nodes, nothing = _TargetNodes(self._domain_tuples, touched), (0,) * len(self._keys)
         for kind in touched.kinds:
             gain = _gain(source, kind, counts)
@@ -186,17 +188,20 @@ class EvictionPlanner:
         return target_nodes
 
     def _first_to_go(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """The pod that goes first; where each has claims of its own, another one may find room where that one does not."""
+        """Return the pod that is evicted first.
+
+        If the pods have claims of their own, return all, because a node may fit the claims of one and not of another.
+        """
         return pods if self._workload.spec.volume_claim_templates else [min(pods, key=self._rank)]
 
     def _rank(self, pod: Pod) -> tuple[t.Any, ...]:
-        """Pods with lower ranks go first."""
+        """Return the sort key of the pod. Pods with lower keys are evicted first."""
         if self._workload.kind == "StatefulSet":
             return (pod.ready, -ordinal(pod))
         return (pod.ready, _deletion_cost(pod), -(read_time(pod.metadata.creation_timestamp) or 0.0), pod.metadata.name)
 
     def _feasibility(self, candidate: _EvictionCandidate) -> Feasibility:
-        """Where the replacement could go once the pod has left."""
+        """Return the feasible nodes of the replacement in a cluster state without the pod."""
         without = self._cluster_state.fork()
         without.remove(candidate.pod)
         return FilterRunner(self._replacement(candidate.pod), without).feasibility(self._domain_tuples.names)
@@ -211,7 +216,7 @@ class EvictionPlanner:
         index = next(index for index, change in enumerate(gain) if change)
         key, count = self._keys[index], counts[index]
         feasible = set(feasibility.feasible)
-        upper = (0,) * (index + 1)  # worse for a key listed before, or no better for this one
+        upper = (0,) * (index + 1)  # this excludes gains that are worse for a key listed before or no better for this key
         target_nodes = [one for one in candidate.target_nodes.gains if one[: index + 1] < upper]
         open_nodes = [name for one in target_nodes for name in candidate.target_nodes.nodes(one) if name in feasible]
         targets = tuple(dict.fromkeys(str(self._domains[index][name]) for name in open_nodes))
@@ -223,7 +228,7 @@ class EvictionPlanner:
 
 
 def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibility:
-    """The answers about the nodes of the aim's goals."""
+    """Return the filter results for the nodes of the candidate's targets only."""
     names = {name for gain in candidate.target_nodes.gains for name in candidate.target_nodes.nodes(gain)}
     rejected = {name: reasons for name, reasons in feasibility.rejected.items() if name in names}
     unknown_nodes = {name: reasons for name, reasons in feasibility.unknown_nodes.items() if name in names}
@@ -231,7 +236,7 @@ def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibili
 
 
 def _gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
-    """The change of the sums of squares if one replica goes from ``source`` to ``target``; less than nothing is better."""
+    """Return the change of the sums of squares if one replica moves from ``source`` to ``target``. A negative change is better."""
     return tuple(
         0 if old == new else 2 * count[new] + 1 - (2 * count[old] - 1 if old is not None else sum(count.values()) ** 2)
         for old, new, count in zip(source, target, counts)
@@ -239,7 +244,10 @@ def _gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.O
 
 
 def _deletion_cost(pod: Pod) -> int:
-    """What the pod's owner says it costs to lose it (kubernetes ``controller/controller_utils.go``: what is no number counts as 0)."""
+    """Return the pod deletion cost from the annotation.
+
+    A value that is not a number counts as 0 (kubernetes ``controller/controller_utils.go``).
+    """
     return parse_int64((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
 
 
@@ -253,13 +261,13 @@ def _no_capacity(feasibility: Feasibility) -> Reason:
 
 
 MOST_PLANNED = 100
-"""Evictions that a plan shows; a plan is for people."""
+"""Limit of evictions in a plan, because people read it."""
 
 
 def planned_moves(
     report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move
 ) -> list[Move]:
-    """``first`` and all that would follow if every replacement came to its best node."""
+    """Return ``first`` and all moves that follow if every replacement runs on its best node."""
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
     moves = [first]
     planner.assume(first)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The replacement of an evicted pod: which replicas of the workload are missing, not ready or not available."""
+"""The state of the replacement of an evicted pod: the replicas that are missing, not ready or not available."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from ..rollout import DONE, WAITING, Progress, partition
 
 
 def unfinished_pods(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:
-    """The workload's unfinished pods, of any revision."""
+    """Return the workload's unfinished pods of any revision."""
     return [pod for pod in snapshot.owned_pods(workload) if not pod.terminal]
 
 
 TAKE_OVER_AFTER_S = 5
-"""Another run that has just written that it evicts a pod may be about to do so; older ones can be seen in the pods, or were killed."""
+"""Minimum age of another run's outcome.
+
+A younger outcome may belong to an eviction that is about to be sent. The pods show the evictions of older ones, or the run was killed.
+"""
 
 
 def missing_replicas(workload: Workload, pods: Iterable[Pod], gone: str = "") -> str:
-    """What of the workload is still away, in words; empty where all replicas are there and ready, and the pod with uid ``gone`` is not.
+    """Return a text about the replicas that are missing or not ready; empty if all are ready.
 
-    ``pods`` are the workload's unfinished ones.
+    ``pods`` are the workload's unfinished pods. The pod with the uid ``gone`` counts as terminating.
     """
     found = list(pods)
     ending_pods = [pod for pod in found if pod.terminating or pod.metadata.uid == gone]
@@ -37,7 +40,10 @@ def missing_replicas(workload: Workload, pods: Iterable[Pod], gone: str = "") ->
 
 
 def availability_progress(workload: Workload) -> Progress:
-    """Whether the status has all replicas of the current revision available; a StatefulSet that does not roll is asked as well."""
+    """Return whether the status reports all replicas of the current revision as available, as a Progress.
+
+    It also works for a StatefulSet whose strategy does not roll.
+    """
     spec, status = workload.spec, workload.status
     if workload.metadata.generation > status.observed_generation:
         return Progress(WAITING, "the controller has not seen the newest spec yet")
@@ -49,6 +55,6 @@ def availability_progress(workload: Workload) -> Progress:
 
 
 def unavailable_replicas(workload: Workload) -> str:
-    """Pods may be ready and yet not count, for as long as minReadySeconds says."""
+    """Return a text about the replicas that are not available; empty if all are. A ready pod is unavailable for minReadySeconds."""
     available, wanted = workload.status.available_replicas, workload.spec.replicas
     return f"{available} of {wanted} replicas are available" if available < wanted else ""

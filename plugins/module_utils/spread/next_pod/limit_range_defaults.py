@@ -18,13 +18,13 @@ from ...model.codec import replace
 from ...model.reason import PASSED, Reason, Reasons
 
 GIVEN = "kubernetes.io/limit-ranger"
-"""The annotation in which the API server says what it has given to which container of a pod."""
+"""The annotation in which the API server records the defaults that it gave to each container of a pod."""
 
 _ENTRY = re.compile(r"(.+) (request|limit) for (?:init )?container (.+)")
 
 
 class LimitRangeDefaults(t.NamedTuple):
-    """The default requests and limits of a namespace; ``contested``: resources for which two LimitRanges give different amounts."""
+    """The default requests and limits of a namespace. ``contested``: resources for which two LimitRanges give different amounts."""
 
     requests: ResourceList
     limits: ResourceList
@@ -32,7 +32,7 @@ class LimitRangeDefaults(t.NamedTuple):
 
     @classmethod
     def of(cls, ranges: t.Iterable[LimitRange]) -> LimitRangeDefaults:
-        """Of all LimitRanges of one namespace."""
+        """Return the defaults of all LimitRanges of one namespace."""
         requests: ResourceList = {}
         limits: ResourceList = {}
         contested: set[str] = set()
@@ -43,7 +43,7 @@ class LimitRangeDefaults(t.NamedTuple):
         return cls(requests, limits, frozenset(contested))
 
     def fill(self, spec: PodSpec) -> tuple[PodSpec, Reasons]:
-        """The spec with the defaults where a container has none of its own, and what of that is not known."""
+        """Return the spec with defaults for containers that have no value, and the reasons why a default is not known."""
         if not (self.requests or self.limits):
             return spec, PASSED
         lacking = {name for container in spec.all_containers for name in self.contested - _own(container)}
@@ -55,15 +55,15 @@ class LimitRangeDefaults(t.NamedTuple):
 
     def _filled(self, container: Container) -> Container:
         resources = container.resources or ResourceRequirements()
-        requests = {**(resources.limits or {}), **(resources.requests or {})}  # the API server makes requests of limits before
+        requests = {**(resources.limits or {}), **(resources.requests or {})}  # the API server derives requests from limits first
         requests, limits = {**self.requests, **requests}, {**self.limits, **(resources.limits or {})}
         return replace(container, resources=ResourceRequirements(requests or None, limits or None))
 
 
 def without_given(spec: PodSpec, annotations: Mapping[str, str] | None, template: PodTemplate) -> PodSpec:
-    """The spec of an existing pod without what LimitRanges have given to it: they may give something else by now.
+    """Return the spec of an existing pod without the values from LimitRanges, which may give other values now.
 
-    Nothing that the template asks for is taken away. Where the template itself has the annotation, it tells nothing.
+    Values that the template sets are kept. If the template itself has the annotation, the annotation is ignored.
     """
     forged = GIVEN in (template.metadata.annotations or {})
     text = "" if forged else (annotations or {}).get(GIVEN, "")
@@ -99,13 +99,13 @@ def _own(container: Container) -> set[str]:
 
 
 def _own_by_part(container: Container) -> dict[str, set[str]]:
-    """The resources of which the container itself has a request or a limit; a limit is a request as well."""
+    """Return the resources for which the container itself has a request or a limit. A limit implies a request."""
     limits = set((container.resources.limits if container.resources is not None else None) or ())
     return {"request": _own(container), "limit": limits}
 
 
 def _merged(limit_range: LimitRange, part: str) -> ResourceList:
-    """The defaults of one LimitRange: of two items for containers the later one counts."""
+    """Return the defaults of one LimitRange. The later of two items for containers has precedence."""
     found: ResourceList = {}
     for item in limit_range.spec.limits or ():
         if item.type == "Container":

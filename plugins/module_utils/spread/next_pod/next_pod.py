@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The pod that a restart or an eviction brings: the workload's template as admission changes it.
+"""The pod that a restart or an eviction creates: the workload's template as admission changes it.
 
-Admission plugins, webhooks and policies add node selectors, sidecars and requests to pods, and leave the template as it is. What they
-make of a new pod is read from the live pods of the current revision.
+Admission plugins, webhooks and policies add node selectors, sidecars and requests to pods and do not change the template. Their changes to
+a new pod are derived from the live pods of the current revision.
 """
 
 from __future__ import annotations
@@ -29,17 +29,21 @@ _RUNTIME_CLASS = Reason("runtime_class", "what the runtime class adds to the pod
 
 
 class NextPod(t.NamedTuple):
-    """``doubts``: why it is not known what admission makes of a new pod; then ``pod`` is the one of the template alone."""
+    """The next pod of a workload.
+
+    ``doubts`` are the reasons why its spec is not certain. If the live pods differ or cannot be decoded, ``pod`` is made from the template
+    alone.
+    """
 
     pod: Pod
     doubts: Reasons
 
 
 def next_pod(workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> NextPod:
-    """The pod that the workload's controller would create next, as admission would let it in.
+    """Return the pod that the workload's controller creates next, as admission changes it.
 
-    It has the labels of ``revision`` (that of a restart, unless given), and for a StatefulSet the labels and the claims of the replica
-    ``ordinal`` (its first, unless given).
+    It has the labels of ``revision`` (by default the revision of a restart). For a StatefulSet it has the labels and the claims of the
+    replica ``ordinal`` (by default the first).
     """
     admitted = _admitted(workload, snapshot)
     number = ordinal if workload.kind == "StatefulSet" else None
@@ -62,9 +66,10 @@ def _make(admitted: _Admitted, workload: Workload, ordinal: t.Optional[int], rev
 
 
 class _Admitted(t.NamedTuple):
-    """The template as admission changes it. ``revision``: that of the live pods which show it, empty where there are none.
+    """The template as admission changes it.
 
-    ``made``: next pods by ordinal and revision, kept because several decisions ask for the same one.
+    ``revision`` is the revision of the live pods that it was derived from; empty without such pods. ``made`` has next pods by ordinal and
+    revision, because several decisions need the same pod.
     """
 
     template: PodTemplate
@@ -74,7 +79,7 @@ class _Admitted(t.NamedTuple):
 
 
 def _admitted(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
-    """Worked out once for each template of a snapshot."""
+    """Return the admitted template. It is computed once for each template of a snapshot."""
     uid, template, found = workload.metadata.uid, workload.spec.template, snapshot.once(_admitted_by_uid)
     known = found.get(uid)
     if known is None or known[0] is not template:
@@ -83,7 +88,7 @@ def _admitted(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
 
 
 def _admitted_by_uid(_snapshot: ClusterSnapshot) -> dict[str, tuple[PodTemplate, _Admitted]]:
-    """Filled in by ``_admitted``."""
+    """Return an empty cache that ``_admitted`` fills."""
     return {}
 
 
@@ -115,19 +120,19 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
 
 
 def _live_pods(workload: Workload, snapshot: ClusterSnapshot) -> Sequence[Pod]:
-    """The pods that were made from the workload's template and are here to stay."""
+    """Return the pods that were created from the workload's template and are neither terminated nor terminating."""
     if workload.metadata.generation > workload.status.observed_generation and not _is_current(workload, snapshot):
         return ()
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
     if workload.kind != "StatefulSet":
         return pods
-    # Those that a partition keeps at an older revision show what admission made of another template.
+    # Pods that a partition keeps at an older revision show the admission of another template.
     revision = workload.status.update_revision
     return [pod for pod in pods if (pod.metadata.labels or {}).get(CONTROLLER_REVISION_HASH, revision) == revision]
 
 
 def _is_current(workload: Workload, snapshot: ClusterSnapshot) -> bool:
-    """The template is that of the current revision, although the controller has yet to see some change of the workload."""
+    """Return whether the current revision has this template, although the controller has not yet observed some change of the workload."""
     replica_set = snapshot.current_replica_set(workload) if workload.kind == "Deployment" else None
     if replica_set is None:
         return False
@@ -138,7 +143,7 @@ def _is_current(workload: Workload, snapshot: ClusterSnapshot) -> bool:
 
 
 def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons) -> _Admitted:
-    """The template alone, with the defaults of the namespace."""
+    """Return the template with the defaults of the namespace, without information from live pods."""
     template = workload.spec.template
     if not doubts and template.spec.runtime_class_name and template.spec.overhead is None:
         doubts = (_RUNTIME_CLASS,)
@@ -148,7 +153,7 @@ def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons)
 
 
 def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[LimitRangeDefaults, bool]:
-    """What the LimitRanges of the workload's namespace give, and whether they could be read."""
+    """Return the defaults of the LimitRanges in the workload's namespace, and whether the LimitRanges could be read."""
     namespace, found = workload.metadata.namespace, snapshot.once(_defaults_by_namespace)
     known = found.get(namespace)
     if known is None:
@@ -159,11 +164,14 @@ def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[LimitRange
 
 
 def _defaults_by_namespace(_snapshot: ClusterSnapshot) -> dict[str, tuple[LimitRangeDefaults, bool]]:
-    """Filled in by ``_defaults``."""
+    """Return an empty cache that ``_defaults`` fills."""
     return {}
 
 
 def _gates(template: PodTemplate, pods: Iterable[Pod]) -> t.Any:
-    """A gate of the template is gone from pods that run; one that admission adds is seen on pods that wait."""
+    """Return the scheduling gates of a new pod: the gates of the template, and the gates that admission added.
+
+    Running pods no longer have gates. Waiting pods still show the gates that admission added.
+    """
     gated = [gate for pod in pods for gate in pod.spec.scheduling_gates or ()]
     return tuple(dict.fromkeys((*(template.spec.scheduling_gates or ()), *gated))) or None

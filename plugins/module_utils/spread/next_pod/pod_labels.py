@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Labels of a new pod, by those of the live ones.
+"""Labels of a new pod, derived from the labels of the live pods.
 
-Labels change at any time: by hand, by an operator that marks a leader, at binding by the node's zone. Only what all live pods have is
-taken to come with a new one, and a label in which they differ matters only to selectors that ask for it.
+Labels may change at any time: manually, by an operator that marks a leader, or at binding by the node's zone. A label that all live pods
+have is expected on a new pod. A label in which they differ matters only if a selector uses it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.well_known import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, REGION, STATEFUL_SET_POD_NAME, ZONE
 
 _WRITTEN_LATER = frozenset((POD_TEMPLATE_HASH, CONTROLLER_REVISION_HASH, STATEFUL_SET_POD_NAME, POD_INDEX, ZONE, REGION))
-"""Labels of a pod's revision and ordinal, and of its node: the binding copies these (``plugin/pkg/admission/podtopologylabels``)."""
+"""Labels of a pod's revision and ordinal, and labels that the binding copies from the node (``plugin/pkg/admission/podtopologylabels``)."""
 
 
 def labels_of_new_pod(pods: Sequence[Pod], workload: Workload, snapshot: ClusterSnapshot) -> tuple[Labels, str]:
-    """The labels without those that controllers add, and the field that is not known and matters (empty where none).
+    """Return the labels without those of controllers, and the field that is unknown and matters (empty if there is none).
 
-    ``pods``: the live ones of the current revision, at least one.
+    ``pods`` are the live pods of the current revision, at least one.
     """
     own = workload.spec.template.metadata.labels or {}
     # Pods of a Deployment share one mapping of labels (``model/interning.py``).
@@ -47,13 +47,13 @@ def _asked_by(pods: Iterable[Pod]) -> set[str]:
 
 
 class _AskedByOthers:
-    """The labels that required anti-affinity of the pods of a snapshot asks for, by the namespaces that it is for.
+    """The label keys in required anti-affinity of the snapshot's pods, by the namespaces of the terms.
 
-    Pods that have such labels are kept away from the pods that ask for them.
+    Pods with such labels are kept away from the pods with the anti-affinity.
     """
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
-        # Only where live pods differ in a label.
+        # Imported here because only live pods that differ in a label need it.
         from ...model.selectors.selector_index import SelectorIndex
         from ...scheduler.affinity_term_index import required_anti_affinity
 
@@ -74,7 +74,10 @@ class _AskedByOthers:
         self._known: dict[str, set[str]] = {}
 
     def keys(self, namespace: str) -> set[str]:
-        """The labels of pods of the namespace that somebody asks for; of a namespace that could not be read, all that may be asked for."""
+        """Return the label keys that the terms use for pods of the namespace.
+
+        For a namespace that could not be read, return the keys of all namespace selectors.
+        """
         known = self._known.get(namespace)
         if known is None:
             readable = namespace in self._labels

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Live pods of one revision compared: what all of them have came from the template or from admission.
+"""Comparison of live pods of one revision.
 
-After a pod's creation its tolerations may be added to, its requests and limits resized and its scheduling gates removed; while it has
-gates, its node selector and node affinity may be added to (kubernetes ``pkg/apis/core/validation/validation.go``, ValidatePodUpdate and
-ValidatePodResize). Such changes do not come back with a new pod: a controller that opens gates decides again.
+What all of them have comes from the template or from admission. After a pod's creation, tolerations may be added, requests and limits
+resized and scheduling gates removed. While the pod has gates, its node selector and node affinity may be extended (kubernetes
+``pkg/apis/core/validation/validation.go``, ValidatePodUpdate and ValidatePodResize). A new pod does not have such changes: a controller
+that removes gates decides for each pod.
 """
 
 from __future__ import annotations
@@ -40,35 +41,39 @@ _FIELDS = {
     "scheduling_group": "spec.schedulingGroup",
     "os": "spec.os",
 }
-"""What decides where a pod may run; volumes and scheduling gates are compared by rules of their own."""
+"""The fields that decide on which nodes a pod may run. Volumes and scheduling gates are compared by their own rules."""
 
 _values = attrgetter(*_FIELDS)
 _RESIZABLE = ("cpu", "memory")
 
-# The API server gives tolerations of these to every pod that does not have its own (``plugin/pkg/admission/defaulttolerationseconds``).
+# The API server gives tolerations of these taints to every pod without its own (``plugin/pkg/admission/defaulttolerationseconds``).
 _TOLERATED_BY_ALL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _VPA_ANNOTATIONS = ("vpaUpdates", "vpaObservedContainers")
-"""The VerticalPodAutoscaler's admission writes these (kubernetes/autoscaler ``vertical-pod-autoscaler/pkg/admission-controller``)."""
+"""Annotations of the VerticalPodAutoscaler. Source: kubernetes/autoscaler ``vertical-pod-autoscaler/pkg/admission-controller``."""
 
 
 class SamplePod(t.NamedTuple):
-    """The pod that stands for a new one: the youngest of those that were never changed or, where all were, never resized."""
+    """The live pod that represents a new one.
+
+    It is the youngest pod that was never changed. If all were changed, it is the youngest that was never resized, and otherwise the
+    youngest.
+    """
 
     pod: Pod
 
     @classmethod
     def of(cls, pods: Sequence[Pod]) -> SamplePod:
-        """Of the live pods of one revision, at least one."""
+        """Choose the sample from the live pods of one revision, at least one."""
         unchanged = [pod for pod in pods if not pod.edited and not pod.resized] or [pod for pod in pods if not pod.resized] or pods
         return cls(max(unchanged, key=_age))
 
     @property
     def resized(self) -> bool:
-        """No pod is left that has what it was created with."""
+        """True if every pod was resized, so that none has its original resources."""
         return self.pod.resized
 
     def spec(self, template: PodTemplate) -> PodSpec:
-        """Its spec without merged label keys; where all pods were resized, with the cpu and memory of the template."""
+        """Return the spec without merged label keys. If all pods were resized, cpu and memory are taken from the template."""
         spec = without_merged_label_keys(self.pod)
         if not self.resized:
             return spec
@@ -82,7 +87,10 @@ class SamplePod(t.NamedTuple):
         return replace(spec, containers=tuple(map(back, spec.containers)), init_containers=init, resources=resources)
 
     def unsure_field(self, template: PodTemplate) -> str:
-        """The field that may have been changed in all pods after their creation, without a trace of what it was; empty where none."""
+        """Return the field that may have been changed in all pods after creation.
+
+        Its original value is unknown. Empty if there is no such field.
+        """
         spec = self.pod.spec
         if self.pod.edited:
             own = {*(template.spec.tolerations or ()), *(Toleration(key, "Exists", "", "NoExecute") for key in _TOLERATED_BY_ALL)}
@@ -107,12 +115,12 @@ def _node_affinity(spec: PodSpec) -> t.Optional[NodeAffinity]:
 
 
 def differing_field(sample: SamplePod, pods: Iterable[Pod], workload: Workload) -> str:
-    """The first relevant field in which some pod is not as the sample, as a path; empty where all are alike."""
+    """Return the path of the first relevant field in which a pod differs from the sample; empty if all are equal."""
     like = sample.pod
     anywhere, values = replace(like.spec, node_name=""), _values(like.spec)
     own_claims = {claim.metadata.name for claim in workload.spec.volume_claim_templates or ()}
     for pod in pods:
-        # Siblings share equal parts (``model/interning.py``), so that this mostly compares identities.
+        # Pods of one workload share equal parts (``model/interning.py``), so this mostly compares identities.
         if replace(pod.spec, node_name="") == anywhere:
             continue
         if _values(pod.spec) != values:
@@ -125,8 +133,8 @@ def differing_field(sample: SamplePod, pods: Iterable[Pod], workload: Workload) 
     return ""
 
 
-# --- fields -----------------------------------------------------------------------------------------------------------
-# Each function returns a text where the pods differ: the path, or whatever else is not empty for the field's own path.
+# Field comparisons. Each function returns an empty text if the pods are equal. A text that begins with ``spec.`` is the path; any other
+# text means the field's own path.
 
 
 def _plainly(pod: Pod, like: Pod, name: str) -> str:
@@ -178,12 +186,15 @@ def _bare(container: Container) -> Container:
 
 
 def _bound(spec: PodSpec, own_claims: set[str]) -> list[Volume]:
-    """The volumes that may bind a pod to nodes; the claims of a StatefulSet's own replicas differ by their ordinal."""
+    """Return the volumes that may bind a pod to nodes.
+
+    The claims of a StatefulSet's own replicas are left out because they differ by ordinal.
+    """
     return [volume for volume in spec.volumes or () if volume.name not in own_claims and binds_to_nodes(volume)]
 
 
 def _as_before(now: t.Optional[ResourceRequirements], own: t.Optional[ResourceRequirements]) -> ResourceRequirements:
-    """With the template's amounts of what a resize may change."""
+    """Return the resources with the template's amounts of the resources that a resize may change."""
     now, own = now or ResourceRequirements(), own or ResourceRequirements()
     return ResourceRequirements(_amounts_before(now.requests, own.requests), _amounts_before(now.limits, own.limits))
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal of a prediction or an eviction: an autoscaler is changing the number of replicas, or may be."""
+"""Refusal of a prediction or an eviction: an autoscaler changes the number of replicas, or may change it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...model.snapshot import ClusterSnapshot
 
 
 def autoscaling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why an autoscaler is about to change the number of replicas, or may be; None where none is."""
+    """Return the reason why an autoscaler changes the number of replicas, or may change it. None if there is no such autoscaler."""
     undecodable = snapshot.undecodable_in(workload.metadata.namespace, "HorizontalPodAutoscaler")
     if undecodable is not None:
         return undecodable.reason
@@ -30,7 +30,7 @@ def autoscaling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Op
 
 
 def _by_target(snapshot: ClusterSnapshot) -> dict[tuple[str, str, str], list[HorizontalPodAutoscaler]]:
-    """The autoscalers by namespace, and kind and name of the workload that they scale."""
+    """Return the autoscalers by namespace, kind and name of the workload that they scale."""
     found: dict[tuple[str, str, str], list[HorizontalPodAutoscaler]] = {}
     for namespace, autoscalers in snapshot.autoscalers_by_namespace.items():
         for autoscaler in autoscalers:

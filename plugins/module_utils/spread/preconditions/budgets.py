@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""PodDisruptionBudgets of a workload. A rollout bypasses them, so they are checked here."""
+"""The PodDisruptionBudgets of a workload. A rollout bypasses them, so they are checked here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..rollout import is_rolling, partition, rollout_bounds
 
 
 def undecodable_budget_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why a PodDisruptionBudget that could not be decoded protects the workload; None where none may select its pods."""
+    """Return the undecodable PodDisruptionBudget that may protect the workload. None if no such budget may select its pods."""
     pods = (pod_of_workload(workload), *snapshot.owned_pods(workload)) if snapshot.undecodable_of("PodDisruptionBudget") else ()
     found = next((one for one in map(snapshot.undecodable_budget, pods) if one is not None), None)
     if found is None:
@@ -26,19 +26,19 @@ def undecodable_budget_violation(workload: Workload, snapshot: ClusterSnapshot) 
 
 
 def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
-    """(namespace, name) of the budgets from which a rollout of the workload may take healthy pods away for a while."""
+    """Return (namespace, name) of the budgets whose healthy pods a rollout of the workload may reduce for some time."""
     if lowest_ready(workload) >= workload.status.ready_replicas:
         return set()
     return names_of_budgets(workload, snapshot)
 
 
 def names_of_budgets(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
-    """(namespace, name) of the workload's budgets."""
+    """Return (namespace, name) of the workload's budgets."""
     return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
 
 
 def unreliable_status(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """Why what the budget's status says of healthy pods does not hold; empty where it does."""
+    """Return the reason why the budget's status is not reliable about healthy pods; empty if it is."""
     status = budget.status
     if status.observed_generation < budget.metadata.generation:
         return "was changed, and its controller has not worked out yet what it asks for; try again in a moment"
@@ -52,7 +52,7 @@ def unreliable_status(budget: PodDisruptionBudget, workload: Workload, snapshot:
 
 
 def _rolling_workloads(snapshot: ClusterSnapshot) -> dict[int, list[Workload]]:
-    """The workloads that are being rolled out, by the ``id`` of each of their budgets."""
+    """Return the workloads with a rollout in progress, by the ``id`` of each of their budgets."""
     found: dict[int, list[Workload]] = {}
     for namespace in snapshot.budgets_by_namespace:
         for workload in snapshot.workloads_by_namespace.get(namespace, ()):
@@ -63,10 +63,10 @@ def _rolling_workloads(snapshot: ClusterSnapshot) -> dict[int, list[Workload]]:
 
 
 def lowest_ready(workload: Workload) -> int:
-    """The lowest number of ready pods that the strategy lets a rollout come down to, from what is ready now.
+    """Return the lowest number of ready pods to which the strategy permits a rollout to go, from the pods that are ready now.
 
-    A controller keeps its bound on *available* pods. Those that are ready and not yet available (minReadySeconds) it takes first, though
-    for a budget they are healthy.
+    A controller keeps its bound on *available* pods. It removes pods first that are ready and not yet available (minReadySeconds), although
+    a budget counts them as healthy.
     """
     status = workload.status
     bounds = rollout_bounds(workload)
@@ -78,10 +78,10 @@ def lowest_ready(workload: Workload) -> int:
 
 
 def budgets_of(workload: Workload, snapshot: ClusterSnapshot) -> list[PodDisruptionBudget]:
-    """The budgets whose selector takes in a pod of the workload, or those that its template would make."""
+    """Return the budgets that select a present pod of the workload or a pod that its template creates."""
     metadata = workload.metadata
     if metadata.namespace not in snapshot.budgets_by_namespace:
         return []
-    # Pods have labels that the template lacks, such as their name or revision; most pods share one mapping of labels.
+    # Pods have labels that the template lacks, such as their name or revision. Most pods share one mapping of labels.
     of_pods = {id(pod.metadata.labels): pod.metadata.labels for pod in snapshot.owned_pods(workload)}
     return snapshot.once(BudgetIndex).selecting(metadata.namespace, workload.spec.template.metadata.labels, *of_pods.values())

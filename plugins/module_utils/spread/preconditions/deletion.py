@@ -12,7 +12,7 @@ from ...model.snapshot import ClusterSnapshot
 
 
 def deletion_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why the workload gets no new pods any more; None where it does."""
+    """Return the reason why the workload gets no new pods any more. None if it still gets new pods."""
     namespace = snapshot.namespaces.get(workload.metadata.namespace)
     if namespace is not None and namespace.status.phase == "Terminating":
         return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")

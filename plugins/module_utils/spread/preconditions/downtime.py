@@ -15,7 +15,10 @@ from .budgets import budgets_of, lowest_ready, unreliable_status
 
 
 def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Whether the strategy may take more ready pods away than one has to stay and the budgets allow."""
+    """Return the reason if the rollout may leave no ready pod or fewer healthy pods than a budget requires.
+
+    Return a reason also if the status of a budget is not reliable. None if the strategy removes no ready pod or enough pods remain.
+    """
     ready, lowest = workload.status.ready_replicas, lowest_ready(workload)
     loss = ready - lowest
     strategy = update_strategy_type(workload)
@@ -34,7 +37,7 @@ def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optio
             said = (
                 f"may leave {pluralize(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
             )
-            if status.desired_healthy >= status.current_healthy:  # an eviction would be turned down as well
+            if status.desired_healthy >= status.current_healthy:  # an eviction would be denied as well
                 advice = "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
             return Reason("budget", f"a rollout of {workload} {said}; {advice}")
     return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: the data of a StatefulSet is in a hostPath, and would not move with its pods."""
+"""Refusal: the data of a StatefulSet is in a hostPath and would not move with its pods."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ WITHOUT_DATA = ("Socket", "CharDevice")
 """Types of a hostPath that hold no data of a pod."""
 
 ABOUT_ALL_NODES = ("kubernetes.io/os", "kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/arch")
-"""Labels that say what a node is able to run, and not which one is meant."""
+"""Labels that describe the platform of a node and do not select single nodes."""
 
 
 def host_path_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return why the pods of a StatefulSet must stay on their nodes; None where its data moves with them.
+    """Return the reason why the pods of a StatefulSet must stay on their nodes.
 
-    With a node affinity of its own the StatefulSet itself says on which nodes its data is. So does a PersistentVolume.
+    None if their data moves with them. A StatefulSet with a node affinity of its own selects the nodes with its data. A PersistentVolume
+    with a node affinity does the same.
     """
     if workload.kind != "StatefulSet" or _chooses_nodes(workload.spec.template.spec):
         return None
@@ -31,8 +32,8 @@ def host_path_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
 
 
 def _in_template(workload: Workload) -> str:
-    """The hostPath volume of the template that holds data, in words; empty where there is none."""
-    # The volume of a claim template takes the place of the template's volume with its name.
+    """Return a text about the template's hostPath volume that holds data; empty if there is none."""
+    # The volume of a claim template replaces the template's volume of the same name.
     claims = {template.metadata.name for template in workload.spec.volume_claim_templates or ()}
     for volume in workload.spec.template.spec.volumes or ():
         if volume.host_path is None or volume.name in claims or volume.host_path.get("type") in WITHOUT_DATA:
@@ -42,7 +43,7 @@ def _in_template(workload: Workload) -> str:
 
 
 def _in_claims(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """The PersistentVolume of a pod that is a hostPath and can be used on every node, in words; empty where there is none."""
+    """Return a text about a pod's PersistentVolume that is a hostPath without node affinity; empty if there is none."""
     paths = snapshot.once(_host_paths)
     for pod in snapshot.owned_pods(workload) if paths else ():
         for volume in pod.spec.volumes or ():
@@ -56,7 +57,7 @@ def _in_claims(workload: Workload, snapshot: ClusterSnapshot) -> str:
 
 
 def _host_paths(snapshot: ClusterSnapshot) -> dict[str, str]:
-    """The path of each PersistentVolume that is a hostPath and has no node affinity, by the volume's name."""
+    """Return the path of each PersistentVolume that is a hostPath and has no node affinity, by the volume's name."""
     specs = {volume.name: volume.spec for volume in (snapshot.storage.volumes if snapshot.storage is not None else ())}
     return {
         name: str(spec.host_path.get("path", ""))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: something that may forbid the restart cannot be read or decoded."""
+"""Refusal: an object that may forbid the restart cannot be read or decoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from .budgets import undecodable_budget_violation
 
 
 def readability_violation(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) -> t.Optional[Reason]:
-    """What may not be read may forbid the restart: that is no permission. ``budgets``: whether they count."""
+    """Return the reason if an object that may forbid the restart cannot be read or decoded.
+
+    None otherwise. With ``budgets``, PodDisruptionBudgets are included.
+    """
     needed = {"pods", "persistentvolumeclaims", "resourcequotas", "limitranges"} | (
         {"replicasets"} if workload.kind == "Deployment" else set()
     )
@@ -26,7 +29,7 @@ def readability_violation(workload: Workload, snapshot: ClusterSnapshot, *, budg
 
 
 def _undecodable_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """An object that could not be decoded and may forbid the restart."""
+    """Return the reason of an undecodable object that may forbid the restart. None if there is none."""
     namespace = workload.metadata.namespace
     found = snapshot.undecodable_in(namespace, "ResourceQuota", "LimitRange") or snapshot.undecodable_revision(workload)
     found = found or snapshot.undecodable_named("Namespace", "", namespace)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The refusals of a restart, in the order in which they are checked."""
+"""The refusals of a restart, in the order of their checks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .unhealthy_pods import unhealthy_violation
 
 
 def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
-    """Why the workload must not be restarted now; None where nothing forbids it."""
+    """Return the reason why the workload must not be restarted now. None if nothing forbids it."""
     forbidden = rollout_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=not allow_downtime)
     if forbidden is not None:
         return forbidden
@@ -38,7 +38,7 @@ def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_do
 
 
 def disruption_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
-    """Why a rollout with the workload's replicas and strategy would take too much away, or move nothing; None where it would not."""
+    """Return the reason why a rollout with this strategy and number of replicas would cause harm or move no pod. None otherwise."""
     return (
         partition_violation(workload)
         or shared_volume_violation(workload, snapshot)
@@ -50,7 +50,7 @@ def disruption_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow
 
 
 def rollout_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why no rollout of the workload would go on; None where one would."""
+    """Return the reason why a rollout of the workload would make no progress. None if it would."""
     return (
         deletion_violation(workload, snapshot)
         or paused_violation(workload)

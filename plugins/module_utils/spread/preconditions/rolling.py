@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: a rollout is in progress. The reason says who began it and what keeps it from ending."""
+"""Refusal: a rollout is in progress. The reason names its origin and the cause that keeps it from ending."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..rollout import is_rolling
 
 
 def rolling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the rollout that is in progress; None where there is none.
+    """Return the rollout that is in progress.
 
-    The text names the container that lets it hang, and says where an earlier run of this collection began it.
+    None if there is none. The text names the container that blocks it. It also states if an earlier run of this collection began it.
     """
     if not is_rolling(workload, snapshot):
         return None

@@ -15,7 +15,7 @@ SINGLE_WRITER_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 
 def shared_volume_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Why no replica can move to another node; None where one can."""
+    """Return the claim that keeps all replicas on one node. None if there is none."""
     claim = shared_single_writer_claim(workload, snapshot)
     if not claim:
         return None
@@ -23,11 +23,11 @@ def shared_volume_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.
 
 
 def shared_single_writer_claim(workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """The claim that all replicas share although one node at a time can mount it; empty where there is none.
+    """Return the claim that all replicas share although only one node at a time can mount it; empty if there is none.
 
-    The scheduler does not know this: new pods on another node would wait for the volume of the old ones for ever.
+    The scheduler has no filter for this. New pods on another node would wait forever for the volume of the old ones.
     """
-    # The volume of a claim template takes the place of the template's volume with its name.
+    # The volume of a claim template replaces the template's volume of the same name.
     own = {template.metadata.name for template in workload.spec.volume_claim_templates or ()}
     specs = (workload.spec.template.spec, next_pod(workload, snapshot).pod.spec)
     for volume in (volume for spec in specs for volume in spec.volumes or ()):

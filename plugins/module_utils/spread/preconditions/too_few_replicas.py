@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: fewer than two replicas."""
+"""Refusal: the workload has fewer than two replicas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...model.reason import Reason
 
 
 def too_few_replicas_violation(workload: Workload) -> t.Optional[Reason]:
-    """Return the reason for which a workload with fewer than two replicas cannot be spread; None where it has more."""
+    """Return the reason why a workload with fewer than two replicas cannot be spread. None if it has more."""
     if workload.spec.replicas >= 2:
         return None
     return Reason("too_few_replicas", f"it takes two to spread, this has {workload.spec.replicas}")

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Refusal: containers wait with a lasting error, or no replica is ready.
 
-Pods on a node that is not ready count for neither, because their state is old and a restart may be the cure.
+Pods on a node that is not ready are ignored: their state is outdated, and a restart may help.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ UNHEALTHY_PODS = "unhealthy_pods"
 NO_READY_REPLICA = "no_ready_replica"
 
 FIRST_FAILURES = frozenset({"ErrImagePull", "RegistryUnavailable"})
-"""Reasons of a first failure, after which the kubelet tries again or sets ImagePullBackOff: they forbid a restart, and end no wait."""
+"""Reasons of a first failure. The kubelet tries again or sets ImagePullBackOff afterwards. They forbid a restart but do not end a wait."""
 
 
 def unhealthy_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return why the pods of the current revision forbid a restart; None where they do not."""
+    """Return the reason why the pods of the current revision forbid a restart. None if they do not."""
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
     waiting = waiting_container((pod for pod in pods if not is_on_lost_node(pod, snapshot)), LASTING_REASONS | FIRST_FAILURES)
     if waiting:
         return Reason(UNHEALTHY_PODS, f"{waiting}; neither a restart of {workload} nor an eviction of its pods would end that")
     if not workload.spec.replicas or any(pod.ready for pod in pods):
         return None
-    # A pod that has no node may wait for the capacity of the lost one.
+    # A pod without a node may wait for the capacity of a lost node.
     judged = [pod for pod in pods if pod.spec.node_name and not is_on_lost_node(pod, snapshot)]
     if not judged and any(is_on_lost_node(pod, snapshot) for pod in pods):
         return None

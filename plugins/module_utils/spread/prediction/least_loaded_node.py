@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The node for the next pod of a simulated restart: the feasible one whose domains have the fewest new replicas."""
+"""The node for the next pod of a simulated restart: the feasible node whose domains have the fewest new replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...scheduler.feasibility import FilterRunner
 from ..topology.node_groups import OWN_DOMAIN, Group, NodeGroups
 
 NO_DOMAIN = 2**31
-"""The fullness of nodes without the topology key: a replica there is in no domain, so they come last."""
+"""The load of nodes without the topology key. A replica there is in no domain, so these nodes are last."""
 
 NodeLoad = tuple[int, ...]
 
@@ -22,7 +22,7 @@ OwnDomainCounts = tuple[tuple[Mapping[str, t.Optional[str]], Counter[str]], ...]
 
 
 class ReplicaCounts:
-    """The replicas of a simulated restart: by topology key and domain the new ones, and by node those of the workload that are there."""
+    """The replicas of a simulated restart: new ones by topology key and domain, and all present ones by node."""
 
     def __init__(self, nodes: NodeGroups, topology_keys: Sequence[str]) -> None:
         self.keys = tuple(topology_keys)
@@ -31,7 +31,7 @@ class ReplicaCounts:
         self._domains = [nodes.domains(key) for key in self.keys]
 
     def add(self, node: str) -> None:
-        """A new replica is on the node."""
+        """Count a new replica on the node."""
         self.per_node[node] += 1
         for of_node, counter in zip(self._domains, self.per_domain):
             domain = of_node.get(node)
@@ -39,9 +39,9 @@ class ReplicaCounts:
                 counter[domain] += 1
 
     def load_of(self, domains: Sequence[t.Optional[str]], own: Sequence[int], replicas: int) -> NodeLoad:
-        """Fewest new replicas in a node's domains, in the order of the topology keys, then fewest replicas on the node.
+        """Return the new replicas in a node's domains in the order of the topology keys, then the replicas on the node.
 
-        ``own``: the replicas in the domains that are OWN, in their order.
+        ``own`` has the counts of the domains that are ``OWN_DOMAIN``, in their order.
         """
         left = iter(own)
         counts = []
@@ -53,13 +53,13 @@ class ReplicaCounts:
         return (*counts, replicas)
 
     def own(self, domains: Sequence[t.Optional[str]]) -> OwnDomainCounts:
-        """The domain of each node, and the new replicas by domain, for those of the topology keys whose domain is OWN in ``domains``."""
+        """Return the domain of each node and the new replicas by domain, for each key that is ``OWN_DOMAIN`` in ``domains``."""
         found = zip(domains, self._domains, self.per_domain)
         return tuple((of_node, counter) for domain, of_node, counter in found if domain == OWN_DOMAIN)
 
 
 class _Part:
-    """A group, how far its untouched nodes have been looked through, and its touched nodes as a heap."""
+    """A group, the next untouched node to check, and a heap of its touched nodes."""
 
     __slots__ = ("group", "heap", "next", "own")
 
@@ -71,7 +71,7 @@ class _Part:
 
 
 class _Touched(t.NamedTuple):
-    """What tells a touched node from others of its group."""
+    """The values by which a touched node differs from others of its group."""
 
     in_own_domains: tuple[int, ...]
     replicas: int
@@ -86,10 +86,10 @@ class _Found(t.NamedTuple):
 
 
 class LeastLoadedNode:
-    """Finds the node for pods like the judge's: the feasible candidate with the lowest fullness, of equal ones the first.
+    """Finds the node for pods like the FilterRunner's: the feasible candidate with the lowest load, and the first of equal ones.
 
-    Most candidates are untouched: nothing has changed on them, and no replica of the workload is on them or in a small domain of theirs.
-    Of each group of such nodes only the first feasible one is compared. Touched nodes are compared one by one.
+    Most candidates are untouched: they have no change, no replica of the workload, and no replica in a small domain of theirs. Only the
+    first feasible untouched node of each group is compared. Touched nodes are compared one by one.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class LeastLoadedNode:
             self._touch(node)
 
     def find(self) -> t.Optional[str]:
-        """The emptiest feasible node; None where no candidate is feasible."""
+        """Return the feasible node with the lowest load. None if no candidate is feasible."""
         if self._filter_runner.unknown and not self._accept_unknown:
             return None
         self._apply_changes()
@@ -135,13 +135,13 @@ class LeastLoadedNode:
         return best.node if best is not None else None
 
     def _apply_changes(self) -> None:
-        """Take in what has changed since the last time."""
+        """Apply the changes of the cluster state since the last call."""
         changes = self._cluster_state.changes
         for number in range(self._seen, len(changes)):
             self._touch(changes[number].node_name)
         self._seen = len(changes)
         if self._filter_runner.generation != self._generation:
-            # A rule that looks beyond one node may have opened again what it had closed.
+            # A filter that depends on other nodes may accept nodes again that it had rejected.
             self._generation = self._filter_runner.generation
             for part in self._parts:
                 part.next, part.heap = 0, []
@@ -167,7 +167,7 @@ class LeastLoadedNode:
         return self._parts[-1]
 
     def _touched(self, node: str, part: _Part) -> _Touched:
-        # ``get``: a Counter answers for what it does not hold by a method in Python.
+        # ``get`` is faster, because a Counter handles missing keys by a method in Python.
         in_own_domains = tuple([counter.get(of_node[node] or "", 0) for of_node, counter in part.own])
         return _Touched(in_own_domains, self._counts.per_node.get(node, 0), self._known.positions[node], node)
 
@@ -181,7 +181,7 @@ class LeastLoadedNode:
             elif self._is_feasible(top.node):
                 return _Found(self._counts.load_of(part.group.domains, top.in_own_domains, top.replicas), top.position, top.node)
             else:
-                heapq.heappop(heap)  # it is touched again when something changes on it
+                heapq.heappop(heap)  # a later change marks the node as touched again
         return None
 
     def _best_untouched(self, part: _Part, load: NodeLoad) -> t.Optional[_Found]:

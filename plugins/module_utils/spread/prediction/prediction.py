@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The predicted result of a restart, and what prevents it."""
+"""The predicted result of a restart, and the reasons that prevent it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ RestartHelps = t.Union[bool, str]
 
 
 class Blocker(Struct, frozen=True):
-    """Something that stands in the way, and how many nodes it closes."""
+    """A reason that prevents a better spread, and the number of nodes that it excludes."""
 
     reason: Reason
     nodes: int = 0
 
 
 class Prediction(Struct, frozen=True):
-    """``restart_helps`` is True, False or ``unknown``; ``feasible_domains`` by topology key."""
+    """The prediction for one workload: ``restart_helps`` is True, False or ``unknown``. ``feasible_domains`` are by topology key."""
 
     restart_helps: RestartHelps
     feasible_domains: dict[str, list[str]] = field(default_factory=dict)

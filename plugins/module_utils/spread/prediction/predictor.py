@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Prediction of whether a restart would spread a workload better."""
+"""Prediction of whether a restart spreads a workload better."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from .surge_capacity import no_surge_reason, surge_capacity
 
 
 class RestartPredictor:
-    """Predicts restarts on one snapshot; the load of the nodes is worked out once.
+    """Predicts restarts on one snapshot.
 
-    ``cluster_state``: what runs where, with the restarts that are assumed to have been made.
+    The cluster state of the snapshot is computed once. ``cluster_state`` includes the restarts that are assumed.
     """
 
     def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
@@ -43,9 +43,9 @@ class RestartPredictor:
     def predict(
         self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution], *, preference: t.Optional[Reason] = None
     ) -> Prediction:
-        """What a restart of a collapsed or skewed workload would come to.
+        """Predict the result of a restart of a collapsed or skewed workload.
 
-        ``now``: how its placed pods lie over the domains of each topology key. ``preference`` is
+        ``now`` has the distribution of its placed pods for each topology key. ``preference`` is the result of
         ``preferred_affinity.counteracting_preference``.
         """
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
@@ -78,7 +78,8 @@ class RestartPredictor:
         doubts = self._doubts(best.first, preference)
         if not doubts:
             return Prediction(True, domains)
-        # Doubts about single nodes leave the others to try; a doubt about the pod itself, or a preference, leaves none.
+        # With doubts about single nodes, the other nodes may suffice. With a doubt about the pod itself or a counteracting preference, no
+        # node is certain.
         if preference is None and not best.first.unknown:
             sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
             if self._better(before, sure, eligible):
@@ -86,7 +87,7 @@ class RestartPredictor:
         return Prediction(HELPS_UNKNOWN, domains, doubts)
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
-        """From now on the workload's replicas are where a restart would bring them."""
+        """Assume that the workload's replicas are on the nodes that a restart would give them."""
         surge = surge_capacity(workload, self._snapshot)
         self.cluster_state = self._simulate(workload, eligible, surge.pods, accept_unknown=True).cluster_state
 
@@ -123,9 +124,10 @@ class RestartPredictor:
         ).run()
 
     def _decides(self, before: ImbalanceRank, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
-        """Tells by the first new replicas that a restart is better than ``before``, wherever the others come to; None where they decide.
+        """Return a function that decides from the first new replicas that a restart is better than ``before``.
 
-        Replicas in two domains are not collapsed, and stay so. Where nodes have no domain, a later replica may come to lie in none.
+        None if later replicas matter. Replicas in two domains are not collapsed, wherever the others are placed. If eligible nodes have no
+        domain, a later replica may be in no domain.
         """
         if before[0] < WORST_RANK or self._topology.missing_label_violation(self._keys, eligible) is not None:
             return None
@@ -143,7 +145,7 @@ class RestartPredictor:
         return {key: self._topology.domains_of(key, _not_out(feasibility)) for key in self._keys}
 
     def _blockers(self, workload: Workload, restart: SimulatedRestart) -> list[Blocker]:
-        """Every node's reason at the first step, or at the step where the restart would stick."""
+        """Return the reasons of all nodes at the first step, or at the step where the restart would stop."""
         counted = restart.stuck or restart.first
         pod = next_pod(workload, self._snapshot).pod
         feasible = set(counted.feasible)
@@ -162,11 +164,11 @@ class RestartPredictor:
 
 
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:
-    """The nodes that no rule surely rejects."""
+    """Return the nodes that no filter rejects with certainty."""
     return (*feasibility.feasible, *feasibility.unknown_nodes) if feasibility.unknown_nodes else feasibility.feasible
 
 
 def _needs_surge(workload: Workload) -> bool:
-    """The rollout can only begin with an additional pod."""
+    """Return whether the rollout can begin only with an additional pod."""
     rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
     return rolls and rollout_bounds(workload).max_unavailable == 0

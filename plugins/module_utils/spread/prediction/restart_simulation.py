@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Plays a restart through on a copy of the cluster: which pods leave when, and where the new ones would find room.
+"""Simulation of a restart on a fork of the cluster state: the order of old pods, and the nodes of the new ones.
 
-The scheduler's scores are not simulated: of the feasible nodes the one in the emptiest domain is taken, so the result is the
-best that a restart can reach.
+The scheduler's scores are not simulated. The feasible node with the lowest load is used, so the result is the best that a restart can
+reach.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 
 @dataclass(frozen=True)
 class SimulatedRestart:
-    """``nodes``: the node of every replica afterwards; ``stuck``: why it would not end, by node, or None; ``first``: where the
-    first new pod could go; ``cluster_state``: all pods afterwards.
+    """The result of a simulated restart.
 
-    ``decided``: it was not played to its end, because the caller needs to know no more; then ``nodes`` are those of the first replicas.
+    ``nodes`` has the node of every replica afterwards. ``stuck`` has the filter results by node if the restart would not end, or None.
+    ``first`` has the filter results for the first new pod. ``cluster_state`` has all pods afterwards. ``decided``: the simulation ended
+    early because the caller's question was decided; ``nodes`` then has the first replicas only.
     """
 
     nodes: tuple[str, ...]
@@ -43,7 +44,7 @@ class SimulatedRestart:
 
 
 class _NoCapacity(Exception):
-    """A new pod finds no node."""
+    """No node is feasible for a new pod."""
 
     def __init__(self, feasibility: Feasibility) -> None:
         super().__init__()
@@ -51,16 +52,16 @@ class _NoCapacity(Exception):
 
 
 class _OldPods:
-    """The pods that a rollout has yet to take away, in the order in which the controller takes them.
+    """The pods that a rollout has not removed yet, in the controller's order.
 
-    Pods that never became ready go first: the controller cleans them up before it counts on any other. Then one goes from the node with
-    most replicas (ReplicaSet's ranking when scaling down).
+    Pods that never became ready are removed first: the controller removes them before it counts any other. Then a pod of the node with the
+    most replicas is removed (ReplicaSet's ranking when scaling down).
     """
 
     def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int]) -> None:
         self._per_node = per_node
         self._pods: dict[tuple[bool, str], list[tuple[int, Pod]]] = {}
-        # Stale entries stay until they come to the top: ``recount`` adds the true ones.
+        # Outdated entries stay until they are at the top. ``recount`` adds the current ones.
         self._heap: list[tuple[bool, int, int, str]] = []
         ranked = sorted(((pod.ready, bool(pod.spec.node_name), number, pod) for number, pod in enumerate(pods)), key=lambda rank: rank[:3])
         for number, (ready, _placed, _number, pod) in enumerate(ranked):
@@ -75,7 +76,7 @@ class _OldPods:
         return self._left
 
     def take(self) -> Pod:
-        """The next pod to go."""
+        """Remove and return the next pod."""
         while True:
             ready, replicas, number, node = heapq.heappop(self._heap)
             there = self._pods.get((ready, node))
@@ -84,7 +85,7 @@ class _OldPods:
                 return there.pop()[1]
 
     def recount(self, node: str) -> None:
-        """The workload has another number of replicas on the node."""
+        """Update the heap after a change of the workload's replicas on the node."""
         for ready in (False, True):
             there = self._pods.get((ready, node))
             if there:
@@ -92,13 +93,12 @@ class _OldPods:
 
 
 class RestartSimulation:
-    """A restart of one workload: of the replicas that there are, however many it wants.
+    """A simulated restart of one workload.
 
-    ``candidates`` are the nodes that may take its pods, in the snapshot's order, ``max_surge`` what quotas leave of the strategy's
-    surge. With ``accept_unknown`` nodes that cannot be judged count as feasible, which gives the upper bound.
-
-    ``decides`` is asked with the nodes of the first new replicas, where those that follow surely find room. If it says yes, the restart is
-    not played to its end.
+    It replaces the replicas that exist, even if the spec requires more. ``candidates`` are the nodes that may run its pods, in the
+    snapshot's order. ``max_surge`` is the strategy's surge as far as quotas admit it. With ``accept_unknown``, nodes with unknown filter
+    results count as feasible, which gives the upper bound. ``decides`` is called with the nodes of the first new replicas once all later
+    ones certainly have capacity. If it returns True, the simulation ends early.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class RestartSimulation:
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
-        """Play the restart to its end, or to the point where a new pod finds no room."""
+        """Simulate the restart to its end, or to the point where no node is feasible for a new pod."""
         stuck: t.Optional[Feasibility] = None
         try:
             if self._workload.kind == "StatefulSet":
@@ -194,20 +194,23 @@ class RestartSimulation:
         self._old.recount(pod.spec.node_name)
 
     def _set_pod_template(self, pod: Pod) -> None:
-        """The pods that come next are like this one."""
+        """Use this pod as the model for the next pods."""
         self._pod = pod
         self._filter_runner = FilterRunner(pod, self._cluster_state)
         self._node_finder: t.Optional[LeastLoadedNode] = None
 
     def _place_some(self, count: int, wanted: int) -> None:
-        """At least one; once one is there, an old pod may leave and make way for the others."""
+        """Place up to ``count`` pods and at least one.
+
+        After the first one, an old pod may be removed and release capacity for the others.
+        """
         self._place()
         for _number in range(1, count):
             if self._is_decided(wanted) or not self._try_to_place():
                 return
 
     def _is_decided(self, wanted: int) -> bool:
-        """What the caller needs to know does not depend on the replicas that follow, up to the ``wanted`` ones."""
+        """Return whether the replicas that follow, up to ``wanted``, cannot change the caller's decision."""
         if (
             not self._decided
             and self._decides is not None
@@ -234,7 +237,7 @@ class RestartSimulation:
         return True
 
     def _least_loaded_node(self) -> t.Optional[str]:
-        """Where the next pod goes; None where no node is feasible."""
+        """Return the node of the next pod. None if no node is feasible."""
         if self._node_finder is None:
             self._node_finder = LeastLoadedNode(
                 self._filter_runner,
@@ -247,14 +250,14 @@ class RestartSimulation:
         return self._node_finder.find()
 
     def _add_new_replica(self, node: str) -> None:
-        """A replica of the new revision is on the node."""
+        """Record a replica of the new revision on the node."""
         self._new.append(node)
         self._counts.add(node)
         self._old.recount(node)
 
 
 def _with_doubts(first: Feasibility, unknown: Reasons, node: str, doubts: Reasons) -> Feasibility:
-    """The first answer, with what could not be judged of a node that a later pod took: that must not pass for a yes."""
+    """Return the first result with the unknowns of a node that a later pod used. Otherwise such a node would count as certain."""
     if doubts and node not in first.unknown_nodes:
         first = replace_fields(first, unknown_nodes={**first.unknown_nodes, node: doubts})
     if not set(unknown) <= set(first.unknown):

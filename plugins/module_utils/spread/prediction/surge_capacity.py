@@ -15,7 +15,7 @@ from ..rollout import rollout_bounds
 
 
 def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapacity:
-    """How many pods above the wanted replicas a rollout may make, by the strategy and by the namespace's quotas."""
+    """Return the surge of a rollout by the strategy and by the namespace's quotas, in pods."""
     surge = rollout_bounds(workload).max_surge
     if surge <= 0:
         return SurgeCapacity(0, "")
@@ -24,20 +24,20 @@ def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapaci
 
 
 def no_surge_reason(workload: Workload, snapshot: ClusterSnapshot, surge: SurgeCapacity) -> Reason:
-    """Why the namespace admits no surge pod."""
+    """Return the reason why the namespace admits no surge pod."""
     namespace = workload.metadata.namespace
     text = f"ResourceQuota {namespace}/{surge.bounded_by}"
     quotas = snapshot.quotas_by_namespace.get(namespace, ())
     quota = next((quota for quota in quotas if quota.metadata.name == surge.bounded_by), None)
     if quota is not None:
         text += _used_up(quota, next_pod(workload, snapshot).pod)
-    # Where the quota is overdrawn nothing comes in place of an evicted pod.
+    # If the quota is overdrawn, evicted pods are not replaced either.
     evictions = "" if quota_violation(workload, snapshot) else "; evict_surplus needs none"
     return Reason("quota", f"{text}: no capacity for a surge pod{evictions}")
 
 
 def _used_up(quota: ResourceQuota, pod: Pod) -> str:
-    """Of which resource the quota leaves less than one pod takes, in words."""
+    """Return a text about the first resource for which the quota leaves less than one pod uses; empty if there is none."""
     hard, used = quota.status.hard or quota.spec.hard or {}, quota.status.used or {}
     bounds: Bounds = {}
     add_bounds(bounds, quota, 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The actions that a decision may name."""
+"""The actions of a decision."""
 
 from __future__ import annotations
 

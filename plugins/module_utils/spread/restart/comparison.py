@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The outcome of a restart: the distribution before compared with the one after."""
+"""The outcome of a restart: a comparison of the distribution before and after."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..verdict import SPREAD, imbalance_rank, worst_verdict
 
 
 def compare_spread(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribution], *, max_skew: t.Optional[int]) -> str:
-    """The outcome of a second look: improved, unchanged or worse. Both looks must be over the same eligible nodes.
+    """Return improved, unchanged or worse, by the imbalance rank.
 
-    Without ``before`` (the process that saw it was killed) a real spread counts as improved, anything else as unchanged. Fewer than two
-    replicas show nothing.
+    Both distributions must be over the same eligible nodes. ``before`` is None if the process that read it was killed. Then a workload that
+    is well spread is improved, and any other is unchanged. Fewer than two replicas are unchanged.
     """
     if any(distribution.replicas + distribution.without_domain < 2 for distribution in after):
         return UNCHANGED
@@ -29,5 +29,5 @@ def compare_spread(before: t.Optional[Sequence[Distribution]], after: Sequence[D
 
 
 def is_well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> bool:
-    """Healthy, and not merely because there is only one place to be."""
+    """Return whether the workload is healthy and has more than one eligible domain."""
     return worst_verdict(distributions, max_skew=max_skew).reason.code == SPREAD

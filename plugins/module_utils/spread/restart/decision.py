@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The decision to restart one workload, from its report of the spread check."""
+"""The decision on the restart of one workload, from its report of the spread check."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from .options import RestartOptions
 
 @dataclass(frozen=True)
 class RestartDecision:
-    """``action`` is restart, resume, skipped or refused.
+    """The decision on a restart: ``action`` is restart, resume, skipped or refused.
 
-    For a restart: ``attempts`` counts it in, ``revision`` is the one before it, ``eligible`` the hash of the eligible nodes.
+    For a restart, ``attempts`` includes it, ``revision`` is the revision before it, and ``eligible`` is the hash of the eligible nodes.
     """
 
     action: str
@@ -40,7 +40,7 @@ class RestartDecision:
 
 
 def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
-    """Decide on one workload, from its line of the spread check on ``snapshot``; ``now_s`` in seconds since the epoch."""
+    """Decide on one workload from its report on ``snapshot``; ``now_s`` is in seconds since the epoch."""
     workload = workload_report.workload
     forbidden = rollout_violation(workload, snapshot)
     if forbidden is not None:
@@ -61,15 +61,16 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
             return useless
     if permission.violation is not None:
         return RestartDecision(REFUSED, permission.violation)
-    # Where nothing was to be improved, a restart that improves nothing is none in vain.
+    # A restart of a workload that is not uneven does not count as an attempt.
     attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
     return RestartDecision(RESTART, workload_report.verdict.reason, attempts, snapshot.revision(workload), workload_report.eligible_hash)
 
 
 def _verification_is_due(workload_report: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:
-    """An interrupted restart is finished first; with its cooldown over, or without second looks, the next may follow at once.
+    """Return whether an interrupted restart must be finished before another one.
 
-    Where none follows, because nothing is uneven any more, the result of the interrupted one is still to be written down.
+    If the cooldown is over or ``verify_spread`` is off, the next restart may follow immediately. If none follows because the workload is
+    even, the result of the interrupted one must still be recorded.
     """
     if rollout_progress(workload_report.workload).state != DONE:
         return True
@@ -92,11 +93,11 @@ def _no_benefit(workload_report: WorkloadReport) -> t.Optional[RestartDecision]:
 
 
 def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions) -> bool:
-    """Whether the decision to restart ``judged``, as it is on ``snapshot``, is also right for ``live``, what has become of it since.
+    """Return whether the decision to restart ``judged``, as it is on ``snapshot``, also holds for its present state ``live``.
 
-    Everything that was judged must be as it was but for the number of replicas, which an autoscaler may write at any time. With
-    another number the restart must still do no harm and take from no other budget. Whether it helps is not asked again: where the
-    additional replicas will lie is not known yet.
+    The spec must be unchanged except for the number of replicas, which an autoscaler may write at any time. With another number of
+    replicas, the restart must still pass the checks and affect no other budget. Its prediction is not repeated, because the nodes of the
+    additional replicas are not known yet.
     """
     if live.metadata.uid != judged.metadata.uid or live.metadata.deletion_timestamp is not None:
         return False
@@ -114,7 +115,7 @@ def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapsh
 
 
 def restart_patch(workload: Workload, outcome: Outcome) -> dict[str, t.Any]:
-    """The merge patch that starts the rollout and remembers it, valid only for the workload's present resource version."""
+    """Return the merge patch that starts the rollout and records it. It is valid only for the workload's present resource version."""
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
         "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}},

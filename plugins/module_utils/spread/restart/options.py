@@ -19,7 +19,7 @@ STRATEGIES = (ROLLOUT, EVICT_SURPLUS, AUTO)
 
 @dataclass(frozen=True)
 class RestartOptions:
-    """How restarts are decided and carried out; the options of k8s_rollout_restart. Times in whole seconds."""
+    """The options of k8s_rollout_restart, for decisions and execution. Times are in whole seconds."""
 
     strategy: str = ROLLOUT
     only_if_helps: bool = True
@@ -37,7 +37,7 @@ class RestartOptions:
 
 
 class Target(t.NamedTuple):
-    """A workload that a restart was asked for."""
+    """A workload for which a restart is requested."""
 
     kind: str
     namespace: str
@@ -48,14 +48,14 @@ class Target(t.NamedTuple):
 
 
 def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
-    """The named workload, or the listed ones."""
+    """Return the workload of the option ``name``, or the workloads of the option ``workloads``."""
     if params.get("name") is not None:
         return [Target(params["kind"], params["namespace"], params["name"])]
     return [Target(entry["kind"], entry["namespace"], entry["name"]) for entry in params["workloads"]]
 
 
 def restart_options(params: Mapping[str, t.Any], *, dry_run: bool) -> RestartOptions:
-    """RestartOptions from the module's options; raises OptionError that names the option."""
+    """Return RestartOptions from the module's options. Raise OptionError that names the option."""
     check_minima(params)
     only_if_helps = params.get("only_if_helps")
     return RestartOptions(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The strategy for one workload: rollout or evict_surplus, where ``auto`` leaves the choice."""
+"""The strategy for one workload: rollout or evict_surplus. The option ``auto`` leaves the choice to this module."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from .options import AUTO, EVICT_SURPLUS, ROLLOUT, RestartOptions
 
 
 def choose_strategy(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> str:
-    """rollout or evict_surplus; for ``auto`` by what was begun, else rollout for collapsed workloads only.
+    """Return rollout or evict_surplus.
 
-    A rollout moves all replicas in one go, but with old pods counting it often ends uneven, and would be repeated for ever. What was begun
-    in the other way is only finished where nothing is uneven any more, because that moves no further pod.
+    For ``auto``, an interrupted operation decides; otherwise collapsed workloads get rollout. A rollout moves all replicas at the same
+    time. Because old pods count, it often ends uneven and would be repeated forever. If the workload is even, an interrupted operation of
+    the other strategy is only finished, because that moves no further pod.
     """
     settles = options.only_if_helps and report.verdict.verdict not in (COLLAPSED, SKEWED)
     if options.strategy == AUTO or settles:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Domain tuples of nodes: their domains for all topology keys, and which tuples are equal as long as no replica is near."""
+"""Domain tuples of nodes: their domains for all topology keys. Tuples are grouped in kinds that are equal as long as no replica is near."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from .node_groups import OWN_DOMAIN, NodeGroups
 
 DomainTuple = tuple[t.Optional[str], ...]
-"""The domain of a node for each topology key; None where it has none."""
+"""The domain of a node for each topology key; None for a key that the node lacks."""
 
 
 class TouchedTuples(t.NamedTuple):
-    """The ``domain_tuples`` in a small domain that holds replicas, and the ``kinds`` that have other places."""
+    """The ``domain_tuples`` in a small domain that holds replicas, and the ``kinds`` that have other domain tuples."""
 
     domain_tuples: frozenset[DomainTuple]
     kinds: list[DomainTuple]
 
 
 class DomainTuples:
-    """The places of those of ``eligible`` that have all topology keys. Read only.
+    """The domain tuples of the ``eligible`` nodes that have all topology keys.
 
-    ``names``: these nodes. ``by_kind``: the places by what they are with OWN instead of a small domain.
+    Read only. ``names`` are these nodes. ``by_kind`` has the domain tuples by kind. A kind has ``OWN_DOMAIN`` instead of a small domain.
     """
 
     def __init__(self, eligible: tuple[str, ...], topology_keys: Sequence[str], nodes: NodeGroups) -> None:
@@ -34,7 +34,7 @@ class DomainTuples:
         self._nodes_at: dict[DomainTuple, list[str]] = {}
         for name in eligible:
             domain_tuple = tuple(column[name] for column in columns)
-            if None not in domain_tuple:  # where a key is missing nothing is even
+            if None not in domain_tuple:  # no replica may move to a node that lacks a key
                 self._nodes_at.setdefault(domain_tuple, []).append(name)
         known = {name for there in self._nodes_at.values() for name in there}
         self.names = tuple(name for name in eligible if name in known)
@@ -48,7 +48,7 @@ class DomainTuples:
                     domain_tuples.setdefault(domain, []).append(domain_tuple)
 
     def touched(self, counts: Iterable[Mapping[t.Optional[str], int]]) -> TouchedTuples:
-        """What replicas have touched; ``counts`` are the replicas by domain, for each topology key."""
+        """Return the domain tuples that replicas have touched. ``counts`` are the replicas by domain, for each topology key."""
         domain_tuples = {
             domain_tuple
             for counted, by_domain in zip(counts, self._in_small)
@@ -63,5 +63,5 @@ class DomainTuples:
         return tuple(OWN_DOMAIN if is_small else domain for domain, is_small in zip(domain_tuple, self._small))
 
     def nodes_at(self, domain_tuples: Iterable[DomainTuple]) -> list[str]:
-        """The nodes at these places, by place in the order of each place's first node."""
+        """Return the nodes with these domain tuples. Domain tuples are in the order of their first node."""
         return [name for domain_tuple in sorted(domain_tuples, key=self._rank.__getitem__) for name in self._nodes_at[domain_tuple]]

@@ -13,11 +13,11 @@ from ...scheduler.filters.spread_domains import domain_of
 
 NO_DOMAIN_CODE = "no_domain"
 MOST_NAMED = 5
-"""Nodes that a reason names."""
+"""Limit of nodes that a reason names."""
 
 
 def missing_domain_reason(snapshot: ClusterSnapshot, topology_key: str, node_names: Iterable[str]) -> Reason:
-    """The reason for replicas of which at least one is in no domain of the key; ``node_names``: the node of each replica."""
+    """Return the reason if at least one replica is in no domain of the key. ``node_names`` has the node of each replica."""
     unlabelled: list[str] = []
     undecodable: list[str] = []
     unlisted: list[str] = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Groups of nodes with equal domains: all nodes of a group are equally full as long as no replica is on them."""
+"""Groups of nodes with equal domains. All nodes of a group have the same load as long as no replica is on them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from ...model.bounded_cache import BoundedCache
 from ...scheduler.filters.spread_domains import domain_of
 
 SMALL = 16
-"""A key whose domains have fewer nodes on average than this makes no groups: they would be almost as many as there are nodes."""
+"""Minimum of nodes per domain on average for a key that makes groups. With fewer there would be almost as many groups as nodes."""
 
 MOST_KEPT = 64
-"""Lists of nodes whose groups are kept."""
+"""Limit of node lists whose groups are cached."""
 
 OWN_DOMAIN = "/"
-"""Stands for a domain of a key that makes no groups; it is no value of a label."""
+"""A placeholder for a domain of a key that makes no groups. It is not a valid label value."""
 
 Domain = t.Optional[str]
 
 
 class Group(t.NamedTuple):
-    """``domains``: by topology key the domain of the nodes, None where there is none, OWN where the key makes no groups.
+    """A group of nodes with equal domains.
 
-    ``ruled``: the domains by which a rule about other nodes may close the whole group. ``nodes`` are in the order of the snapshot.
+    ``domains`` has the domain for each topology key: None without one, ``OWN_DOMAIN`` if the key makes no groups. ``ruled`` has the domains
+    by which a filter about other nodes may reject the whole group. ``nodes`` are in the order of the snapshot.
     """
 
     domains: tuple[Domain, ...]
@@ -35,9 +36,9 @@ class Group(t.NamedTuple):
 
 
 class Groups:
-    """The groups of the open nodes, and where other candidates would belong.
+    """The groups of the open nodes, and the domains of other candidates.
 
-    ``positions``: the candidates in the order of the snapshot. ``number_of``: the number of the group of each open node.
+    ``positions`` has the candidates in the order of the snapshot. ``number_of`` has the group number of each open node.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Groups:
         ruled_columns: tuple[_Column, ...],
         small: tuple[_Domains, ...],
     ) -> None:
-        # Kept so that no other tuple gets its id.
+        # The tuple is kept so that no other tuple gets its id.
         self.open_nodes = open_nodes
         self.positions = candidates.positions
         self._candidates = candidates
@@ -63,7 +64,7 @@ class Groups:
         self.number_of = {name: number for number, group in enumerate(self.groups) for name in group.nodes}
 
     def in_same_small_domains(self, node: str) -> tuple[str, ...]:
-        """The candidates in the small domains of the node, and the node if it is a candidate."""
+        """Return the candidates in the small domains of the node, including the node if it is a candidate."""
         found = self._in_same_small_domains.get(node)
         if found is None:
             names = {node: None}
@@ -75,7 +76,7 @@ class Groups:
         return found
 
     def group_of(self, node: str) -> Group:
-        """The domains of a candidate, as those of a group without nodes."""
+        """Return the domains of a candidate as a group without nodes."""
         return self._group(tuple(column.domain(node) for column in (*self._columns, *self._ruled_columns)), ())
 
     def _group(self, domains: tuple[Domain, ...], nodes: Sequence[str]) -> Group:
@@ -117,16 +118,16 @@ class NodeGroups:
         self._groups: BoundedCache[tuple[t.Any, ...], Groups] = BoundedCache(MOST_KEPT)
 
     def domains(self, topology_key: str) -> Mapping[str, Domain]:
-        """The domain of each node; None where it has none."""
+        """Return the domain of each node; None for a node without one."""
         found = self._of_node.get(topology_key)
         if found is None:
             found = self._of_node[topology_key] = {name: domain_of(node, topology_key) for name, node in self._nodes.items()}
         return found
 
     def of(self, candidates: tuple[str, ...], open_nodes: tuple[str, ...], keys: Sequence[str], ruled_keys: Collection[str]) -> Groups:
-        """The groups of ``open_nodes``, which are some of ``candidates``, by the topology keys and by the keys of rules."""
+        """Return the groups of ``open_nodes``, which are a subset of ``candidates``, by the topology keys and by the keys of filters."""
         keys, ruled_keys = tuple(keys), tuple(sorted(ruled_keys))
-        # By identity, because hashing thousands of names takes longer than all the rest; the tuples are kept, and with them their ids.
+        # The key is by identity, because a hash of thousands of names is slow. The cache keeps the tuples, so their ids stay valid.
         return self._groups.get(
             (id(candidates), id(open_nodes), keys, ruled_keys), lambda: self._make(candidates, open_nodes, keys, ruled_keys)
         )
@@ -139,14 +140,14 @@ class NodeGroups:
         return Groups(open_nodes, candidates, columns, ruled_columns, tuple(small[key] for key in keys if key in small))
 
     def is_small(self, topology_key: str, names: tuple[str, ...]) -> bool:
-        """Whether the key makes no groups of these nodes."""
+        """Return whether the key makes no groups of these nodes."""
         return self._small_domains(topology_key, self._candidates_of(names)) is not None
 
     def _candidates_of(self, names: tuple[str, ...]) -> _Candidates:
         return self._candidates.get(id(names), lambda: _Candidates(names, {name: number for number, name in enumerate(names)}))
 
     def _small_domains(self, topology_key: str, candidates: _Candidates) -> t.Optional[_Domains]:
-        """The nodes of each domain, where the key makes no groups; None where it does."""
+        """Return the nodes of each domain if the key makes no groups. None if it makes groups."""
         return self._small.get((topology_key, id(candidates)), lambda: (candidates, self._find_small(topology_key, candidates)))[1]
 
     def _find_small(self, topology_key: str, candidates: _Candidates) -> t.Optional[_Domains]:

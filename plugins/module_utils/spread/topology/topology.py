@@ -30,7 +30,7 @@ class EligibleDomains(t.NamedTuple):
 
 
 class _NamedDomains(t.NamedTuple):
-    """The sorted domains of nodes, and how many of the nodes have none."""
+    """The sorted domains of nodes, and the number of nodes without one."""
 
     names: tuple[str, ...]
     domains: list[str]
@@ -38,29 +38,29 @@ class _NamedDomains(t.NamedTuple):
 
 
 class Topology:
-    """The domains of a snapshot's nodes, worked out once for all workloads that share their tuple of eligible nodes."""
+    """The domains of a snapshot's nodes, computed once for all workloads that share their tuple of eligible nodes."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self.groups = NodeGroups(nodes)
-        # By identity, because a hash of thousands of names takes longer than all the rest. The values hold the tuples.
+        # The keys are by identity, because a hash of thousands of names is slow. The values keep the tuples, so their ids stay valid.
         self._domains: BoundedCache[tuple[str, int], EligibleDomains] = BoundedCache(MOST_KEPT)
         self._of_names: BoundedCache[tuple[str, int], _NamedDomains] = BoundedCache(MOST_KEPT)
         self._domain_tuples: BoundedCache[tuple[tuple[str, ...], int], DomainTuples] = BoundedCache(MOST_KEPT)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Topology:
-        """The topology of the snapshot, for ``snapshot.once``."""
+        """Return the topology of the snapshot, for ``snapshot.once``."""
         return cls(snapshot.nodes)
 
     def domain_tuples(self, topology_keys: Sequence[str], eligible: tuple[str, ...]) -> DomainTuples:
-        """The places of the eligible nodes."""
+        """Return the domain tuples of the eligible nodes."""
         from .domain_tuples import DomainTuples  # only evictions need it
 
         keys = tuple(topology_keys)
         return self._domain_tuples.get((keys, id(eligible)), lambda: DomainTuples(eligible, keys, self.groups))
 
     def distribute(self, topology_key: str, node_names: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
-        """Count replicas by domain; ``node_names`` is the node of each replica, ``eligible`` the nodes open to the workload."""
+        """Count replicas by domain. ``node_names`` has the node of each replica; ``eligible`` are the workload's eligible nodes."""
         over = self.over(topology_key, eligible)
         counts = Counter(map(self.groups.domains(topology_key).get, node_names))
         without_domain = counts.pop(None, 0)
@@ -76,12 +76,12 @@ class Topology:
         )
 
     def distribute_over(self, topology_keys: Iterable[str], node_names: Iterable[str], eligible: tuple[str, ...]) -> list[Distribution]:
-        """One distribution for each topology key."""
+        """Return one distribution for each topology key."""
         names = list(node_names)
         return [self.distribute(key, names, eligible) for key in topology_keys]
 
     def in_two_domains(self, topology_keys: Iterable[str], node_names: Sequence[str], eligible: tuple[str, ...]) -> bool:
-        """Whether replicas are in two domains of each key that has so many; all nodes are eligible and have a domain."""
+        """Return whether replicas are in two domains of each key that has at least two. All nodes must be eligible and have a domain."""
         for key in topology_keys:
             of_node = self.groups.domains(key)
             first = of_node[node_names[0]]
@@ -90,7 +90,10 @@ class Topology:
         return True
 
     def missing_label_violation(self, topology_keys: Iterable[str], names: tuple[str, ...]) -> t.Optional[Reason]:
-        """Why a new pod may come to lie in no domain: some of the nodes have no label for a key. None where all have all."""
+        """Return the reason why a new pod may be in no domain: some of the nodes lack the label of a key.
+
+        None if all nodes have all labels.
+        """
         for key in topology_keys:
             lacking = self._named(key, names).without_label
             if lacking:
@@ -99,7 +102,7 @@ class Topology:
         return None
 
     def domains_of(self, topology_key: str, names: tuple[str, ...]) -> list[str]:
-        """The domains of these nodes, sorted."""
+        """Return the domains of these nodes, sorted."""
         return self._named(topology_key, names).domains
 
     def _named(self, topology_key: str, names: tuple[str, ...]) -> _NamedDomains:
@@ -111,7 +114,7 @@ class Topology:
         return _NamedDomains(names, sorted(domain for domain in found if domain is not None), found[None])
 
     def over(self, topology_key: str, eligible: tuple[str, ...]) -> EligibleDomains:
-        """The domains of the eligible nodes."""
+        """Return the domains of the eligible nodes."""
         return self._domains.get((topology_key, id(eligible)), lambda: self._over(topology_key, eligible))
 
     def _over(self, topology_key: str, eligible: tuple[str, ...]) -> EligibleDomains:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Attempts at rescues in a ConfigMap: writing to the owners themselves would need rights close to cluster-admin."""
+"""Attempts at rescues in a ConfigMap. Writes to the owners themselves would need rights close to cluster-admin."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Change = t.Callable[[t.Optional[Attempt]], t.Optional[Attempt]]
 
 
 class AttemptStore:
-    """What ``state/rescue_attempts.py`` keeps, in the ConfigMap ``namespace``/``name``, which is made on first use.
+    """Stores the entries of ``state/rescue_attempts.py`` in the ConfigMap ``namespace``/``name``, which the first write creates.
 
-    Only tests give another namespace or name: all programs of a cluster share one ConfigMap.
-    ``dropped``: the names of entries that were cut or removed for lack of space. The reader clears it.
+    Only tests use another namespace or name: all programs of a cluster share one ConfigMap. ``dropped`` has the names of entries that were
+    shortened or removed for lack of space. The caller clears it.
     """
 
     def __init__(self, api: KubeApi, *, name: str = NAME, namespace: str = NAMESPACE) -> None:
@@ -32,16 +32,16 @@ class AttemptStore:
         self._store = ConfigMapStore(api, name=name, namespace=namespace)
 
     def read(self) -> dict[str, Attempt]:
-        """The attempts by key; what somebody has written there by hand and cannot be read is left out.
+        """Return the attempts by key, without entries that cannot be read, such as manual changes.
 
-        Raises ForbiddenError, UnreachableError, ApiError.
+        Raise ForbiddenError, UnreachableError, ApiError.
         """
         return read_attempts(self._store.read(), now_s=self._api.now_s())
 
     def update(self, key: str, change: Change) -> t.Optional[Attempt]:
-        """Write what ``change`` makes of the newest entry of the key, and return the entry after it. None stands for no entry.
+        """Write the entry that ``change`` returns for the newest entry of the key, and return it; None means no entry.
 
-        What is of no use any more is dropped on the way. Raises as ``ConfigMapStore.update``.
+        Entries that are no longer needed are removed by the same write. Raise the errors of ``ConfigMapStore.update``.
         """
         dropped: list[str] = []
 
@@ -57,10 +57,11 @@ class AttemptStore:
 
 
 def settle_leftovers(attempts: AttemptStore, snapshot: ClusterSnapshot, tasks: Container[str], *, now_s: float) -> None:
-    """Write the result of each attempt that is under way for a pod that needs no rescue any more and is no case here.
+    """Record the result of each attempt in progress for a pod that needs no rescue any more and has no task here.
 
-    ``tasks``: the UIDs of the pods that this program works on. An attempt for a pod that is still pending stays under way: its rescue goes
-    on. A pod that is gone is judged as by the program that has ended: the attempt has failed if pods were evicted for it. Raises KubeError.
+    ``tasks`` are the UIDs of the pods with a task of this program. An attempt for a pod that is still pending stays in progress, because
+    its rescue continues. The attempt for a pod that is gone has failed if pods were evicted for it, and is cancelled otherwise. Raise
+    KubeError.
     """
     left = {key: [uid for uid in entry.under_way if uid not in tasks] for key, entry in attempts.read().items()}
     if not any(left.values()):
@@ -87,7 +88,7 @@ def settle_leftovers(attempts: AttemptStore, snapshot: ClusterSnapshot, tasks: C
 
 
 def record_of(victim: Victim) -> VictimRecord:
-    """The record of a victim."""
+    """Return the record of a victim."""
     metadata, reason = victim.pod.metadata, victim.reason
     return VictimRecord(
         namespace=metadata.namespace,
@@ -102,7 +103,7 @@ def record_of(victim: Victim) -> VictimRecord:
 
 
 def victim_of(record: VictimRecord) -> Victim:
-    """The victim that a record stands for, with the parts of its pod that results and Events show."""
+    """Return the victim of a record, with the parts of its pod that results and Events show."""
     metadata = ObjectMeta(name=record.name, namespace=record.namespace, uid=record.uid)
     pod = Pod(metadata=metadata, spec=PodSpec(node_name=record.node, priority=record.priority))
     return Victim(pod, record.priority, Reason(record.code, record.text), record.grace_period)

@@ -22,15 +22,15 @@ READ_EVERY_S = 5.0
 
 
 class HoldNotRecordedError(KubeError):
-    """The record of a hold cannot be written, so that no node can be held."""
+    """The record of a hold cannot be written, so no node can be held."""
 
 
 class TooManyHoldsError(KubeError):
-    """There is no space for the record of another hold until one of the others is released."""
+    """There is no space for another record until a hold is released."""
 
 
 class HoldStore:
-    """The records by node name, as they were last read or written: ``records``."""
+    """Stores the hold records. ``records`` has them by node name, as last read or written."""
 
     def __init__(self, api: KubeApi) -> None:
         self.records: Mapping[str, HoldRecord] = {}
@@ -39,21 +39,21 @@ class HoldStore:
         self._led = False
 
     def read_if_due(self, *, leading: bool) -> None:
-        """Read the records again where that is due; a new leader always reads them. Raises KubeError."""
+        """Read the records if that is due. A new leader always reads them. Raise KubeError."""
         now_at_s = time.monotonic()
         if self._read_at_s is None or (leading and not self._led) or now_at_s - self._read_at_s >= READ_EVERY_S:
             self.read()
         self._led = leading
 
     def read(self) -> None:
-        """Read the records now. Raises KubeError."""
+        """Read the records now. Raise KubeError."""
         self.records = read_hold_records(self._store.read())
         self._read_at_s = time.monotonic()
 
     def put(self, record: HoldRecord) -> None:
         """Write the record of a node.
 
-        Raises NodeTakenError where there is one for another hold, TooManyHoldsError, HoldNotRecordedError and KubeError.
+        Raise NodeTakenError if the node has a record of another hold, TooManyHoldsError, HoldNotRecordedError and KubeError.
         """
 
         def change(data: Mapping[str, str]) -> Changes:
@@ -77,7 +77,7 @@ class HoldStore:
             raise HoldNotRecordedError(f"{text}. Delete that ConfigMap: it is created again.") from error
 
     def remove(self, records: Collection[HoldRecord]) -> None:
-        """Remove exactly these records. Raises KubeError."""
+        """Remove exactly these records. Raise KubeError."""
         if records:
             self._update(lambda data: hold_record_patch(data, drop=records))
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The pods that were rescued and may still lose their node: a rescue has helped only if its pod keeps the node for ten minutes.
+"""The rescued pods that may still lose their node.
 
-A pod has lost its node if the control plane or the kubelet ended it (condition ``DisruptionTarget``, KEP-3329), or if the kubelet rejected
-it. Tenants cannot write the status of pods. A pod that has finished, or that its owner has deleted, has not lost its node.
+A rescue has helped only if its pod keeps the node for ten minutes. A pod has lost its node if the control plane or the kubelet ended it
+(condition ``DisruptionTarget``, KEP-3329), or if the kubelet rejected it. Tenants cannot write the status of pods. A pod that has
+completed, or that its owner deleted, has not lost its node.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ LOSS_EVENTS = ("Preempted", "TaintManagerEviction", "Evicted", "EvictedForCritic
 
 
 class _Rescue(t.NamedTuple):
-    """``key``: of the entry that counts it. ``since_s``: when its pod was bound, by the API server's clock."""
+    """A rescued pod.
+
+    ``key`` is the key of the attempt entry that counts it. ``since_s`` is the time of its binding, by the API server's clock.
+    """
 
     key: str
     namespace: str
@@ -35,11 +39,11 @@ class _Rescue(t.NamedTuple):
 
 
 _Fate = t.Callable[..., t.Optional[Attempt]]
-"""``lost``, ``lasted`` or ``finished``."""
+"""One of ``record_lost_node``, ``record_kept_node`` and ``record_completed_pod``."""
 
 
 class RescuedPodTracker:
-    """Finds out what becomes of rescued pods, and writes it into their entries. Only the leader knows all of them."""
+    """Finds the fate of rescued pods and records it in their entries. Only the leader knows all of them."""
 
     def __init__(self, api: KubeApi, cache: ClusterInformer, attempts: AttemptStore) -> None:
         self._api, self._cache, self._attempts = api, cache, attempts
@@ -53,13 +57,13 @@ class RescuedPodTracker:
         self._cache.retain_deleted(self._open)
 
     def watch(self, key: str, entry: t.Optional[Attempt]) -> None:
-        """Watch the rescued pods of this entry, too."""
+        """Watch the rescued pods of this entry in addition."""
         for uid, rescue in _rescues(key, entry).items():
             self._open.setdefault(uid, rescue)
         self._cache.retain_deleted(self._open)
 
     def check(self, snapshot: ClusterSnapshot, now_s: float) -> None:
-        """Write what has become of the pods since the last check. Raises KubeError; the next check writes what is not written then."""
+        """Record the fate of the pods since the last check. Raise KubeError; the next check repeats a failed write."""
         if not self._open:
             return
         there = _by_uid(snapshot, self._open)
@@ -71,7 +75,7 @@ class RescuedPodTracker:
         self._cache.retain_deleted(self._open)
 
     def with_results(self, key: str, entry: t.Optional[Attempt], snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Attempt]:
-        """The entry with what has become of its pods. Nothing is written. Raises KubeError."""
+        """Return the entry updated by the fate of its pods. Nothing is written. Raise KubeError."""
         rescues = _rescues(key, entry)
         there = _by_uid(snapshot, rescues) if rescues else {}
         for uid, rescue in rescues.items():
@@ -81,7 +85,7 @@ class RescuedPodTracker:
         return entry
 
     def _fate_of(self, uid: str, rescue: _Rescue, pod: t.Optional[Pod], now_s: float) -> t.Optional[_Fate]:
-        """What has become of the pod; None where that is still open."""
+        """Return the fate of the pod. None if it is not decided yet."""
         if pod is None:
             last = self._cache.last_state(uid)
             if last is None:
@@ -91,10 +95,13 @@ class RescuedPodTracker:
             return record_kept_node if now_s >= rescue.since_s + LASTS_S else None
         if has_lost_its_node(pod, rescue.since_s, now_s):
             return record_lost_node
-        return record_completed_pod if pod.terminal else None  # the watch may not show yet why it is terminating
+        return record_completed_pod if pod.terminal else None  # the watch may not show yet why the pod terminates
 
     def _fate_by_events(self, uid: str, rescue: _Rescue, now_s: float) -> _Fate:
-        """Nobody has seen the pod go. Its Events tell; where they may not be read, a pod that is gone soon counts as lost."""
+        """Return the fate of a pod whose end was not observed, by its Events.
+
+        If Events are forbidden, a pod that is gone within ``LASTS_S`` counts as lost.
+        """
         until_s = rescue.since_s + LASTS_S
         try:
             events = [event for reason in LOSS_EVENTS for event in self._api.events_on(rescue.namespace, uid, reason=reason)]
@@ -104,9 +111,12 @@ class RescuedPodTracker:
 
 
 def has_lost_its_node(pod: Pod, since_s: float, now_s: float) -> bool:
-    """The pod, which is terminating, finished or gone, was ended by something else than its work or its owner within ``LASTS_S``."""
+    """Return whether a pod that is terminating, completed or gone lost its node within ``LASTS_S``.
+
+    It has not if its own work or its owner ended it.
+    """
     if pod.status.phase == "Failed" and not pod.status.container_statuses:
-        return True  # the kubelet has rejected it, such as with OutOfcpu
+        return True  # the kubelet rejected the pod, for example with OutOfcpu
     conditions = pod.status.conditions or ()
     if not any(condition.type == "DisruptionTarget" and condition.status == "True" for condition in conditions):
         return False

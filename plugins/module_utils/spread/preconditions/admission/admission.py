@@ -18,7 +18,7 @@ from .required_resources import required_resources_violation
 
 
 def admission_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """The quota or limit range that no new pod of the workload would pass; None where it would pass all."""
+    """Return the quota or limit range that rejects every new pod of the workload. None if all admit it."""
     pod = next_pod(workload, snapshot).pod
     key = workload.metadata.namespace, admission_key(pod)
     known = snapshot.once(_known_violations)
@@ -29,7 +29,10 @@ def admission_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
 
 
 def _known_violations(_snapshot: ClusterSnapshot) -> dict[Hashable, t.Optional[Reason]]:
-    """The answers for pods that quotas and limit ranges cannot tell apart, by namespace and kind; filled when they are asked for."""
+    """Return an empty cache of violations by namespace and admission key, which ``admission_violation`` fills.
+
+    Pods with equal keys are equal for quotas and limit ranges.
+    """
     return {}
 
 

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: the new pod is outside the limits of a LimitRange.
-
-Source: kubernetes ``plugin/pkg/admission/limitranger/admission.go``.
-"""
+"""Refusal: the new pod is outside the limits of a LimitRange. Source: kubernetes ``plugin/pkg/admission/limitranger/admission.go``."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from .pod_resources import container_resources, resource_names
 
 
 def limit_range_violation(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the limit that the pod or one of its containers is beyond; None where it is beyond none."""
+    """Return the limit that the pod or one of its containers exceeds. None if it exceeds none."""
     limits = snapshot.once(_limits_by_namespace)
     if namespace not in limits:
         limits[namespace] = _Limits.of(snapshot.limit_ranges_by_namespace.get(namespace, ()))
@@ -30,12 +27,12 @@ def limit_range_violation(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -
 
 
 def _limits_by_namespace(_snapshot: ClusterSnapshot) -> dict[str, _Limits]:
-    """Filled in by ``limit_range_violation``."""
+    """Return an empty cache that ``limit_range_violation`` fills."""
     return {}
 
 
 class _Limit(t.NamedTuple):
-    """The tightest bound of one resource. ``name`` is that of its LimitRange, ``text`` the bound as it is written there."""
+    """The tightest bound of one resource. ``name`` is the name of its LimitRange. ``text`` is the bound as it is written there."""
 
     amount: int
     text: str
@@ -43,7 +40,7 @@ class _Limit(t.NamedTuple):
 
 
 class _Tightest:
-    """All limits of a namespace for pods, or for containers: the tightest bound of each resource."""
+    """The tightest bound of each resource, over all limits of a namespace for pods or for containers."""
 
     def __init__(self) -> None:
         self.most: dict[str, _Limit] = {}
@@ -51,7 +48,7 @@ class _Tightest:
         self.ratio: dict[str, _Limit] = {}
 
     def add(self, item: LimitRangeItem, name: str) -> None:
-        """One more item, of the LimitRange with the name."""
+        """Add an item of the LimitRange ``name``."""
         for bounds, texts, sign in ((self.most, item.max, 1), (self.least, item.min, -1), (self.ratio, item.max_limit_request_ratio, 1)):
             for resource, text in (texts or {}).items():
                 amount = parse_quantity(text)
@@ -60,14 +57,14 @@ class _Tightest:
 
 
 class _Limits(t.NamedTuple):
-    """The limits of a namespace."""
+    """The limits of a namespace for pods and for containers."""
 
     of_pod: _Tightest
     of_container: _Tightest
 
     @classmethod
     def of(cls, ranges: Iterable[LimitRange]) -> _Limits:
-        """Of the namespace's LimitRanges."""
+        """Return the limits of the namespace's LimitRanges."""
         limits = cls(_Tightest(), _Tightest())
         by_type = {"Pod": limits.of_pod, "Container": limits.of_container}
         for limit_range in ranges:

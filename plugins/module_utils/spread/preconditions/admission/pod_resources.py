@@ -12,7 +12,7 @@ from ....model.codec import encode_json
 
 
 def container_resources(container: Container, part: str) -> ResourceList:
-    """The container's limits, or its requests with those that the API server makes of limits."""
+    """Return the container's limits, or its requests. The API server sets missing requests to the limits."""
     resources = container.resources
     if resources is None:
         return {}
@@ -21,7 +21,7 @@ def container_resources(container: Container, part: str) -> ResourceList:
 
 
 def resource_names(pod: Pod) -> set[str]:
-    """The resources of which the pod may take something."""
+    """Return the resources that the pod may use."""
     parts = [container.resources for container in pod.spec.all_containers] + [pod.spec.resources]
     found = set(pod.spec.overhead or ())
     for part in parts:
@@ -31,6 +31,6 @@ def resource_names(pod: Pod) -> set[str]:
 
 
 def admission_key(pod: Pod) -> Hashable:
-    """Equal for pods that quotas and limit ranges cannot tell apart."""
+    """Return a key that is equal for pods that are equal for quotas and limit ranges."""
     spec = pod.spec
     return encode_json((spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.priority_class_name))

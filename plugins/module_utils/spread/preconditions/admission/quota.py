@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: a ResourceQuota is overdrawn. Also: the amounts that quotas leave for new pods."""
+"""Refusal: a ResourceQuota is overdrawn. The module also returns the amounts that quotas leave for new pods."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from ...next_pod.next_pod import next_pod
 from .pod_resources import resource_names
 
 UNBOUNDED = 2**31
-"""More pods than any namespace has: no quota bounds them."""
+"""The number of pods without a bound by a quota. No namespace has as many pods."""
 
 
 class SurgeCapacity(t.NamedTuple):
-    """Surge pods that the namespace admits now, and the quota that bounds them (empty where none does)."""
+    """The number of surge pods that the namespace admits now, and the quota that bounds them (empty if there is none)."""
 
     pods: int
     bounded_by: str
 
 
 def quota_violation(workload: Workload, snapshot: ClusterSnapshot, *, pods: int = 1) -> t.Optional[Reason]:
-    """Why not so many ``pods`` that go one after the other would be made again; None where they would.
+    """Return the quota that prevents the replacement of ``pods`` pods, one after the other.
 
-    Quotas may be lowered below what is used. What is there stays then, but nothing comes in its place. A new pod may also ask for more than
-    the one that goes, as where a LimitRange gives other defaults now.
+    None if it admits all. A quota may be lowered below its use. Existing pods remain then, but no replacement is admitted. A new pod may
+    also request more than the old one, for example because a LimitRange gives other defaults now.
     """
     quotas, namespace, pod = snapshot.once(QuotaIndex), workload.metadata.namespace, next_pod(workload, snapshot).pod
     bounds = quotas.bounds(pod, namespace)
@@ -55,7 +55,7 @@ def quota_violation(workload: Workload, snapshot: ClusterSnapshot, *, pods: int 
 
 
 def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
-    """One of the pods for each that ask for other amounts: siblings share equal parts (``model/interning.py``)."""
+    """Return one pod for each set of requested resources. Pods of one workload share equal parts (``model/interning.py``)."""
     found: dict[tuple[int, int, int, int], Pod] = {}
     for pod in pods:
         spec = pod.spec
@@ -64,15 +64,15 @@ def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
 
 
 def _counted_alike(pod: Pod, other: Pod) -> bool:
-    """The same quotas count both."""
+    """Return whether the same quotas count both pods."""
     return pod.spec.priority_class_name == other.spec.priority_class_name and _best_effort(pod) == _best_effort(other)
 
 
 class Bound:
-    """One resource in all quotas that count a pod. ``first`` is the number of the first of these quotas, ``name`` its name.
+    """The bounds of one resource in all quotas that count a pod.
 
-    ``_lower``: the quotas that have less left than all before them. ``_used_up``: what each of these has left, with the sign changed, so
-    that the numbers rise.
+    ``first`` is the number of the first of these quotas, ``name`` its name. ``_lower`` has the quotas that have less left than all previous
+    ones. ``_used_up`` has the remaining amount of each of these with its sign changed, so the numbers ascend.
     """
 
     def __init__(self, number: int, name: str) -> None:
@@ -81,34 +81,37 @@ class Bound:
         self._used_up: list[int] = []
 
     def add(self, left: int, number: int, name: str) -> None:
-        """Another quota, of which ``left`` is left; negative where it is overdrawn."""
+        """Add a quota with the remaining amount ``left``, which is negative if the quota is overdrawn."""
         if not self._used_up or left < self.least:
             self._lower.append((number, name))
             self._used_up.append(-left)
 
     @property
     def least(self) -> int:
-        """The least that is left."""
+        """The smallest remaining amount."""
         return -self._used_up[-1]
 
     def first_below(self, amount: int) -> tuple[int, str]:
-        """Number and name of the first quota that has less left than the amount, which is more than the least."""
+        """Return number and name of the first quota with less than ``amount`` left. The amount must be greater than ``least``."""
         return self._lower[bisect_right(self._used_up, -amount)]
 
 
 Bounds = dict[str, Bound]
-"""The bounds of a namespace by the resource's name, for pods that all the same quotas count."""
+"""The bounds of a namespace by resource name, for pods that the same quotas count."""
 
 
 class QuotaIndex:
-    """The quotas of a snapshot: each is parsed once for all pods that it counts, and pods are compared with the least that is left."""
+    """The quotas of a snapshot.
+
+    Each quota is parsed once for all pods that it counts, and a pod is compared with the smallest remaining amount.
+    """
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._by_namespace = snapshot.quotas_by_namespace
         self._bounds: dict[Hashable, Bounds] = {}
 
     def bounds(self, pod: Pod, namespace: str) -> Bounds:
-        """What all quotas that count the pod bound."""
+        """Return the bounds by all quotas that count the pod."""
         key = namespace, pod.spec.priority_class_name, _best_effort(pod)
         known = self._bounds.get(key)
         if known is None:
@@ -119,7 +122,7 @@ class QuotaIndex:
         return known
 
     def least(self, pod: Pod, namespace: str) -> SurgeCapacity:
-        """How many further pods like this one all quotas admit, and the first quota that admits no more."""
+        """Return the number of further equal pods that all quotas admit, and the first quota that rejects one more."""
         bounds = self.bounds(pod, namespace)
         needs = {name: amount for name, amount in usages(pod, bounds) if amount > 0}
         pods = min((max(0, bounds[name].least) // need for name, need in needs.items()), default=UNBOUNDED)
@@ -128,7 +131,7 @@ class QuotaIndex:
 
 
 def bounds_of(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> Bounds:
-    """What the quotas of the namespace that count the pod bound, by resource."""
+    """Return the bounds by the namespace's quotas that count the pod, by resource."""
     return snapshot.once(QuotaIndex).bounds(pod, namespace)
 
 
@@ -141,7 +144,7 @@ def add_bounds(bounds: Bounds, quota: ResourceQuota, number: int) -> None:
 
 
 def usages(pod: Pod, bounds: Bounds) -> t.Iterator[tuple[str, int]]:
-    """What the pod takes of each resource that is bounded, in nano-units."""
+    """Return the pod's use of each bounded resource, in nano-units."""
     names = {"pods", "count/pods"}
     for resource in resource_names(pod):
         names.update((resource, f"requests.{resource}", f"limits.{resource}"))
@@ -149,7 +152,7 @@ def usages(pod: Pod, bounds: Bounds) -> t.Iterator[tuple[str, int]]:
 
 
 def _usage(name: str, pod: Pod) -> int:
-    """What one pod takes of a quota's resource, in nano-units."""
+    """Return the use of a quota's resource by one pod, in nano-units."""
     if name in ("pods", "count/pods"):
         return NANO
     if name.startswith("limits."):
@@ -158,7 +161,7 @@ def _usage(name: str, pod: Pod) -> int:
 
 
 def quota_matches_pod(quota: ResourceQuota, pod: Pod) -> bool:
-    """Whether the quota's scopes take in the pod; a scope that is not known here is taken to (the careful answer)."""
+    """Return whether the quota's scopes select the pod. An unknown scope is assumed to select it, which is the safe result."""
     if not all(_in_scope(scope, pod) for scope in quota.spec.scopes or ()):
         return False
     selector = quota.spec.scope_selector

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: a ResourceQuota requires requests or limits of every container, and one has none.
+"""Refusal: a ResourceQuota requires requests or limits of every container, and one container has none.
 
 Source: kubernetes ``pkg/quota/v1/evaluator/core/pods.go`` (Constraints).
 """
@@ -21,7 +21,7 @@ _NAMED.update({f"{part}.{name}": (part, name) for part in ("requests", "limits")
 
 
 def required_resources_violation(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the first requirement that a container of the pod does not meet; None where all meet all."""
+    """Return the first requirement that a container of the pod does not meet. None if all containers meet all requirements."""
     bounds = bounds_of(pod, namespace, snapshot) if pod.spec.resources is None else {}
     for hard in sorted(_NAMED.keys() & bounds.keys(), key=lambda name: bounds[name].first):
         part, resource = _NAMED[hard]

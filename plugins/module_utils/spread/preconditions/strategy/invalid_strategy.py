@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: a bound of the update strategy cannot be read by the controller."""
+"""Refusal: the controller cannot read a bound of the update strategy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...rollout import invalid_bound
 
 
 def invalid_strategy_violation(workload: Workload) -> t.Optional[Reason]:
-    """Return the bound that is no percentage; None where the controller can read all bounds."""
+    """Return the bound that the controller cannot read. None if it can read all bounds."""
     invalid = invalid_bound(workload)
     if not invalid:
         return None

@@ -12,7 +12,7 @@ from ...rollout import update_strategy_type
 
 
 def on_delete_violation(workload: Workload) -> t.Optional[Reason]:
-    """Return the reason for which a restart would replace no pod; None with any other strategy."""
+    """Return the reason why a restart replaces no pod. None for any other strategy."""
     if update_strategy_type(workload) != "OnDelete":
         return None
     return Reason("on_delete", f"{workload} replaces its pods only when they are deleted; use strategy evict_surplus")

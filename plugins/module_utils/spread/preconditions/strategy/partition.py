@@ -12,7 +12,7 @@ from ...rollout import partition
 
 
 def partition_violation(workload: Workload) -> t.Optional[Reason]:
-    """Return the reason for which a restart would replace no replica; None where it would replace some."""
+    """Return the reason why a restart replaces no replica. None if it replaces some."""
     if not workload.spec.replicas or partition(workload) < workload.spec.replicas:
         return None
     return Reason("partition", f"partition {partition(workload)} of {workload} keeps all {workload.spec.replicas} replicas as they are")

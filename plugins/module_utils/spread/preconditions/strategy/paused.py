@@ -11,7 +11,7 @@ from ....model.reason import Reason
 
 
 def paused_violation(workload: Workload) -> t.Optional[Reason]:
-    """Return the reason for which no rollout of a paused Deployment would go on; None where it is not paused."""
+    """Return the reason why a rollout of a paused Deployment makes no progress. None if the workload is not paused."""
     if not workload.spec.paused:
         return None
     return Reason("paused", f"{workload} is paused; resume its rollout first, or use strategy evict_surplus")

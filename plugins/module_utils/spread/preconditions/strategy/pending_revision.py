@@ -13,7 +13,7 @@ from ...rollout import partition, update_strategy_type
 
 
 def pending_revision_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the reason for which an evicted pod would come back at another revision; None where it would not."""
+    """Return the reason why an evicted pod would get another revision. None if it would keep its revision."""
     if not _has_pending_revision(workload, snapshot):
         return None
     text = f"{workload} has a new revision that its update strategy holds back: an evicted pod would come back at another one"
