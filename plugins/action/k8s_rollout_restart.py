@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Finds and decrypts the kubeconfig on the controller, as kubernetes.core does for its own modules.
+"""Find and decrypt the kubeconfig on the controller, as kubernetes.core does for its own modules.
 
-A redirect in meta/runtime.yml would do the same, but it makes all modules one action for module_defaults, so that the defaults of
-one module would reach the other.
+A redirect in meta/runtime.yml would do the same, but module_defaults would then treat all modules as one action, and the defaults of one
+module would also apply to the others.
 """
 
 from __future__ import annotations

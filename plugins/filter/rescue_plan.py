@@ -71,10 +71,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text
 
 
 def rescue_plan(result, cluster="", width=120, plan=False, state="rescued", namespaces=(), label_selector=""):
-    """The result of a rescue as text."""
+    """Return the result of a rescue as text. Raises AnsibleFilterError if it is not a result of k8s_critical_rescue."""
     if not isinstance(result, dict) or not ("pods" in result or "msg" in result):
         raise AnsibleFilterError("rescue_plan: give it the registered result of k8s_critical_rescue")
-    names = namespaces.split(",") if isinstance(namespaces, str) else namespaces  # as Ansible reads an option that is a list
+    names = namespaces.split(",") if isinstance(namespaces, str) else namespaces  # as Ansible parses an option of the type list
     return render_rescue(
         result,
         cluster=cluster,
@@ -90,5 +90,5 @@ class FilterModule:
     """The filter of this file."""
 
     def filters(self):
-        """Its name."""
+        """Return the filter by its name."""
         return {"rescue_plan": rescue_plan}

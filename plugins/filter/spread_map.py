@@ -56,7 +56,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text
 
 
 def spread_map(before, after=None, restart=None, plan=False, cluster="", error="", width=120, max_rows=60):
-    """The map of a rebalance run as text."""
+    """Return the map of a rebalance run as text. Raises AnsibleFilterError if an argument is not a result of the modules."""
     try:
         report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     except ReportError as problem:
@@ -68,5 +68,5 @@ class FilterModule:
     """The filter of this file."""
 
     def filters(self):
-        """Its name."""
+        """Return the filter by its name."""
         return {"spread_map": spread_map}

@@ -48,7 +48,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows
 
 
 def spread_report(before, after=None, restart=None, plan=False, cluster="", error="", max_columns=MAX_COLUMNS):
-    """The data of a rebalance report."""
+    """Return the data of a rebalance report. Raises AnsibleFilterError if an argument is not a result of the modules."""
     try:
         report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     except ReportError as problem:
@@ -60,5 +60,5 @@ class FilterModule:
     """The filter of this file."""
 
     def filters(self):
-        """Its name."""
+        """Return the filter by its name."""
         return {"spread_report": spread_report}

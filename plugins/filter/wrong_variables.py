@@ -53,7 +53,7 @@ FILES = ("rebalance_map_path", "rebalance_report_path")
 
 
 def find_wrong_variables(given, playbook="rebalance"):
-    """Mistakes in names and values, then those that only the file system knows."""
+    """Return the mistakes in names and values, followed by files that cannot be written."""
     if playbook not in PLAYBOOKS:
         raise AnsibleFilterError(f"wrong_variables: there is no playbook {playbook!r}: name one of {', '.join(PLAYBOOKS)}")
     files = [(name, str(given[name])) for name in FILES if given.get(name)]
@@ -75,5 +75,5 @@ class FilterModule:
     """The filter of this file."""
 
     def filters(self):
-        """Its name."""
+        """Return the filter by its name."""
         return {"wrong_variables": find_wrong_variables}

@@ -285,7 +285,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 
 
 def argument_spec():
-    """The module's own options."""
+    """Return the module's own options."""
     return {
         "state": {"type": "str", "choices": ["rescued", "released"], "default": "rescued"},
         "namespaces": {"type": "list", "elements": "str", "default": ["kube-system"]},
@@ -310,7 +310,7 @@ def argument_spec():
 
 
 def main():
-    """Look, make room, wait until the pods are bound, return."""
+    """Run the module: rescue critical pods, or release held nodes."""
     module = make_module(argument_spec())
     name = module.params["name"] or ""
     try:

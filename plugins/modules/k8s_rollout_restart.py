@@ -314,7 +314,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 
 
 def argument_spec():
-    """The module's own options."""
+    """Return the module's own options."""
     kind = {"type": "str", "choices": ["Deployment", "StatefulSet"]}
     return {
         "kind": kind,
@@ -345,7 +345,7 @@ def argument_spec():
 
 
 def main():
-    """Decide, restart, wait, look again, return."""
+    """Run the module: move replicas of the workloads and check the result."""
     module = make_module(
         argument_spec(),
         mutually_exclusive=[("name", "workloads")],

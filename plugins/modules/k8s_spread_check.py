@@ -316,7 +316,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.resu
 
 
 def argument_spec():
-    """The module's own options."""
+    """Return the module's own options."""
     return {
         "namespaces": {"type": "list", "elements": "str"},
         "namespace_annotation": {"type": "str", "default": "collectdeployments=allow"},
@@ -339,9 +339,9 @@ def argument_spec():
 
 
 def main():
-    """Read, judge, return."""
+    """Run the module: read the cluster and check the spread of the workloads."""
     module = make_module(argument_spec())
-    # The process ends with the result: to search its many objects for cycles would only take time.
+    # The process ends with the result, so a search of its many objects for cycles would only take time.
     with gc_paused():
         _check(module)
 

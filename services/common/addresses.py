@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Where to listen, as Go programs take it."""
+"""The address to listen on, in the form that Go programs accept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ADDRESS = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.%a-z]+)\]|(?P<host>[^:\[\]\s]*))
 
 
 class Address(t.NamedTuple):
-    """``host`` is empty for all addresses of the machine."""
+    """A host and a port. ``host`` is empty for all addresses of the machine."""
 
     host: str
     port: int
@@ -21,7 +21,7 @@ class Address(t.NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """An address such as ``127.0.0.1:9235``, ``[::1]:9235`` or ``:9235``. Raises ValueError."""
+    """Return the address in a text such as ``127.0.0.1:9235``, ``[::1]:9235`` or ``:9235``. Raises ValueError."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
         raise ValueError(f"listen_address is {text!r}: write it as HOST:PORT, [IPV6]:PORT or :PORT")

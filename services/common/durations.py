@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Durations as Go programs take them on their command lines."""
+"""Durations in the form that Go programs accept on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DURATION = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def parse_duration(text: str) -> int:
-    """Whole seconds of ``10s``, ``2m30s``, ``1.5h`` or ``10``. Raises ValueError."""
+    """Return the whole seconds of ``10s``, ``2m30s``, ``1.5h`` or ``10``. Raises ValueError."""
     if re.fullmatch(r"[0-9]+", text):
         return int(text)
     if not _DURATION.fullmatch(text):

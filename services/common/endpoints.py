@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""/healthz, /readyz and /metrics over HTTP."""
+"""The endpoints /healthz, /readyz and /metrics over HTTP."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from .health import Health
 from .http_server import BACKLOG, REQUEST_S, App, HttpServer
 
 _ODD_VERSION = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9})*\s*(?:[;,]|$))")
-"""A version of the format that is no number. prometheus_client compares it with one, and fails."""
+"""Matches a format version that is not a number. prometheus_client compares it with a number and raises an error."""
 
 
 class Endpoints:
-    """Serves in a thread of its own. Raises OSError where the address cannot be listened on.
+    """Serves the endpoints in a background thread. Raises OSError if it cannot listen on the address.
 
-    ``request_s`` is the time for a whole request, which tests shorten.
+    ``request_s`` limits the time for a whole request. Tests shorten it.
     """
 
     def __init__(self, address: Address, registry: CollectorRegistry, health: Health, *, request_s: float = REQUEST_S) -> None:
         listener = _listen(address)
         host, port = listener.getsockname()[:2]
         self.address = Address(str(host), port)
-        """Where it listens: the port is a real one also where 0 was asked for."""
+        """The address that it listens on. If port 0 was given, it has the port that the system selected."""
         self._server = HttpServer(listener, make_app(registry, health), request_s=request_s)
 
     def close(self) -> None:
@@ -38,7 +38,7 @@ class Endpoints:
 
 
 def _listen(address: Address) -> socket.socket:
-    """A listening socket; without a host it takes the addresses of both families."""
+    """Return a listening socket. Without a host it listens on all IPv4 and IPv6 addresses."""
     if not address.host and socket.has_dualstack_ipv6():
         return socket.create_server(("", address.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
@@ -46,7 +46,7 @@ def _listen(address: Address) -> socket.socket:
 
 
 def make_app(registry: CollectorRegistry, health: Health) -> App:
-    """The WSGI application."""
+    """Return the WSGI application."""
     metrics: App = make_wsgi_app(registry)
 
     def app(environ: dict[str, t.Any], start_response: t.Callable[..., t.Any]) -> Iterable[bytes]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""An HTTP server for small answers that no client can exhaust: connections, bytes and time are bounded.
+"""An HTTP server for small answers that limits connections, bytes and time, so that no client can exhaust it.
 
-It serves a WSGI application whose answers take no time to compute, one at a time, in one thread. Each connection carries one request.
-No library was found that bounds the time of a whole request: uvicorn has no limit for a slow header, and wsgiref needs a thread for
-each client.
+It serves a WSGI application in one thread, one request at a time. The answers must need no time to compute. Each connection has one
+request. No library was found that limits the time of a whole request: uvicorn has no limit for a slow header, and wsgiref needs a thread
+for each client.
 """
 
 from __future__ import annotations
@@ -20,31 +20,34 @@ from email.message import Message
 from email.parser import Parser
 
 MAX_CONNECTIONS = 256
-"""Open connections. The next client takes the place of one that has not finished its request."""
+"""Open connections. The next client replaces one that has not finished its request."""
 
 MAX_HEAD_BYTES = 8192
-"""The request line with all headers. Probes and scrapes send a few hundred bytes."""
+"""The size limit of the request line with all headers. Probes and scrapes send a few hundred bytes."""
 
 REQUEST_S = 10.0
-"""The time for a whole request, from the connection to the end of the answer."""
+"""Seconds for a whole request, from the connection to the end of the answer."""
 
 MAX_IGNORED_BYTES = 65_536
-"""What a client may still send after its answer was written."""
+"""Bytes that a client may still send after its answer was written."""
 
 BACKLOG = 128
-"""Connections that the kernel accepts before the server does. The server accepts as many in one go, less than MAX_CONNECTIONS."""
+"""Connections that the kernel accepts before the server does.
+
+The server accepts this number at a time, which is less than MAX_CONNECTIONS.
+"""
 
 App = t.Callable[[dict[str, t.Any], t.Callable[..., t.Any]], Iterable[bytes]]
 
 
 class HttpServer:
-    """Serves ``app`` on a listening socket, in a thread of its own, until ``close``."""
+    """Serves ``app`` on a listening socket, in a background thread, until ``close``."""
 
     def __init__(self, listener: socket.socket, app: App, *, request_s: float = REQUEST_S) -> None:
         self._app = app
         self._request_s = request_s
         self._clients: dict[asyncio.Task[None], str] = {}
-        """The open connections with the addresses of their clients, the oldest first."""
+        """The open connections with the addresses of their clients, in the order of their start."""
         self._loop = asyncio.new_event_loop()
         self._server = self._loop.run_until_complete(
             asyncio.start_server(self._serve, sock=listener, limit=MAX_HEAD_BYTES, backlog=BACKLOG)
@@ -67,7 +70,7 @@ class HttpServer:
         await asyncio.gather(*clients, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection from its first byte to its last one."""
+        """Serve one connection from its first byte to its last."""
         client = t.cast("asyncio.Task[None]", asyncio.current_task())
         self._make_way()
         self._clients[client] = str((writer.get_extra_info("peername") or ("",))[0])
@@ -75,18 +78,18 @@ class HttpServer:
             async with asyncio.timeout(self._request_s):
                 await self._answer(reader, writer)
         except (TimeoutError, OSError):
-            pass  # A client that is slow or gone is no trouble of this program.
+            pass  # A slow or disconnected client is not a problem of this program.
         except asyncio.CancelledError:
-            pass  # Another client took its place, or the server ends.
+            pass  # Another client replaced this one, or the server is closing.
         finally:
             del self._clients[client]
-            # Not close: it would wait for a client that does not read.
+            # close() would wait for a client that does not read.
             writer.transport.abort()
 
     def _make_way(self) -> None:
-        """Drop the oldest connection of the address that has the most, where there are too many.
+        """If there are too many connections, drop the oldest connection of the address with most connections.
 
-        One machine that opens many connections crowds out only itself: the probes of the kubelet come from another address.
+        A machine that opens many connections displaces only its own: the probes of the kubelet come from another address.
         """
         waiting = {client: address for client, address in self._clients.items() if not client.cancelling()}
         if len(waiting) < MAX_CONNECTIONS:
@@ -106,7 +109,7 @@ class HttpServer:
         writer.write(answer)
         await writer.drain()
         writer.write_eof()
-        # What the client still sends is read: an earlier close would take the answer from it.
+        # Read the data that the client still sends. If the connection were closed earlier, the client could lose the answer.
         with contextlib.suppress(asyncio.IncompleteReadError):
             for _part in range(MAX_IGNORED_BYTES // MAX_HEAD_BYTES):
                 await reader.readexactly(MAX_HEAD_BYTES)
@@ -117,7 +120,7 @@ def _answer_to(app: App, head: bytes) -> bytes:
     words = line.decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return _refusal("400 Bad Request", "the request line is METHOD PATH HTTP/1.1")
-    # From text, because values of bytes that are no ASCII would be objects without the methods of a text.
+    # Parsed from text, because a value of non-ASCII bytes would be an object without string methods.
     headers = Parser().parsestr(rest.decode("latin-1"), headersonly=True)
     if headers.get("Transfer-Encoding") or headers.get("Content-Length", "0").strip() != "0":
         return _refusal("413 Content Too Large", "requests have no body here")
@@ -125,7 +128,7 @@ def _answer_to(app: App, head: bytes) -> bytes:
 
 
 def _call(app: App, method: str, target: str, headers: Message) -> bytes:
-    """The answer of the application as bytes."""
+    """Return the answer of the application as bytes."""
     path, _mark, query = target.partition("?")
     environ = {
         "REQUEST_METHOD": method,

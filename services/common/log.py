@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a program writes to standard error: one JSON object a line, or readable text, each with fields beside its message."""
+"""The log of a program on standard error: one JSON object in each line, or readable text. A line has a message and fields."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ FIELDS = "fields"
 
 
 class Log:
-    """Lines with fields; ``None`` fields are left out."""
+    """Log lines with fields. Fields with the value None are omitted."""
 
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
     def debug(self, message: str, **fields: t.Any) -> None:
-        """What helps to understand what the program does."""
+        """Log details that help to understand the program."""
         self._write(logging.DEBUG, message, fields)
 
     def info(self, message: str, **fields: t.Any) -> None:
-        """What was done."""
+        """Log an action."""
         self._write(logging.INFO, message, fields)
 
     def warning(self, message: str, **fields: t.Any) -> None:
-        """What is wrong, and tried again."""
+        """Log a problem that the program handles by a retry."""
         self._write(logging.WARNING, message, fields)
 
     def error(self, message: str, *, cause: BaseException | None = None, **fields: t.Any) -> None:
-        """What ends the program, or keeps it from its work; ``cause`` adds its traceback."""
+        """Log a problem that ends the program or prevents its work. ``cause`` adds its traceback."""
         self._logger.error(message, extra={FIELDS: fields}, exc_info=cause)
 
     def _write(self, level: int, message: str, fields: dict[str, t.Any]) -> None:
@@ -40,11 +40,15 @@ class Log:
 
 
 def set_up_log(name: str, *, form: str, level: str, stream: t.TextIO | None = None) -> Log:
-    """Lines of the program ``name`` and of its libraries in ``form`` (json or text), from ``level`` on, to ``stream`` (standard error)."""
+    """Return the log of the program ``name``.
+
+    ``form`` is json or text, ``level`` the lowest level of the program's lines, ``stream`` the output (by default standard error). Lines of
+    its libraries are written from the level warning on, those of urllib3 from the level error on.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(TextFormatter(name) if form == "text" else JsonFormatter(name))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    # A connection that breaks is told by the program itself.
+    # The program itself logs broken connections.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     logger = logging.getLogger(name)
     logger.setLevel(level.upper())
@@ -58,10 +62,10 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """One JSON object a line: ``time`` (RFC 3339, UTC, milliseconds), ``level``, ``message``, and then the fields."""
+    """One JSON object in each line: ``time`` (RFC 3339, UTC, milliseconds), ``level``, ``message``, followed by the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """Return one line."""
         line = {"time": _time_of(record), "level": record.levelname.lower(), "message": record.getMessage()}
         for name, value in _fields_of(self, record).items():
             line[f"{name}_" if name in line else name] = value
@@ -69,10 +73,10 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """Time, level and message, and then the fields as ``name=value``; a traceback follows on lines of its own."""
+    """Time, level and message, followed by the fields as ``name=value``. A traceback follows on separate lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback if there is one."""
+        """Return one line, followed by the traceback if there is one."""
         fields = _fields_of(self, record)
         trace = fields.pop("traceback", None)
         parts = [f"{_time_of(record)} {record.levelname:7} {record.getMessage()}", *(f"{name}={_word(fields[name])}" for name in fields)]

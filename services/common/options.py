@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One setting of a program: its name in FILE, as a flag and as a variable, and the values it takes."""
+"""One setting of a program: its name in FILE, its flag, its variable, and the values that it accepts."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ LOG_FORMATS = ("json", "text")
 
 
 class Kind(t.NamedTuple):
-    """``metavar`` stands for a value in the help. ``parse`` takes text or what YAML makes of it, and raises ValueError."""
+    """A type of setting. ``metavar`` is the placeholder for a value in the help.
+
+    ``parse`` accepts a text or a value from YAML, and raises ValueError.
+    """
 
     metavar: str
     parse: Callable[[t.Any], t.Any]
 
 
 class Option(t.NamedTuple):
-    """One setting. ``flag`` is derived from the name where the original had none; ``own``: the program's, not the feature's."""
+    """One setting. If there is no ``original_flag``, the flag is derived from the name.
+
+    ``own``: the setting belongs to the program and not to the feature.
+    """
 
     name: str
     kind: Kind
@@ -32,11 +38,11 @@ class Option(t.NamedTuple):
 
     @property
     def flag(self) -> str:
-        """As it stands on the command line."""
+        """Return the flag on the command line."""
         return self.original_flag or "--" + self.name.replace("_", "-")
 
     def variable(self, prefix: str) -> str:
-        """As it stands in the environment of a program whose variables begin with the prefix."""
+        """Return the environment variable, for a program whose variables have this prefix."""
         return prefix + self.name.upper()
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settings of a program from FILE, the environment and the command line, the later ones winning; each with its origin."""
+"""The settings of a program from FILE, the environment and the command line, each with its origin.
+
+The environment has precedence over FILE, and the command line over both.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,18 @@ from .options import SWITCH, Option
 
 
 class SettingsError(ValueError):
-    """A setting cannot be used; the text names it, where it comes from, and what could be used."""
+    """A setting cannot be used. The text names it, its origin, and the values that can be used."""
 
 
 class Given(t.NamedTuple):
-    """A value as it was found; ``origin`` says where."""
+    """A value as it was found, and the place where it was found."""
 
     value: t.Any
     origin: str
 
 
 def origin_of(name: str, given: Mapping[str, Given]) -> str:
-    """Where the setting stands; its name is left out, because the texts of these errors begin with it."""
+    """Return the origin of the setting without its name, because the texts of these errors begin with the name."""
     return f"{given[name].origin.removesuffix(f', {name}')}: " if name in given else ""
 
 
@@ -44,7 +47,7 @@ def parse_given(option: Option, given: Given) -> t.Any:
 
 
 class Program(t.NamedTuple):
-    """A program with settings: its ``name``, such as rescuer, its help, and a line of FILE as an example, with the name of a setting."""
+    """A program with settings: its ``name``, such as rescuer, and its help. ``example`` is a line of FILE with a setting."""
 
     name: str
     description: str
@@ -53,21 +56,24 @@ class Program(t.NamedTuple):
 
     @property
     def command(self) -> str:
-        """The command that starts it."""
+        """Return the command that starts the program."""
         return f"python -m ansible_collections.onprem.kube_scheduling.services.{self.name}"
 
     @property
     def prefix(self) -> str:
-        """The beginning of the names of its variables."""
+        """Return the prefix of its environment variables."""
         return f"{self.name.upper()}_"
 
     def is_service_link(self, variable: str) -> bool:
-        """Return whether the kubelet has set the variable for a Service whose name begins like the program's."""
+        """Return whether the kubelet has set the variable for a Service whose name begins like the program's name."""
         return bool(re.fullmatch(self.prefix + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)", variable))
 
 
 def read_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Given]:
-    """Return the settings that were given, by name: flags win over variables, and these win over FILE. Raises SettingsError."""
+    """Return the given settings by name. Raises SettingsError.
+
+    Flags have precedence over variables, and variables over FILE.
+    """
     flags = _from_flags(program, arguments)
     variables = _from_environment(program, environment)
     config = flags.pop("config", None) or variables.pop("config", None)
@@ -99,7 +105,7 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", metavar="FILE", help="YAML with settings by their names")
     for option in program.options:
-        # A switch may stand alone, as in Go.
+        # A switch may have no value, as in Go.
         optional: dict[str, t.Any] = {"nargs": "?", "const": "true"} if option.kind is SWITCH else {}
         parser.add_argument(option.flag, dest=option.name, metavar=option.kind.metavar, help=option.help, **optional)
     return parser
@@ -142,7 +148,7 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
 
 
 def _check_given_once(file: str, data: bytes) -> None:
-    """Refuse a name that stands twice: YAML would take the last one without a word."""
+    """Reject a name that occurs twice. YAML would use the last value without an error."""
     seen: dict[str, int] = {}
     root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
     for key, _value in root.value if root is not None else ():

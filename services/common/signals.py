@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What signals ask of the loop, and threads that have died of an error."""
+"""Signals that stop the loop, and threads that ended with an error."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from collections.abc import Iterator
 
 
 class ThreadDiedError(Exception):
-    """A thread without which the program must not go on has ended; its error is the cause."""
+    """A required thread has ended. Its error is the cause."""
 
 
 class StoppedAtStartError(Exception):
-    """A signal has asked for the end before anything was begun."""
+    """A signal has stopped the program before it began its work."""
 
 
 class ShutdownSignal:
-    """``install`` makes it hear of signals and threads.
+    """The state of signals and threads. ``install`` registers the handlers.
 
-    ``stopping``: a first SIGTERM or SIGINT has asked for an end in good order; ``force``: a second one.
+    ``stopping``: a first SIGTERM or SIGINT has requested an orderly end. ``force``: a second one was received.
     """
 
     def __init__(self) -> None:
-        # No Event: its lock might be held by the very code that a signal interrupts.
+        # An Event is not used: its lock might be held by the code that the signal interrupts.
         self.stopping = False
         self._died: threading.ExceptHookArgs | None = None
         self.force = False
         self._at_start = False
 
     def install(self) -> None:
-        """From the main thread."""
+        """Register the handlers. Must be called from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: self._hear())
         threading.excepthook = self._note
 
     def request_stop(self) -> None:
-        """Ask for the end."""
+        """Request the end of the program. The second request sets ``force``."""
         self.force = self.stopping
         self.stopping = True
 
     @contextlib.contextmanager
     def stop_raises(self) -> Iterator[None]:
-        """While the block runs in the main thread, a signal ends it by StoppedAtStartError: it may wait long, and nothing is begun yet."""
+        """Let a signal raise StoppedAtStartError while the block runs in the main thread.
+
+        The block may wait for a long time, and no work has begun yet.
+        """
         self._at_start = True
         try:
             if self.stopping:
@@ -60,7 +63,7 @@ class ShutdownSignal:
             raise StoppedAtStartError
 
     def check(self) -> None:
-        """Raise ThreadDiedError where a thread has died."""
+        """Raise ThreadDiedError if a thread has ended with an error."""
         died = self._died
         if died is not None:
             name = died.thread.name if died.thread is not None else "?"

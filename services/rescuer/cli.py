@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The program from its settings to its exit code."""
+"""The rescuer as a program: it reads the settings and returns an exit code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GOOD_ORDER, BROKEN, CONFIGURATION, API = 0, 1, 2, 3
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run until told to stop; the exit code."""
+    """Run until a signal stops the program, and return the exit code."""
     try:
         settings = read_settings(arguments, environment)
     except SettingsError as error:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     shutdown.install()
     try:
         return _serve(settings, log, shutdown)
-    # The last line tells people why the process ended; the kubelet starts it again.
+    # The last line is the reason for the end of the process. The kubelet restarts the process.
     except Exception as error:
         log.error(f"ended by an error: {error}", cause=error)
         return BROKEN

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The loop: look whenever something has changed, lead where the Lease is to be had, and leave nothing behind at the end."""
+"""The main loop of the rescuer.
+
+It reconciles whenever something has changed, leads if it can acquire the Lease, and releases its holds at the end.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +27,21 @@ from .observer import LogObserver
 from .settings import Settings
 
 SLICE_S = 0.2
-"""How soon a signal is seen."""
+"""The longest time in seconds until a signal is noticed."""
 STEADY_S = (0.02, 0.5)
-"""Changes come in bursts: so long a moment at least, and at most, lets the rest of one arrive before the next look."""
+"""Changes come in bursts. The least and the most seconds to wait for the rest of a burst before the next reconciliation."""
 STEADY_FOR_EACH_S = 4.0
-"""On a large and busy cluster each look takes longer: then there are fewer, and a core is free for most of the time."""
+"""The wait in seconds for each second of the last reconciliation.
+
+In a large and busy cluster each reconciliation takes longer. Then there are fewer of them, and a core is free for most of the time.
+"""
 
 
 class Daemon:
-    """One copy of the rescuer. ``cluster``: what its first line says of the cluster.
+    """One process of the rescuer. ``cluster``: the fields about the cluster in the first log line.
 
-    ``run`` returns after an end in good order, and raises whatever keeps it from going on."""
+    ``run`` returns after an orderly end, and raises each error that prevents the program from continuing.
+    """
 
     def __init__(
         self,
@@ -76,10 +83,11 @@ class Daemon:
         self._missing = ""
 
     def run(self) -> None:
-        """Work until the end is asked for.
+        """Work until the end is requested.
 
-        Raises ForbiddenError, UnauthorizedError, ConfigurationError and UnreachableError only before the first look; later those show in
-        readiness. StoppedAtStartError after a signal in that time. ThreadDiedError, and any error of this program itself, at any time.
+        Raises ForbiddenError, UnauthorizedError, ConfigurationError and UnreachableError only before the first reconciliation. Later these
+        errors make the program unready. Raises StoppedAtStartError after a signal in that time. Raises ThreadDiedError, and any error of
+        this program itself, at any time.
         """
         with self._shutdown_signal.stop_raises():
             self._cache.start()
@@ -96,15 +104,15 @@ class Daemon:
             self._leadership.stop()
             self._cache.stop()
 
-    # --- one turn ---
+    # --- one reconciliation ---
 
     def _reconcile_once(self) -> tuple[int, float, float]:
-        """Do what can be done now; the version that was looked at, how long it can rest now, and how long it took."""
+        """Reconcile once. Return the version of the state, the seconds until the next reconciliation, and the duration in seconds."""
         self._shutdown_signal.check()
         began_at_s, version = time.monotonic(), self._cache.version
         self._update_leadership()
         blind = self._stale()
-        # A Lease that could not be asked for is no hindrance: it is asked for again.
+        # A failed request for the Lease does not count as a problem here, because it is repeated.
         self._problem = "; ".join(self._controller.stale_resources)
         rest_s = STALE_RETRY_S if blind else self._reconcile()
         self._leadership.on_reconciled(self._problem)
@@ -130,14 +138,17 @@ class Daemon:
                 self._observer.on_error(f"{entry.resource} cannot be read: {entry.reason}")
         self._skipped = frozenset(entry.resource for entry in snapshot.skipped)
         missing = missing_namespaces(self._settings.rescue, snapshot)
-        if missing and missing != self._missing:  # they may still come
+        if missing and missing != self._missing:  # they may be created later
             self._log.warning(missing)
         self._missing = missing
         self._observer.retain_only(self._controller.tasks)
         return rest_s
 
     def _stale(self) -> list[str]:
-        """What is not followed at the moment, of what nothing can be judged without; nothing is begun on what was true before."""
+        """Return the errors of the required resources that are not up to date. Nothing new starts on an old state.
+
+        If the API server is unreachable for the Lease, return that error instead.
+        """
         texts = [self._leadership.error] if self._leadership.api_unreachable else self._controller.stale_resources
         return [self._with_credentials(text) for text in texts]
 
@@ -154,16 +165,16 @@ class Daemon:
         self._health.set_unready([*blind, *hindered, *lease, *stopping])
 
     def _stale_optional_resources(self) -> list[str]:
-        """What else is not followed at the moment, each cause once: what was true before goes on to count."""
+        """Return the errors of the other resources that are not up to date, each cause once. Their last state continues to count."""
         causes: dict[str, list[str]] = {}
         for name, error in self._cache.errors.items():
-            # The text of the API's errors begins with what was asked for, such as: cannot list jobs in all namespaces.
+            # The text of an API error begins with the request, such as: cannot list jobs in all namespaces.
             cause = error.partition(": ")[2] if error.startswith("cannot ") else error
             causes.setdefault(cause, []).append(name)
         return [self._with_credentials(f"{', '.join(names)} cannot be followed: {cause}") for cause, names in causes.items()]
 
     def _with_credentials(self, text: str) -> str:
-        """Names the kubeconfig whose credentials the API server does not accept."""
+        """Return the text with the path of the kubeconfig whose credentials the API server does not accept."""
         path = self._settings.kubeconfig
         return text.replace("certificate in use", f"certificate of kubeconfig {path}") if path else text
 
@@ -172,7 +183,7 @@ class Daemon:
             self._leadership.update()
 
     def _wait(self, version: int, rest_s: float, busy_s: float) -> None:
-        """Until something changes, the time is over, the Lease is won or lost, or the end is asked for."""
+        """Wait until something changes, the time is over, the Lease is acquired or lost, or the end is requested."""
         end_at_s, leading = time.monotonic() + rest_s, self._leadership.leading
         while (left_s := end_at_s - time.monotonic()) > 0 and not self._shutdown_signal.stopping:
             try:
@@ -181,22 +192,22 @@ class Daemon:
             except TEMPORARY:
                 time.sleep(min(SLICE_S, left_s))
             self._shutdown_signal.check()
-            self._leadership.on_reconciled(self._problem)  # no look is due
+            self._leadership.on_reconciled(self._problem)  # no reconciliation is due
             self._update_leadership()
             self._health.heartbeat()
             if self._leadership.leading != leading:
                 break
         else:
-            busy_s = 0.0  # the time is over, and what is due does not wait for more
+            busy_s = 0.0  # the time is over, and the due work does not wait for more changes
         least_s, most_s = STEADY_S
         time.sleep(min(most_s, max(least_s, busy_s * STEADY_FOR_EACH_S)))
 
     # --- the end ---
 
     def _shutdown(self) -> None:
-        """Finish what is under way, as long as the time lasts; then release what is left of it.
+        """Finish the current work within ``stop_timeout``, then release the holds that are left.
 
-        An eviction that may still be carried out is waited for in the same time: the next leader would not know of it.
+        The same time limits the wait for evictions that may still be carried out, because the next leader does not know of them.
         """
         self._controller.accepts_new = False
         self._log.info("stopping", leading=self._leadership.leading, at_work=self._controller.is_clearing)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rules by which the rescuer takes the Lease and gives it up: only a program that can do the work keeps it."""
+"""The rules by which the rescuer acquires and releases the Lease. Only a program that can do the work keeps it."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ from ..common.signals import ShutdownSignal
 from .observer import LogObserver
 
 TEMPORARY = (ApiError, UnreachableError, ResponseDecodeError)
-"""What may go away: a server that is not there, a role that is missing, a proxy that answers in the server's place.
+"""Errors that can disappear: an unreachable server, a missing role, a proxy that answers instead of the server.
 
-Everything else that a cache or a look raises ends the program.
+Every other error of the informer or of a reconciliation ends the program.
 """
 
 CHECKED_EVERY_S = 10.0
-"""How often a leader shows that it can write the ConfigMap. Without pods to rescue nothing else would tell."""
+"""The interval in seconds at which a leader checks that it can write the ConfigMap. Without pods to rescue nothing else would show it."""
 UNABLE_FOR_S = 30.0
-"""After so long a time without a successful look the leader releases the Lease."""
+"""Seconds without a successful reconciliation after which the leader releases the Lease."""
 EARLY_PAUSE_S = 0.2
-"""Until the Lease is asked for again while the API server may have just started."""
+"""Seconds between requests for the Lease while the API server may have just started."""
 
 
 class Leadership:
-    """``leading``: this program has the Lease. ``trouble``: why the Lease cannot be asked for; ``away``: nobody answers."""
+    """The state of this program's leadership.
+
+    ``leading``: this program has the Lease. ``error``: the reason why the request for the Lease failed, or empty. ``api_unreachable``: the
+    request failed without an answer.
+    """
 
     def __init__(
         self,
@@ -62,9 +66,9 @@ class Leadership:
         self._checked_at_s = 0.0
 
     def start(self) -> None:
-        """Ask for the Lease for the first time. Raises KubeError.
+        """Request the Lease for the first time. Raises KubeError.
 
-        An API server that has just started denies what it allows a moment later: that is waited for.
+        An API server that has just started denies requests that it allows a moment later. Then the request is repeated.
         """
         while not self._shutdown.stopping:
             try:
@@ -76,7 +80,7 @@ class Leadership:
             time.sleep(EARLY_PAUSE_S)
 
     def update(self) -> None:
-        """Notice a lost Lease, give it up where the work cannot be done, and ask now and then for one that is not held."""
+        """Detect a lost Lease, release the Lease if this program cannot work, and regularly request a Lease that it does not hold."""
         now_at_s = time.monotonic()
         if self.leading and not self._lease.held:
             self.leading = False
@@ -93,20 +97,23 @@ class Leadership:
             self._observer.on_error(self.error)
 
     def check(self) -> None:
-        """Show now and then that a leader can write what it has to remember. Raises KubeError."""
+        """Check every ``CHECKED_EVERY_S`` seconds that a leader can write the ConfigMap. Raises KubeError."""
         now_at_s = time.monotonic()
         if self.leading and now_at_s >= self._checked_at_s + CHECKED_EVERY_S:
             self._records.ensure_writable()
             self._checked_at_s = now_at_s
 
     def on_reconciled(self, hindrance: str) -> None:
-        """What has kept the last look from its work; empty where it was successful. With a hindrance the Lease is not asked for."""
+        """Note the problem of the last reconciliation.
+
+        It is empty after a success. While there is a problem, the Lease is not requested.
+        """
         self._problem = hindrance
         if not hindrance:
             self._worked_at_s = time.monotonic()
 
     def stop(self) -> None:
-        """Let others lead: immediately, or after the time of the Lease where an eviction of this program may still be carried out."""
+        """Let others lead: immediately, or after the duration of the Lease if an eviction of this program may still be carried out."""
         if not self.leading:
             return
         self.leading = False
@@ -117,7 +124,7 @@ class Leadership:
             self._lease.release()
 
     def release_nodes(self) -> None:
-        """Release the holds that this program has not finished; those of other programs stay for whoever leads next."""
+        """Release the holds that this program has not finished. The holds of other programs are left to the next leader."""
         if not self._lease.held or self._controller.has_pending_evictions:
             return
         try:

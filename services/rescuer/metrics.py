@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the rescuer counts, in Prometheus' terms."""
+"""The Prometheus metrics of the rescuer."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ PLANNING_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.
 
 
 class Metrics:
-    """Everything in a registry of its own, so that several can live in one process."""
+    """The metrics in a separate registry, so that one process can have several."""
 
     def __init__(self) -> None:
-        # Without this each counter and histogram has a second series, the time when the process was started. It comes without a type.
+        # Without this each counter and histogram has a second series with its creation time. The function has no type annotations.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
@@ -62,27 +62,27 @@ class Metrics:
             f"{PREFIX}undecodable_objects", "Objects that cannot be decoded at the moment, by kind.", ["kind"], registry=registry
         )
         self.errors = Counter(f"{PREFIX}troubles", "Requests that failed, and other things that went wrong.", registry=registry)
-        # A label value that has never been seen would be missing instead of 0.
+        # Without this a label value that was never used would be missing instead of 0.
         for result in RESULTS:
             self.rescues.labels(result)
         self.set_pending(())
         self.set_undecodable(())
 
     def set_undecodable(self, kinds: Iterable[str]) -> None:
-        """Count the objects that cannot be decoded, given by their kinds."""
+        """Count the objects that cannot be decoded. ``kinds`` has the kind of each."""
         tally = Tally(kinds)
         for resource in CACHED_RESOURCES:
             self.undecodable.labels(resource.kind).set(tally[resource.kind])
 
     def set_pending(self, tasks: Iterable[RescueTask]) -> None:
-        """Count the cases that have not ended."""
+        """Count the tasks that have not finished, and finished tasks with the status planned."""
         tally = Tally(_status_of(task) for task in tasks if not task.is_finished or task.status == PLANNED)
         for status in STATUSES:
             self.pending.labels(status).set(tally[status])
 
 
 def _status_of(task: RescueTask) -> str:
-    """A node that is being cleared is what counts; what has not been judged yet waits."""
+    """Return the status label of a task. A task that clears a node counts as clearing, one without a plan yet as waiting."""
     if task.stage == CLEARING:
         return CLEARING
     return task.status if task.status in STATUSES else WAITING

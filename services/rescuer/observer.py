@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Writes down and counts what the rescues do."""
+"""An observer that logs and counts the actions of rescues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ SAID_AGAIN_AFTER_S = 60.0
 
 
 class LogObserver(RescueObserver):
-    """``now_s``: the API server's clock. ``leading``: this process has the Lease; what the others see, it counts for all of them."""
+    """Writes the log lines and the metrics of rescues. ``now_s``: the API server's clock.
+
+    ``leading``: returns whether this process has the Lease. Finished rescues are counted only then, because each process sees them.
+    """
 
     def __init__(self, log: Log, metrics: Metrics, health: Health, *, now_s: t.Callable[[], float], leading: t.Callable[[], bool]) -> None:
         self._log, self._metrics, self._health = log, metrics, health
@@ -32,22 +35,22 @@ class LogObserver(RescueObserver):
         self._undecodable: frozenset[tuple[str, str, str]] = frozenset()
 
     def on_planned(self, task: RescueTask, seconds: float) -> None:
-        """A look at the cluster and a judgement took so long."""
+        """Record the seconds for one plan."""
         self._health.heartbeat()
         self._metrics.planning.observe(seconds)
         self._pending_since.setdefault(task.uid, time.monotonic() - waited_s(task.unschedulable_since_s, self._now_s()))
 
     def on_plan_changed(self, task: RescueTask) -> None:
-        """Said when it has become another."""
+        """Log the new plan."""
         plan = _plan_of(task) if task.status == PLANNED else {}
         self._log.info("pod judged", pod=task.name, uid=task.uid, status=task.status, **_why(task.reason), **plan)
 
     def on_hold(self, task: RescueTask) -> None:
-        """Said."""
+        """Log the hold."""
         self._log.info("node held", pod=task.name, uid=task.uid, **_plan_of(task))
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
-        """Said and counted."""
+        """Log and count the eviction."""
         self._metrics.evictions.inc()
         self._log.info(
             "pod evicted",
@@ -60,11 +63,14 @@ class LogObserver(RescueObserver):
         )
 
     def on_released(self, node_name: str, pod_name: str) -> None:
-        """Said."""
+        """Log the release."""
         self._log.info("node given back", node=node_name, pod=pod_name)
 
     def on_finished(self, task: RescueTask) -> None:
-        """Counted by whoever leads: what this process did, and how long the pod was without a node, whoever placed it."""
+        """Log the end of the task. The leader also counts it.
+
+        The leader counts the results of its own attempts, and the time without a node of each pod that was bound.
+        """
         since_at_s = self._pending_since.pop(task.uid, None)
         seconds = time.monotonic() - since_at_s if since_at_s is not None else waited_s(task.unschedulable_since_s, self._now_s())
         if self._leading():
@@ -85,7 +91,7 @@ class LogObserver(RescueObserver):
         )
 
     def undecodable(self, objects: Sequence[Undecodable]) -> None:
-        """Counted; each version of an object is said once."""
+        """Count the objects that cannot be decoded. Each version of an object is logged once."""
         self._metrics.set_undecodable(one.kind for one in objects)
         versions = {(one.name, one.metadata.uid, one.metadata.resource_version): one for one in objects}
         for version, one in versions.items():
@@ -94,7 +100,7 @@ class LogObserver(RescueObserver):
         self._undecodable = frozenset(versions)
 
     def on_error(self, what: str) -> None:
-        """Counted each time; the same words are said at most once a minute."""
+        """Count the error. The same text is logged at most once a minute."""
         self._health.heartbeat()
         self._metrics.errors.inc()
         now_at_s = time.monotonic()
@@ -104,7 +110,7 @@ class LogObserver(RescueObserver):
             self._log.warning(what)
 
     def retain_only(self, uids: t.Container[str]) -> None:
-        """Pods that are no longer anybody's business, and have not ended as a case."""
+        """Remove the pods that are no longer tasks and for which no task has finished."""
         for uid in [uid for uid in self._pending_since if uid not in uids]:
             del self._pending_since[uid]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rescuer's options."""
+"""The options of the rescuer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rescuer's settings, checked."""
+"""The checked settings of the rescuer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT_LISTEN_ADDRESS = "127.0.0.1:9235"
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that the rescuer was told. Times are whole seconds; ``listen`` None: nothing is served."""
+    """The settings of the rescuer. Times are whole seconds. If ``listen`` is None, nothing is served."""
 
     rescue: RescueOptions
     housekeeping_interval: int = 10
@@ -34,7 +34,7 @@ class Settings:
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """The settings, checked. Raises SettingsError; SystemExit after --help."""
+    """Return the checked settings. Raises SettingsError, and SystemExit after --help."""
     given = read_given(PROGRAM, arguments, environment)
     values = {option.name: parse_given(option, given[option.name]) for option in OPTIONS if option.name in given}
     return _settings(values, given)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Calls that run in a thread of their own while the caller goes on."""
+"""Run calls in background threads."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ T = t.TypeVar("T")
 
 
 def run_in_background(call: t.Callable[[], T]) -> Future[T]:
-    """Run the call in a thread of its own. Return the Future of its result, or of what it raises.
+    """Run the call in a new thread. Return the Future of its result or of the exception that it raises.
 
-    Nobody has to wait for it: a program that ends, or is interrupted, does not wait for a server that does not answer. (The threads of a
-    ThreadPoolExecutor are waited for whatever happens.)
+    The program need not wait for the thread: when it ends or is interrupted, it does not wait for a server that does not answer. (Python
+    always waits for the threads of a ThreadPoolExecutor.)
     """
     future: Future[T] = Future()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The archive in which Ansible packs the sources of a module, and how often Python compiles each of them."""
+"""The archive in which Ansible packs the sources of a module: compile each source once instead of twice."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from zipimport import ZipImportError, zipimporter
 
 
 class _CompilesOnce(zipimporter):
-    """Loads sources from an archive, and compiles each of them once.
+    """An importer that loads sources from an archive and compiles each source once.
 
-    Python asks an importer for the path of a module's file before it loads the module. ``zipimporter`` compiles the source to answer that,
-    and compiles it again to load it.
+    Python calls ``get_filename`` for a module before it loads the module. The method of ``zipimporter`` compiles the source for this, and
+    the source is compiled again for the load.
     """
 
     def get_filename(self, fullname: str) -> str:
-        """Return the path of the module's file. Raises ZipImportError where the archive does not have the module."""
+        """Return the path of the module's file. Raises ZipImportError if the archive does not have the module."""
         rest = "/__init__.py" if self.is_package(fullname) else ".py"
         return f"{self.archive}/{self.prefix}{fullname.rpartition('.')[2]}{rest}"
 
 
 def compile_once() -> None:
-    """Compile what is imported from now on from the archive of this file once, and not twice. Without an archive nothing changes.
+    """Compile each source that is later imported from the archive of this file once. Without an archive nothing changes.
 
     A module calls it before its other imports.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One snapshot of the cluster, read in pages, with what may not be read reported instead of ending the run."""
+"""Read one snapshot of the cluster, in pages. Resources that may not be read are reported and do not end the run."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def read_snapshot(
     pending_pods: bool = False,
     for_moves: bool = True,
 ) -> ClusterSnapshot:
-    """Read nodes, pods, workloads and what bounds their restart.
+    """Read nodes, pods, workloads and the objects that limit their restart.
 
-    ``namespaces`` and ``label_selector`` bound which workloads are read (None and empty: all). Pods are read from everywhere,
-    because they take up room on the nodes, unless ``pods_everywhere`` is false. What is forbidden is named in
-    ``snapshot.skipped``; forbidden nodes end the read, since nothing can be judged without them. Claims and storage are read only where
-    a workload mounts a claim, or with ``pending_pods`` a pod that has no node yet; device classes where one asks for an extended
-    resource. Without ``for_moves`` quotas, autoscalers and limit ranges are left out, which only matter for what is yet to be done.
-
-    Raises ForbiddenError (nodes), UnauthorizedError, UnreachableError, ApiError.
+    ``namespaces`` and ``label_selector`` select the workloads (None and empty: all). Pods are read from all namespaces, because they use
+    the capacity of the nodes, unless ``pods_everywhere`` is false. A forbidden resource is listed in ``snapshot.skipped``. Forbidden nodes
+    raise an error, because no decision is possible without them, and so do forbidden namespaces if ``namespaces`` is None. Claims and
+    storage are read only if a workload or one of its pods mounts a claim, or with ``pending_pods`` a pod without a node. Device classes are
+    read only if one of these pods requests an extended resource. If ``for_moves`` is false, quotas, autoscalers and limit ranges are not
+    read, because only a move of pods needs them.
+    Raises ForbiddenError, UnauthorizedError, UnreachableError, ApiError.
     """
-    # Tens of thousands of new structs would otherwise trigger the collector again and again; they hold no cycles.
+    # Tens of thousands of new structs would otherwise start the garbage collector repeatedly. They contain no cycles.
     with gc_paused():
         reader = _SnapshotReader(api, namespaces, label_selector, pods_everywhere=pods_everywhere, for_moves=for_moves)
         return reader.snapshot(kinds, pending_pods=pending_pods)
@@ -65,7 +65,7 @@ class _SnapshotReader:
     def snapshot(self, kinds: Sequence[str], *, pending_pods: bool) -> ClusterSnapshot:
         nodes = self._list(resources.NODES, each=self._interner.intern_node)
         namespaces = self._namespaces()
-        # The server takes longest for the pods; the other lists are read in the meantime.
+        # The server takes longest for the pods. The other lists are read in the meantime.
         coming = run_in_background(self._pods)
         workloads = {kind: self._workloads(kind) for kind in resources.WORKLOADS if kind in kinds}
         replica_sets = self._in_namespaces(resources.REPLICA_SETS) if "Deployment" in kinds else ()
@@ -75,7 +75,7 @@ class _SnapshotReader:
         limit_ranges = self._for_a_move(resources.LIMIT_RANGES)
         pods, complete = coming.result()
         asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
-        # Admission may have given their pods volumes and resources that the templates do not have.
+        # Admission may have added volumes and resources to their pods that the templates do not have.
         owners = {owner.metadata.uid for owner in (*replica_sets, *workloads.get("StatefulSet", ()))}
         asking += [pod for pod in pods if controller_uid(pod) in owners]
         if pending_pods:
@@ -144,10 +144,10 @@ class _SnapshotReader:
         return self._in_namespaces(resources.WORKLOADS[kind], self._label_selector)
 
     def _storage(self) -> tuple[list[t.Any], Storage]:
-        """Claims and all that decides which nodes they leave open."""
+        """Return the claims, and the storage objects that limit their nodes."""
         nodes = self._cluster_wide(resources.CSI_NODES)
         limited = any(driver.allocatable is not None for node in nodes for driver in node.spec.drivers or ())
-        # Where nodes are limited, the volumes of every pod on them count.
+        # If nodes limit the number of volumes, the volumes of every pod on them count.
         claims, known = self._claims(everywhere=limited)
         return claims, Storage(
             volumes=self._cluster_wide(resources.VOLUMES),
@@ -169,29 +169,29 @@ class _SnapshotReader:
         try:
             return tuple(self._list(resource))
         except NotFoundError:
-            return ()  # an API server that does not know the resource has none
+            return ()  # an API server without the resource has no objects of it
         except ForbiddenError as error:
             self._skip(resource.plural, "", error)
             return ()
 
     def _claims(self, *, everywhere: bool) -> tuple[list[t.Any], t.Optional[frozenset[str]]]:
-        """The claims, and the namespaces of which they are all there are: None for any."""
+        """Return the claims, and the namespaces whose claims are complete. None means all namespaces."""
         if self._wanted is None or everywhere:
             try:
                 return self._list(resources.CLAIMS), None
             except ForbiddenError:
-                pass  # those of the wanted namespaces may do
+                pass  # the claims of the given namespaces may be sufficient
         claims = self._in_namespaces(resources.CLAIMS)
         forbidden = {entry.namespace for entry in self._skipped if entry.resource == resources.CLAIMS.plural}
         return claims, frozenset(self._scope()) - forbidden
 
     def _in_namespaces(self, resource: Resource, label_selector: str = "") -> list[t.Any]:
-        """The collection in one list, or namespace by namespace where only some of them are wanted or allowed."""
+        """Return the collection from one list, or from one list for each namespace if only some namespaces are given or allowed."""
         if self._wanted is None or len(self._wanted) > 3:
             try:
                 return self._list(resource, label_selector=label_selector)
             except ForbiddenError:
-                pass  # perhaps some of the namespaces can be read one by one
+                pass  # some namespaces may be readable one by one
         return [item for namespace in self._scope() for item in self._one_namespace(resource, namespace, label_selector)]
 
     def _for_a_move(self, resource: Resource) -> list[t.Any]:
@@ -214,5 +214,5 @@ class _SnapshotReader:
 
 
 def _with_different_parts(pods: list[Pod]) -> list[Pod]:
-    """One of the pods for each that have other containers or volumes: siblings share equal parts (``model/interning.py``)."""
+    """Return one pod for each combination of containers and volumes. The pods of one owner share equal parts (``model/interning.py``)."""
     return list({(id(pod.spec.containers), id(pod.spec.init_containers), id(pod.spec.volumes)): pod for pod in pods}.values())

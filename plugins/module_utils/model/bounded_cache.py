@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A cache of bounded size: the values that were used last."""
+"""A cache of bounded size that keeps the values that were used last."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ V = t.TypeVar("V")
 class BoundedCache(t.Generic[K, V]):
     """The ``most`` values that were used last, by key.
 
-    Objects without a hash of their own are looked up by their ``id``. Then the value holds a reference to the object, so that no other
-    object gets the id.
+    Objects without a hash are looked up by their ``id``. Then the value must hold a reference to the object, so that no other object gets
+    the same id.
     """
 
     def __init__(self, most: int) -> None:
@@ -23,7 +23,7 @@ class BoundedCache(t.Generic[K, V]):
         self._values: dict[K, V] = {}
 
     def get(self, key: K, make: t.Callable[[], V]) -> V:
-        """The value of the key, made by ``make`` where it is not known."""
+        """Return the value of the key. If the key is not in the cache, call ``make`` for the value."""
         try:
             value = self._values.pop(key)
         except KeyError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Bytes from the API server to typed structs, once.
+"""Decode JSON from the API server into typed structs, and encode structs.
 
-The only file that imports msgspec. Where msgspec is missing (documentation builds, sanity tests on old interpreters)
-stand-ins keep the structs importable, and a module reports ``MSGSPEC_IMPORT_ERROR`` before it uses them.
+This is the only file that imports msgspec. If msgspec is missing (documentation builds, sanity tests on old interpreters), placeholders
+keep the structs importable. A module reports ``MSGSPEC_IMPORT_ERROR`` before it uses them.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ else:
         MSGSPEC_IMPORT_ERROR = traceback.format_exc()
 
         class Struct:
-            """Stand-in that swallows msgspec's class options."""
+            """Placeholder that ignores msgspec's class options."""
 
             def __init_subclass__(cls, **options):
                 super().__init_subclass__()
 
         class Raw(bytes):
-            """Stand-in for an undecoded part of a message."""
+            """Placeholder for an undecoded part of a message."""
 
         class ValidationError(ValueError):
-            """Stand-in for msgspec's error."""
+            """Placeholder for msgspec's error."""
 
         class MsgspecDecodeError(ValueError):
-            """Stand-in for msgspec's error."""
+            """Placeholder for msgspec's error."""
 
         def field(**options):
-            """Stand-in for msgspec's field declaration."""
+            """Placeholder for msgspec's field declaration."""
             return None
 
         def force_setattr(struct, name, value):
-            """Stand-in for msgspec's write to a frozen struct."""
+            """Placeholder for msgspec's write to a frozen struct."""
             setattr(struct, name, value)
 
         def replace(struct, **changes):
-            """Stand-in for msgspec's copy with changes."""
+            """Placeholder for msgspec's copy with changes."""
             raise RuntimeError("the Python library msgspec is missing")
 
 
@@ -87,14 +87,18 @@ T = t.TypeVar("T")
 
 
 class WatchEvent(Struct, frozen=True):
-    """One line of a watch; ``object`` stays bytes for whoever knows its kind."""
+    """One line of a watch. ``object`` stays undecoded, because its type is not known here."""
 
     type: str
     object: Raw
 
 
 class ListMeta(Struct, rename={"continue_": "continue", "resource_version": "resourceVersion"}, frozen=True):
-    """How a paged list goes on, empty at its end, and the state of the cluster that it shows."""
+    """The metadata of a page of a list.
+
+    ``continue_`` is the token of the next page and is empty on the last page. ``resource_version`` is the version of the state that the
+    list shows.
+    """
 
     continue_: str = ""
     resource_version: str = ""
@@ -113,18 +117,18 @@ _encoder: t.Any = None
 
 
 class DecodeError(ValueError):
-    """The bytes are not what the type says; the text names the type and the place in the message."""
+    """The bytes do not match the type. The text names the type and the place in the message."""
 
 
 class UndecodedItem(t.NamedTuple):
-    """An item of a list that cannot be decoded: its bytes, and the reason."""
+    """The bytes of a list item that cannot be decoded, and the error."""
 
     data: bytes
     error: DecodeError
 
 
 def decode_json(kind: type[T], data: bytes | str) -> T:
-    """Decode one JSON message into ``kind``; raises DecodeError that says what did not fit and where."""
+    """Decode one JSON message into ``kind``. Raises DecodeError, which names the part that does not match and its place."""
     decoder = _decoders.get(kind) or _made_decoder(kind)
     try:
         return t.cast(T, decoder.decode(data))
@@ -133,10 +137,10 @@ def decode_json(kind: type[T], data: bytes | str) -> T:
 
 
 def decode_object(kind: type[T], data: bytes) -> T:
-    """Decode one object of the API into ``kind``. In every field, at every depth, ``null`` counts as absent. Raises DecodeError.
+    """Decode one API object into ``kind``. A ``null`` counts as absent in every field at every depth. Raises DecodeError.
 
-    Only an object that does not fit as it is takes the slow way over plain values. What is nested deeper than any field of the API is left
-    out: ``managedFields`` can hold it, and interpreters bound how deep they read.
+    Only an object that does not match directly is decoded again by way of plain values, which is slower. Parts that are nested deeper than
+    any field of the API are left out. ``managedFields`` can contain such parts, and interpreters limit the depth of recursion.
     """
     try:
         return decode_json(kind, data)
@@ -150,11 +154,14 @@ def decode_object(kind: type[T], data: bytes) -> T:
 
 
 def decode_watch_event(line: bytes) -> WatchEvent:
-    """One line of a watch, also where its object is no JSON or is nested too deep. Raises DecodeError where it is no event."""
+    """Return one line of a watch. Raises DecodeError if the line is not an event.
+
+    This also works if the object of the event is not valid JSON or is nested too deep.
+    """
     try:
         return decode_json(WatchEvent, line)
     except DecodeError:
-        # The brackets may still tell the object apart.
+        # The object can still be separated by its brackets.
         kind, item = member(line, "type"), member(line, "object")
         if kind is None or item is None:
             raise
@@ -162,7 +169,10 @@ def decode_watch_event(line: bytes) -> WatchEvent:
 
 
 def decode_items(item: type[T], data: bytes) -> list[T | UndecodedItem]:
-    """The items of one page of a JSON list, as ``decode_object`` reads them, in their order. Raises DecodeError where it is no list."""
+    """Return the items of one page of a JSON list in their order, each decoded by ``decode_object``.
+
+    Raises DecodeError if it is not a list.
+    """
     try:
         page: t.Any = decode_json(_list_types.get(item) or _made_list_type(item), data)
         return page.items or []
@@ -171,9 +181,10 @@ def decode_items(item: type[T], data: bytes) -> list[T | UndecodedItem]:
 
 
 def decode_parts(kind: type[T], data: bytes) -> T:
-    """A struct of those fields that can be decoded by themselves; the others have their defaults. A map of texts keeps what fits.
+    """Return a struct with the fields that can be decoded one by one. The other fields have their defaults.
 
-    Never raises DecodeError: it is for objects that cannot be decoded as a whole.
+    A map of texts keeps the entries that can be decoded. This never raises DecodeError: it is for objects that cannot be decoded as a
+    whole.
     """
     parts = _members(data)
     found: dict[str, t.Any] = {}
@@ -192,14 +203,17 @@ def decode_parts(kind: type[T], data: bytes) -> T:
 
 @cache
 def fields_of(kind: t.Any) -> tuple[t.Any, ...]:
-    """The fields of a struct: ``name``, ``encode_name`` and ``type`` of each."""
+    """Return the fields of a struct. Each has ``name``, ``encode_name`` and ``type``."""
     import msgspec
 
     return msgspec.structs.fields(kind)
 
 
 def member(data: bytes, *path: str) -> bytes | None:
-    """The bytes of one part of an object; None where it is absent or null. Raises DecodeError where an object on the path is none."""
+    """Return the bytes of one part of an object, or None if it is absent or null.
+
+    Raises DecodeError if a part on the path is not an object.
+    """
     for name in path:
         found = members(data)
         if found is None:
@@ -230,12 +244,12 @@ def _decode_item(kind: type[T], data: bytes) -> T | UndecodedItem:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The items of a page as bytes. Raises DecodeError where it is no list."""
+    """Return the items of a page as bytes. Raises DecodeError if it is not a list."""
     try:
         page: t.Any = decode_json(_list_types.get(Raw) or _made_list_type(Raw), data)
         return [bytes(item) for item in page.items or ()]
     except DecodeError as error:
-        # A part that is no JSON, or is nested too deep: the brackets may still tell the items apart.
+        # A part is not valid JSON or is nested too deep. The items can still be separated by their brackets.
         part = _members(data).get("items")
         found = elements(part) if part is not None else None
         if found is None:
@@ -268,11 +282,11 @@ def _decode_error(kind: type[t.Any], error: BaseException) -> DecodeError:
 
 
 def _made_decoder(kind: type[t.Any]) -> t.Any:
-    """A decoder made on first use, because msgspec may be absent when this file is imported."""
+    """Return the decoder of a type. It is made at first use, because msgspec may be absent when this file is imported."""
     import msgspec
 
-    # One at a time: what msgspec works out about a type it keeps on the type before it is whole, and a decoder that another thread makes
-    # in between of a type that has this one as a part ends the process by a segmentation fault.
+    # The lock allows one thread at a time. msgspec stores information about a type on the type before the information is complete. If
+    # another thread then makes a decoder of a type that contains this one, the process ends by a segmentation fault.
     with _making:
         if kind not in _decoders:
             _decoders[kind] = msgspec.json.Decoder(kind)
@@ -282,7 +296,7 @@ def _made_decoder(kind: type[t.Any]) -> t.Any:
 def _made_list_type(item: type[t.Any]) -> t.Any:
     import msgspec
 
-    # For mypy a value is no type, and here the type of the items is one.
+    # mypy rejects a variable as a type, but here the item type is a variable.
     fields = [("items", t.Optional[list[item]], None)]  # type: ignore[valid-type]
     with _making:
         if item not in _list_types:
@@ -290,23 +304,26 @@ def _made_list_type(item: type[t.Any]) -> t.Any:
         return _list_types[item]
 
 
-# An API server writes the lists of its built-in types so that the token stands before the items, and those need not be scanned for it.
+# In a list of a built-in type the API server writes the token before the items, so the items need not be scanned for it.
 _LIST_START = re.compile(rb'\{"kind":"\w+","apiVersion":"[\w./]+","metadata":(\{[^{}]*\}),"items":')
 
 
 def list_start(data: bytes) -> t.Optional[ListMeta]:
-    """``list_meta`` of a page of which only the first bytes are there; None where these do not tell."""
+    """Return ``list_meta`` from the first bytes of a page. Return None if these bytes do not contain it."""
     start = _LIST_START.match(data)
     return decode_object(ListMeta, start[1]) if start is not None else None
 
 
 def list_meta(data: bytes) -> ListMeta:
-    """What a page of a list says of the list: the token for the page after this one, and the resource version."""
+    """Return the metadata of a page: the token of the next page, and the resource version."""
     return list_start(data) or _list_head(data).metadata
 
 
 def resource_version_of(data: bytes) -> str:
-    """The state of the cluster that a bookmark stands for. Nothing else of it can be read: a pod's has null where the containers belong."""
+    """Return the resource version of a bookmark.
+
+    Nothing else of a bookmark can be decoded: a pod's bookmark has null where the type requires containers.
+    """
     return _list_head(data).metadata.resource_version
 
 
@@ -314,11 +331,11 @@ def _list_head(data: bytes) -> ListHead:
     try:
         return decode_json(ListHead, data)
     except DecodeError:
-        return decode_object(ListHead, data)  # a page with a deep part
+        return decode_object(ListHead, data)  # a part of the page is nested too deep
 
 
 def encode_json(value: t.Any) -> bytes:
-    """JSON bytes of structs and plain values; equal values give equal bytes."""
+    """Return the JSON bytes of structs and plain values. Equal values give equal bytes."""
     global _encoder
     if _encoder is None:
         import msgspec

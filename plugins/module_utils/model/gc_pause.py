@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Python's garbage collector, and when it need not run."""
+"""A pause of Python's cyclic garbage collector."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def gc_paused() -> Iterator[None]:
-    """No search for cycles until the end, for work that makes very many objects and no cycles.
+    """Disable the garbage collector within the context. Use it for code that makes very many objects and no cycles.
 
-    Whoever has switched the collector off finds it off afterwards.
+    If the collector was disabled before, it stays disabled afterwards.
     """
     collecting = gc.isenabled()
     gc.disable()

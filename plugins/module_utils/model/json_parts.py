@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Splits JSON text by its strings and brackets alone, for objects that a decoder refuses. Nothing here recurses or raises."""
+"""Split JSON text by its strings and brackets only, for objects that a decoder rejects. Nothing here recurses or raises."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import re
 import typing as t
 
 DEEPEST = 100
-"""No field of the types that are read is nested this deep."""
+"""Nesting depth. No field of the types that are read is nested this deep."""
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]', re.DOTALL)
 _OPENING, _CLOSING = (b"{", b"["), (b"}", b"]")
 
 
 def members(data: bytes) -> t.Optional[dict[str, bytes]]:
-    """The members of an object, by name, as they are written; None where the text is no object, or has no end."""
+    """Return the undecoded members of an object by name. Return None if the text is not an object or is incomplete."""
     parts = _parts(data, b"{")
     return None if parts is None else {key.strip(b'" \t\r\n').decode("utf-8", "replace"): value for key, value in parts}
 
 
 def elements(data: bytes) -> t.Optional[list[bytes]]:
-    """The elements of an array, as they are written; None where the text is no array, or has no end."""
+    """Return the undecoded elements of an array. Return None if the text is not an array or is incomplete."""
     parts = _parts(data, b"[")
     return None if parts is None else [value for _key, value in parts]
 
 
 def without_deep_parts(data: bytes) -> bytes:
-    """The text with ``null`` in place of every part that is nested deeper than ``DEEPEST``."""
+    """Return the text with ``null`` in place of every part that is nested ``DEEPEST`` levels deep or deeper."""
     kept: list[bytes] = []
     begin = depth = 0
     for token in _TOKEN.finditer(data):
@@ -44,7 +44,7 @@ def without_deep_parts(data: bytes) -> bytes:
 
 
 def _parts(data: bytes, opening: bytes) -> t.Optional[list[tuple[bytes, bytes]]]:
-    """Key (empty in an array) and value of each part of the outermost object or array."""
+    """Return the key (empty in an array) and the value of each part of the outermost object or array."""
     if not data.lstrip().startswith(opening):
         return None
     found: list[tuple[bytes, bytes]] = []

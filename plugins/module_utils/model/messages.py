@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Parts of messages: counted nouns, and permissions that are missing."""
+"""Parts of messages: counted nouns and missing permissions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ _GRANT = re.compile(r"Grant the verb '[a-z]+' on [\w./-]+")
 _GRANT_WHERE = re.compile(_GRANT.pattern + r"(?: in namespace [-\w.]+)?")
 
 ROLE_DOCUMENTATION = "The whole role: docs/rebalance.md#permissions, for rescues docs/rescue.md#permissions."
-"""For errors: the first verb that is missing is seldom the only one."""
+"""A text for errors. Usually more verbs are missing than the first one."""
 
 
 def pluralize(count: int, noun: str) -> str:
-    """``1 pod``, ``2 pods``."""
+    """Return the count and the noun, such as ``1 pod`` or ``2 pods``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def missing_permission(text: str) -> str:
-    """Return the verb and resource that a message of ``kube/client/errors.py`` asks to grant, in any namespace; empty if none."""
+    """Return the verb and the resource to grant that a message of ``kube/client/errors.py`` names, without its namespace.
+
+    It is empty if the message names none.
+    """
     found = _GRANT.search(text)
     return found.group() if found is not None else ""
 
 
 def combine_permission_messages(texts: Iterable[str]) -> str:
-    """One message for messages about one missing verb: the first, and whether the others ask for it in other namespaces."""
+    """Return one message for several messages about the same missing verb.
+
+    It is the first message. If the messages name different namespaces, a sentence about the others is added.
+    """
     told = list(texts)
     asked = {found.group() for found in map(_GRANT_WHERE.search, told) if found is not None}
     return f"{told[0].rstrip('.')}. The others lack the same verb, each in its own namespace." if len(asked) > 1 else told[0]

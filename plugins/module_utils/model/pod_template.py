@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The pods that a workload's template makes."""
+"""The pods that the controller of a workload makes of its template."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .selectors.match_label_keys import with_merged_label_keys
 from .well_known import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, STATEFUL_SET_POD_NAME
 
 NEXT_REVISION = "next"
-"""Stands for the revision that a restart would make; the hashes of real revisions look different."""
+"""A placeholder for the revision that a restart would make. The hashes of real revisions have another form."""
 
 
 def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") -> Pod:
-    """The pod that a workload's template would make in ``namespace``, as far as placement is concerned.
+    """Return the pod that a workload's template would make in ``namespace``, with the fields that scheduling uses.
 
-    Its affinity terms are merged with their label keys, as the API server merges them when it creates a pod. Those of spread
-    constraints the scheduler merges itself.
+    Its affinity terms are merged with their label keys, as the API server does when it creates a pod. The label keys of spread constraints
+    are not merged, because the scheduler merges them.
     """
     metadata = ObjectMeta(
         name=name,
@@ -36,10 +36,10 @@ def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") ->
 
 
 def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> Pod:
-    """The pod that the workload would make: its template's, with what the controllers add.
+    """Return the pod that the workload would make: the pod of its template with the additions of the controllers.
 
-    That is the labels of ``revision`` (that of a restart, unless given), and for a StatefulSet the labels and the claims of the
-    replica ``ordinal`` (its first, unless given).
+    The additions are the labels of ``revision`` (by default the one that a restart would make). For a StatefulSet they are also the labels
+    and the claims of the replica ``ordinal`` (by default the first).
     """
     number = workload.first_ordinal if ordinal is None else ordinal
     template = workload.spec.template
@@ -59,14 +59,17 @@ def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revi
         )
         for claim in claims
     ]
-    # Like its controller does: a claim takes the place of the template's volume of the same name.
+    # As in the StatefulSet controller, a claim replaces the template's volume of the same name.
     names = {volume.name for volume in own}
     kept = [volume for volume in pod.spec.volumes or () if volume.name not in names]
     return replace(pod, spec=replace(pod.spec, volumes=(*kept, *own)))
 
 
 def _controller_labels(workload: Workload, ordinal: int, revision: str) -> Labels:
-    """Kubernetes ``pkg/controller``: ``deployment/sync.go`` and ``statefulset/stateful_set_utils.go``."""
+    """Return the labels that the controllers add.
+
+    Source: kubernetes ``pkg/controller``: ``deployment/sync.go`` and ``statefulset/stateful_set_utils.go``.
+    """
     if workload.kind != "StatefulSet":
         return {POD_TEMPLATE_HASH: revision}
     return {

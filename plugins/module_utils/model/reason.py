@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A reason: a stable code for programs, and text for people."""
+"""A reason: a stable code for programs, and a text for people."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason. ``code`` stays the same over versions; ``text`` may be empty where the code says it all.
+    """One reason. ``code`` is the same in all versions. ``text`` may be empty if the code is sufficient.
 
-    Results carry it as text, ``code`` or ``code: text``; inside it stays in its parts. Where the scheduler has words for it,
-    ``text`` is what 1.36 says.
+    Results contain it as the text ``code`` or ``code: text``. If the scheduler has a message for the reason, ``text`` is the message of
+    version 1.36.
     """
 
     code: str
@@ -24,11 +24,11 @@ class Reason:
 
 
 def reason_text(reason: t.Optional[Reason]) -> str:
-    """The reason as results carry it; empty where there is none."""
+    """Return the reason as it is written in results. It is empty for None."""
     return "" if reason is None else str(reason)
 
 
 Reasons = tuple[Reason, ...]
-"""Empty where a rule has nothing against the node."""
+"""The reasons why a filter rejects a node. Empty if the node passes."""
 
 PASSED: Reasons = ()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The cluster as it was read at one time, indexed for decisions.
+"""A snapshot of the cluster at one time, with indexes.
 
 Owners are resolved by UID only: Pod → ReplicaSet → Deployment (its current revision), Pod → StatefulSet.
 """
@@ -29,7 +29,7 @@ REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
 
 
 class Skipped(t.NamedTuple):
-    """Something that could not be read, and why; ``namespace`` is empty for the whole cluster."""
+    """A resource that could not be read, and the reason. ``namespace`` is empty if it is the whole cluster."""
 
     resource: str
     namespace: str
@@ -39,7 +39,7 @@ class Skipped(t.NamedTuple):
 class Indexes(t.NamedTuple):
     """Nodes by name, pods by node and by their controller's uid, claims by namespace and name.
 
-    Whoever keeps them from snapshot to snapshot hands them over instead of having them built again. Nothing in them may change later.
+    A caller that keeps indexes between snapshots passes them, so that they are not built again. Their content must not change afterwards.
     """
 
     nodes: dict[str, Node]
@@ -49,7 +49,7 @@ class Indexes(t.NamedTuple):
 
     @classmethod
     def of(cls, nodes: Iterable[Node], pods: Iterable[Pod], claims: Iterable[PersistentVolumeClaim]) -> Indexes:
-        """Built from scratch."""
+        """Build the indexes from the objects."""
         pods = tuple(pods)
         return cls(
             nodes={node.name: node for node in nodes},
@@ -60,14 +60,14 @@ class Indexes(t.NamedTuple):
 
 
 class ClusterSnapshot:
-    """Nodes, pods, workloads and what bounds them. Read only.
+    """Nodes, pods, workloads and the objects that limit changes to them. Read only.
 
-    ``complete_pods`` is false where some pods could not be read, so that the room on nodes is not known; ``undecodable_pods`` has by node
-    a pod that could not be decoded, which leaves the free capacity of that node unknown.
-    ``skipped`` says what is missing. ``storage`` is None where it was not read, because nothing mounts a claim.
-    ``device_classes`` are None where they could not be read. ``jobs`` are by uid.
-    ``undecodable``: the objects that could not be decoded; ``UndecodablePod``s stand for those of them that are pods.
-    ``indexes``: of just these nodes, pods and claims, where the caller has them.
+    ``complete_pods`` is false if some pods could not be read. Then the free capacity of the nodes is not known. ``undecodable_pods`` has,
+    by node name, a pod that could not be decoded. The free capacity of that node is not known.
+    ``skipped``: the resources that could not be read. ``storage`` is None if it was not read, because no pod mounts a claim.
+    ``device_classes`` is None if they could not be read. ``jobs`` are by uid.
+    ``undecodable``: the objects that could not be decoded. For each of them that is a pod, ``pods`` contains an ``UndecodablePod``.
+    ``indexes``: the indexes of these nodes, pods and claims, if the caller already has them.
     ``read_at_s``: seconds since the epoch by the API server's clock.
     """
 
@@ -101,13 +101,13 @@ class ClusterSnapshot:
         self.skipped: tuple[Skipped, ...] = tuple(skipped)
         self.undecodable: tuple[Undecodable, ...] = tuple(undecodable)
         self._undecodable_by_kind = _group(self.undecodable, lambda one: one.kind)
-        # One for each: that it is there is enough. The name and the namespace are empty where they cannot be read.
+        # One object for each key is sufficient. The name and the namespace are empty if they cannot be read.
         self._undecodable_places = {(one.kind, one.metadata.namespace): one for one in reversed(self.undecodable)}
         self._undecodable_names = {(one.kind, one.metadata.namespace, one.metadata.name): one for one in reversed(self.undecodable)}
         self.undecodable_pods: dict[str, Undecodable] = {
             one.node_name: one for one in self.undecodable_of("Pod") if one.node_name and not one.finished
         }
-        # A pod that cannot be read where it is may be on any node.
+        # A pod whose node cannot be read may be on any node.
         placed_somewhere = any(one.node_name is None and not one.finished for one in self.undecodable_of("Pod"))
         self.complete_pods = complete_pods and not placed_somewhere
         self.storage = storage
@@ -127,14 +127,14 @@ class ClusterSnapshot:
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
         self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
         self._results: dict[t.Callable[..., t.Any], t.Any] = {}
-        # Each judgement of a workload asks for these again and again.
+        # Caches, because these are read several times for each workload.
         self._current: dict[tuple[str, str], Workload | None] = {}
         self._owned: dict[tuple[str, str], list[Pod]] = {}
 
     def once(self, function: t.Callable[[ClusterSnapshot], T]) -> T:
-        """The result of the function for this snapshot, computed at the first call.
+        """Return the result of the function for this snapshot. The function is called once and its result is kept.
 
-        ``function`` is defined in a module and depends on nothing but the snapshot.
+        ``function`` must be defined in a module and depend on nothing but the snapshot.
         """
         if function not in self._results:
             self._results[function] = function(self)
@@ -142,33 +142,39 @@ class ClusterSnapshot:
         return result
 
     def workloads(self, kinds: Iterable[str] = ("Deployment", "StatefulSet")) -> list[Workload]:
-        """The workloads of the given kinds, sorted by kind, namespace and name."""
+        """Return the workloads of the given kinds, sorted by kind, namespace and name."""
         wanted = set(kinds)
         found = [workload for workload in (*self.deployments, *self.stateful_sets) if workload.kind in wanted]
         return sorted(found, key=lambda workload: (workload.kind, workload.metadata.namespace, workload.metadata.name))
 
     def undecodable_of(self, kind: str) -> t.Sequence[Undecodable]:
-        """The objects of the kind that could not be decoded."""
+        """Return the objects of the kind that could not be decoded."""
         return self._undecodable_by_kind.get(kind, ())
 
     def undecodable_in(self, namespace: str, *kinds: str) -> Undecodable | None:
-        """An object of one of the kinds that could not be decoded, and is or may be in the namespace."""
+        """Return an object of one of the kinds that could not be decoded and that is, or may be, in the namespace.
+
+        None if there is none.
+        """
         places = ((kind, place) for kind in kinds for place in (namespace, ""))
         return next((self._undecodable_places[place] for place in places if place in self._undecodable_places), None)
 
     def undecodable_named(self, kind: str, namespace: str, name: str) -> Undecodable | None:
-        """An object of the kind that could not be decoded, and is or may be the one of this namespace and name."""
+        """Return an object of the kind that could not be decoded and that has, or may have, this namespace and name.
+
+        None if there is none.
+        """
         names = ((kind, place, own) for place in (namespace, "") for own in (name, ""))
         return next((self._undecodable_names[own] for own in names if own in self._undecodable_names), None)
 
     def undecodable_budget(self, pod: Pod) -> Undecodable | None:
-        """A PodDisruptionBudget that could not be decoded and may select the pod."""
+        """Return a PodDisruptionBudget that could not be decoded and that may select the pod. None if there is none."""
         found = self.once(_undecodable_budgets) if self.undecodable_of("PodDisruptionBudget") else {}
         budgets = (found[place].selecting(pod.metadata.labels) for place in (pod.metadata.namespace, "") if place in found)
         return next((selecting[0] for selecting in budgets if selecting), None)
 
     def undecodable_revision(self, workload: Workload) -> Undecodable | None:
-        """A ReplicaSet that could not be decoded and may be the one of the Deployment's current revision."""
+        """Return a ReplicaSet that could not be decoded and that may have the Deployment's current revision. None if there is none."""
         if workload.kind != "Deployment":
             return None
         found = self.once(_undecodable_replica_sets) if self.undecodable_of("ReplicaSet") else {}
@@ -176,14 +182,14 @@ class ClusterSnapshot:
         return next((found[owner] for owner in owners if owner in found), None)
 
     def replica_sets(self, deployment: Workload) -> list[Workload]:
-        """The ReplicaSets that the Deployment controls, of all revisions."""
+        """Return the ReplicaSets of all revisions that the Deployment controls."""
         return _in_namespace(self.replica_sets_by_owner.get(deployment.metadata.uid, []), deployment.metadata.namespace)
 
     def current_replica_set(self, deployment: Workload) -> Workload | None:
-        """The ReplicaSet of the Deployment's current revision.
+        """Return the ReplicaSet of the Deployment's current revision, or None before the controller has made one.
 
-        It is the one with the highest ``deployment.kubernetes.io/revision``, as ``kubectl rollout`` takes it; None before the
-        controller has made any. One that is being deleted makes no pods.
+        It is the ReplicaSet with the highest ``deployment.kubernetes.io/revision``, as in ``kubectl rollout``. A ReplicaSet that is being
+        deleted does not count, because it makes no pods.
         """
         key = deployment.metadata.uid, deployment.metadata.namespace
         if key not in self._current:
@@ -192,7 +198,7 @@ class ClusterSnapshot:
         return self._current[key]
 
     def owned_pods(self, workload: Workload) -> list[Pod]:
-        """Every pod that the workload controls, of any revision, phase and node."""
+        """Return every pod that the workload controls, of any revision, phase and node."""
         if workload.kind != "Deployment":
             return self._pods_of(workload.metadata.uid, workload)
         pods: list[Pod] = []
@@ -201,7 +207,10 @@ class ClusterSnapshot:
         return pods
 
     def _pods_of(self, owner: str, workload: Workload) -> list[Pod]:
-        """The pods with this controller in the workload's namespace. An owner in another namespace is none, whatever a tenant writes."""
+        """Return the pods with this controller in the workload's namespace.
+
+        A pod of another namespace does not count, even if a tenant writes this owner into it.
+        """
         key = owner, workload.metadata.namespace
         pods = self._owned.get(key)
         if pods is None:
@@ -209,9 +218,9 @@ class ClusterSnapshot:
         return pods
 
     def revision(self, workload: Workload) -> str:
-        """The workload's current revision: pod-template-hash of a Deployment, updateRevision of a StatefulSet.
+        """Return the workload's current revision: the pod-template-hash of a Deployment, the updateRevision of a StatefulSet.
 
-        Empty before the controller has seen the workload.
+        It is empty before the controller has processed the workload.
         """
         if workload.kind == "StatefulSet":
             return workload.status.update_revision
@@ -221,15 +230,15 @@ class ClusterSnapshot:
         return (replica_set.metadata.labels or {}).get(POD_TEMPLATE_HASH, "")
 
     def revision_number(self, workload: Workload) -> int | None:
-        """The ``deployment.kubernetes.io/revision`` of the Deployment's current revision; None where there is none.
+        """Return the ``deployment.kubernetes.io/revision`` of the Deployment's current revision. None if there is none.
 
-        A revision that comes back (``kubectl rollout undo``) gets the next number, so that it is higher than ever before.
+        ``kubectl rollout undo`` gives the restored revision the next number, so that its number is the highest.
         """
         replica_set = self.current_replica_set(workload) if workload.kind == "Deployment" else None
         return _revision_number(replica_set) if replica_set is not None else None
 
     def is_next_revision_after(self, workload: Workload, revision: str) -> bool:
-        """The Deployment's current revision came right after ``revision``; true as well where that can no longer be told."""
+        """Return whether the Deployment's current revision directly follows ``revision``. It is also true if this is no longer known."""
         current = self.current_replica_set(workload) if workload.kind == "Deployment" else None
         for replica_set in self.replica_sets(workload) if current is not None else ():
             if (replica_set.metadata.labels or {}).get(POD_TEMPLATE_HASH) == revision:
@@ -237,7 +246,7 @@ class ClusterSnapshot:
         return True
 
     def current_pods(self, workload: Workload) -> list[Pod]:
-        """The pods of the workload's current revision."""
+        """Return the pods of the workload's current revision, including those that a StatefulSet's partition keeps at their revision."""
         if workload.kind == "Deployment":
             replica_set = self.current_replica_set(workload)
             return self._pods_of(replica_set.metadata.uid, workload) if replica_set is not None else []
@@ -249,7 +258,7 @@ class ClusterSnapshot:
         ]
 
     def outdated_pods(self, workload: Workload) -> list[Pod]:
-        """Pods of an earlier revision that a rollout still has to replace; those on their way out have been replaced already."""
+        """Return the pods of earlier revisions that a rollout still has to replace. Terminating and finished pods are not included."""
         if workload.kind == "Deployment":
             current = self.current_replica_set(workload)
             uids = {replica_set.metadata.uid: None for replica_set in self.replica_sets(workload)}
@@ -262,23 +271,26 @@ class ClusterSnapshot:
         return [pod for pod in older if not pod.terminal and not pod.terminating]
 
     def is_rolled_back(self, workload: Workload) -> bool:
-        """The Deployment's current revision was current before and has come back (``kubectl rollout undo``)."""
+        """Return whether the Deployment's current revision was current before and was restored (``kubectl rollout undo``)."""
         replica_set = self.current_replica_set(workload) if workload.kind == "Deployment" else None
         return replica_set is not None and bool((replica_set.metadata.annotations or {}).get(REVISION_HISTORY_ANNOTATION))
 
     def placed_pods(self, workload: Workload) -> list[Pod]:
-        """The current revision's pods that count as spread: bound, not terminating, not finished."""
+        """Return the pods of the current revision that count for the spread: bound, not terminating, not finished."""
         return [pod for pod in self.current_pods(workload) if pod.spec.node_name and not pod.terminating and not pod.terminal]
 
 
 def _undecodable_budgets(snapshot: ClusterSnapshot) -> dict[str, SelectorIndex[Undecodable]]:
-    """The PodDisruptionBudgets that could not be decoded, by namespace and selector; the namespace is empty where it cannot be read."""
+    """Return the PodDisruptionBudgets that could not be decoded, by namespace and selector.
+
+    The namespace is empty if it cannot be read.
+    """
     grouped = _group(snapshot.undecodable_of("PodDisruptionBudget"), lambda one: one.metadata.namespace)
     return {namespace: SelectorIndex((one.selector, one) for one in budgets) for namespace, budgets in grouped.items()}
 
 
 def _undecodable_replica_sets(snapshot: ClusterSnapshot) -> dict[tuple[str, str | None], Undecodable]:
-    """The ReplicaSets that could not be decoded, by namespace and owner."""
+    """Return the ReplicaSets that could not be decoded, by namespace and owner uid."""
     return {(one.metadata.namespace, one.owner_uid): one for one in snapshot.undecodable_of("ReplicaSet")}
 
 
@@ -292,31 +304,31 @@ def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, li
 
 
 def _in_namespace(items: Iterable[T], namespace: str) -> list[T]:
-    """Those of the namespace, and those whose namespace cannot be read."""
+    """Return the items of the namespace, and the items whose namespace cannot be read."""
     wanted = (namespace, "")
     of_any_type: Iterable[t.Any] = items
     return [item for item in of_any_type if item.metadata.namespace in wanted]
 
 
 def node_name_of(pod: Pod) -> str | None:
-    """The node that the pod is bound to."""
+    """Return the name of the node that the pod is bound to, or None."""
     return pod.spec.node_name or None
 
 
 def controller_uid(item: Pod | Workload) -> str | None:
-    """The uid of the object's controller."""
+    """Return the uid of the object's controller, or None."""
     controller = item.metadata.controller
     return controller.uid if controller is not None else None
 
 
 def ordinal(pod: Pod) -> int:
-    """A StatefulSet pod's ordinal, from its name; -1 where the name has none."""
+    """Return a StatefulSet pod's ordinal, from its name. It is -1 if the name has none."""
     number = parse_int64(pod.metadata.name.rpartition("-")[2])
     return -1 if number is None or number < 0 else number
 
 
 def _kept_by_partition(pod: Pod, stateful_set: Workload) -> bool:
-    """The update leaves the first replicas, as many as the partition says, at their old revision on purpose."""
+    """Return whether the partition keeps the pod at its revision. An update does not change the first ``partition`` replicas."""
     strategy = stateful_set.spec.update_strategy
     rolling = strategy.rolling_update if strategy is not None else None
     kept = (rolling.partition if rolling is not None else None) or 0

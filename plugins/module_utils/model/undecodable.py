@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Objects that cannot be decoded: what of them can be read by itself.
+"""Objects that cannot be decoded, with the parts that can be read separately.
 
-An undecodable object affects only itself. What it could have meant is unknown, and each rule that would ask for it has to say so.
+An undecodable object affects only itself. Each rule that needs such an object must return a reason that names it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from .codec import DecodeError, decode_json, decode_object, decode_parts, field,
 from .reason import Reason
 
 UNDECODABLE = "undecodable"
-"""The code of every reason that an undecodable object gives."""
+"""The code of every reason about an undecodable object."""
 
 
 _SYNTHETIC_UID_PREFIX = "unreadable:"
-"""Begins the uid of an object of which neither uid nor name can be read."""
+"""The prefix of the uid that an object gets if neither its uid nor its name can be read."""
 
 
 class Undecodable(ApiStruct, frozen=True):
-    """An object that cannot be decoded. ``metadata`` holds what of it can be read; ``message`` says what is wrong.
+    """An object that cannot be decoded. ``metadata`` has the parts that can be read, ``message`` is the error.
 
-    ``owner_uid``: the uid of its controller. ``node_name``: the node of a pod. Both are empty where there is none, and None where that
-    cannot be read. ``phase``: of a pod.
-    ``selector``: of a PodDisruptionBudget; one that cannot be read is empty, so that it selects every pod.
+    ``owner_uid``: the uid of its controller. ``node_name``: the node of a pod. Both are empty if there is none, and None if they cannot be
+    read. ``phase``: the phase of a pod.
+    ``selector``: the selector of a PodDisruptionBudget. One that cannot be read is empty, so that it selects every pod.
     """
 
     kind: str = ""
@@ -41,47 +41,47 @@ class Undecodable(ApiStruct, frozen=True):
 
     @property
     def identified(self) -> bool:
-        """Its uid can be read, so that its other versions can be recognized."""
+        """Return whether the uid can be read. Then other versions of the object can be matched with it."""
         return bool(self.metadata.uid) and not self.metadata.uid.startswith(_SYNTHETIC_UID_PREFIX)
 
     @property
     def name(self) -> str:
-        """Kind, namespace and name, as far as they can be read."""
+        """Return kind, namespace and name, as far as they can be read."""
         metadata = self.metadata
         return f"{self.kind} {'/'.join(filter(None, (metadata.namespace, metadata.name))) or '(without a readable name)'}"
 
     @property
     def text(self) -> str:
-        """One sentence about it."""
+        """Return one sentence for messages."""
         return f"{self.name} cannot be decoded: {self.message}"
 
     @property
     def reason(self) -> Reason:
-        """Why something that depends on it cannot be judged."""
+        """Return the reason for an object that depends on this one."""
         return Reason(UNDECODABLE, self.text)
 
     @property
     def finished(self) -> bool:
-        """A pod that no longer uses its node's resources."""
+        """Return whether it is a pod that no longer uses its node's resources."""
         return self.phase in ("Succeeded", "Failed")
 
     def may_be_in(self, namespace: str) -> bool:
-        """It is in the namespace, or it cannot be read where it is."""
+        """Return whether it is in the namespace, or its namespace cannot be read."""
         return self.metadata.namespace in ("", namespace)
 
     def may_be(self, namespace: str, name: str) -> bool:
-        """It is the object of this namespace and name, or these cannot be read."""
+        """Return whether it has this namespace and name. A part that cannot be read counts as equal."""
         return self.may_be_in(namespace) and self.metadata.name in ("", name)
 
 
 class UndecodablePod(Pod, frozen=True):
-    """Takes the place of a pod that cannot be decoded: it is there, on its node and with its owner, and nothing else of it is known."""
+    """Placeholder for a pod that cannot be decoded. Only its metadata, node and phase are known, as far as they can be read."""
 
     undecodable: Undecodable = field(default_factory=Undecodable)
 
 
 def read_undecodable(kind: str, data: bytes, message: str) -> Undecodable:
-    """All that can be read of an object of that kind."""
+    """Return the parts that can be read of an object of that kind."""
     return Undecodable(
         kind=kind,
         metadata=_metadata(data),
@@ -94,7 +94,7 @@ def read_undecodable(kind: str, data: bytes, message: str) -> Undecodable:
 
 
 def as_undecodable(kind: str, item: t.Any, message: str) -> Undecodable:
-    """An object that was decoded, and whose values cannot be read."""
+    """Return the ``Undecodable`` of an object that was decoded but has a value that cannot be parsed."""
     controller = item.metadata.controller
     selector = getattr(getattr(item, "spec", None), "selector", None)
     return Undecodable(
@@ -109,7 +109,7 @@ def as_undecodable(kind: str, item: t.Any, message: str) -> Undecodable:
 
 
 def placeholder_pod(undecodable: Undecodable) -> UndecodablePod:
-    """The pod that takes the place of one that cannot be decoded."""
+    """Return the placeholder for a pod that cannot be decoded."""
     return UndecodablePod(
         metadata=undecodable.metadata,
         spec=PodSpec(node_name=undecodable.node_name or ""),
@@ -119,14 +119,14 @@ def placeholder_pod(undecodable: Undecodable) -> UndecodablePod:
 
 
 def undecodable_of(item: t.Any) -> t.Optional[Undecodable]:
-    """What is known of the object if it could not be decoded; None for any other."""
+    """Return the ``Undecodable`` of the object, or None if the object was decoded."""
     if isinstance(item, Undecodable):
         return item
     return item.undecodable if isinstance(item, UndecodablePod) else None
 
 
 def undecodable_results(objects: t.Iterable[Undecodable]) -> list[dict[str, str]]:
-    """The objects as results list them, sorted and each once."""
+    """Return the objects as they are listed in results, sorted and without duplicates."""
     rows = {
         (one.kind, one.metadata.namespace, one.metadata.name): {
             "kind": one.kind,

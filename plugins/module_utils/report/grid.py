@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which columns a map has.
+"""The columns of a map.
 
-Nodes grouped by zone while they fit, then zones, then the busiest of these and one column for all others.
+These are nodes grouped by zone if they fit, otherwise zones, otherwise the zones with most replicas and one column for all others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_ZONE = "no zone"
 
 @dataclass(frozen=True)
 class Column:
-    """One column: what it is called, its zone (empty without one), and the domains that are added up in it."""
+    """One column: its label, its zone (empty if it has none), and the domains whose replicas it adds up."""
 
     label: str
     group: str
@@ -32,9 +32,9 @@ class Column:
 
 
 class Grid:
-    """Columns and how counts fall into them.
+    """The columns of a map, and the assignment of counts to them.
 
-    ``unit`` is nodes, zones or domains. ``others`` counts what the last column adds up.
+    ``unit`` is nodes, zones or domains. ``others`` is the number of columns that the last column adds up.
     """
 
     def __init__(self, unit: str, columns: Sequence[Column], *, others: int = 0) -> None:
@@ -45,11 +45,11 @@ class Grid:
 
     @property
     def shows_every_node(self) -> bool:
-        """No column adds several nodes up."""
+        """Return whether each column is a single node."""
         return self.unit == NODES and not self.others
 
     def counts(self, counts: Counts) -> list[t.Optional[int]]:
-        """Replicas by column; None where no domain of the column is open to the workload."""
+        """Return the replicas by column. None means that the workload cannot use any domain of the column."""
         cells: list[t.Optional[int]] = [None] * len(self.columns)
         for domain, count in counts.items():
             place = self._place.get(domain)
@@ -58,18 +58,18 @@ class Grid:
         return cells
 
     def labels(self) -> list[str]:
-        """The columns' full labels."""
+        """Return the full labels of the columns."""
         return [column.label for column in self.columns]
 
     def short_labels(self) -> tuple[list[str], str]:
-        """Labels without what they have in common, and that as ``beginning…end``; empty where there is nothing."""
+        """Return the labels without their common parts, and these parts as ``beginning…end``. The second is empty if there are none."""
         labels = self.labels()
         last = labels[-1:] if self.others else []
         short, left_out = _shortened(labels[: len(labels) - len(last)])
         return short + last, left_out
 
     def groups(self) -> list[tuple[str, int]]:
-        """Neighbouring columns of one zone: its name and how many they are; empty where columns have no zones."""
+        """Return the name and the number of columns of each zone, for adjacent columns. It is empty if columns have no zones."""
         found: list[tuple[str, int]] = []
         for column in self.columns:
             if found and found[-1][0] == column.group:
@@ -80,7 +80,7 @@ class Grid:
 
 
 def _shortened(names: Sequence[str]) -> tuple[list[str], str]:
-    """Names without their common beginning and the domain name that all of them end in, and what was left out."""
+    """Return the names without their common prefix and their common domain name, and the removed parts."""
     if len(names) < 2:
         return list(names), ""
     end = names[0][names[0].find(".") :] if "." in names[0] else ""
@@ -94,7 +94,7 @@ def _shortened(names: Sequence[str]) -> tuple[list[str], str]:
 
 
 def grids(report: Report) -> list[Grid]:
-    """All grids that show everything, from the finest to the coarsest."""
+    """Return all grids that show all domains, from the finest to the coarsest."""
     nodes = _shown_nodes(report)
     if report.topology_key != HOSTNAME:
         return [Grid(DOMAINS, [Column(node.name, "", (node.name,)) for node in nodes])]
@@ -107,9 +107,9 @@ def grids(report: Report) -> list[Grid]:
 
 
 def busiest_of(grid: Grid, report: Report, *, max_columns: int) -> Grid:
-    """The grid's columns with most replicas, in their order, and a last one for all others.
+    """Return a grid with the columns that have most replicas, in their order, and a last column for all others.
 
-    These are at most ``max_columns``, but never fewer than 2.
+    It has at most ``max_columns`` columns, but never fewer than 2.
     """
     if len(grid.columns) <= max_columns:
         return grid
@@ -123,14 +123,14 @@ def busiest_of(grid: Grid, report: Report, *, max_columns: int) -> Grid:
 
 
 def choose_grid(report: Report, *, max_columns: int) -> Grid:
-    """The finest grid of at most ``max_columns`` columns, at least 2."""
+    """Return the finest grid with at most ``max_columns`` columns, but at least 2."""
     candidates = grids(report)
     fitting = [grid for grid in candidates if len(grid.columns) <= max_columns]
     return fitting[0] if fitting else busiest_of(candidates[-1], report, max_columns=max_columns)
 
 
 def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]:
-    """Name and replicas before and after of the domains that held most of these workloads' replicas."""
+    """Return name, replicas before and replicas after of the domains with most replicas of these workloads."""
     before, after = report.replicas
     names = [name for name in before.keys() | after.keys() if before[name] or after[name]]
     names.sort(key=lambda name: (-max(before[name], after[name]), natural(name)))
@@ -138,7 +138,7 @@ def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]
 
 
 def _shown_nodes(report: Report) -> list[NodeColumn]:
-    """The domains that hold or may hold replicas of the listed workloads, by zone and name; without a zone last."""
+    """Return the domains that have or may have replicas of the listed workloads, by zone and name. Those without a zone are last."""
     known = {node.name: node for node in report.nodes} if report.topology_key == HOSTNAME else {}
     before, after = report.replicas
     nodes = [known.get(name, NodeColumn(name)) for name in before.keys() | after.keys()]

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """The report as plain values for an HTML template.
 
-Everything is counted and sorted here, the template only writes it down. Escaping texts is the template's part.
+All counting and sorting is done here, and the template only writes the values. The template must escape texts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNITS = {NODES: "node", ZONES: "zone"}
 
 
 def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t.Any]:
-    """Plain values: ``totals``, ``groups``, ``columns``, ``sections`` of rows, ``sums`` and what stands around them."""
+    """Return plain values: ``totals``, ``groups``, ``columns``, ``sections`` of rows, ``sums``, and values for the rest of the page."""
     grid = choose_grid(report, max_columns=max(2, max_columns))
     labels, left_out = grid.short_labels() if len(grid.columns) > FEW_COLUMNS else (grid.labels(), "")
     before, after = report.replicas
@@ -86,7 +86,7 @@ def _observation(look: WorkloadObservation, grid: Grid) -> dict[str, t.Any]:
 
 
 def _heat(count: int, placed: int) -> int:
-    """0 for none, HEAT_STEPS where all replicas are."""
+    """Return 0 for no replicas, up to HEAT_STEPS for all replicas."""
     return -(-count * HEAT_STEPS // placed) if placed else 0
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The result of k8s_critical_rescue as text: each pod, what makes or made room for it, and what stands in the way."""
+"""The result of k8s_critical_rescue as text: for each pod the evictions for it, or the reasons why it cannot be rescued."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .rows import skipped_objects
 
 Json = Mapping[str, t.Any]
 
-# What needs somebody's attention comes first.
+# Pods that need attention are listed first.
 ORDER = ("failed", "impossible", "waiting", "planned", "rescued")
 WORDS = {
     "failed": "could not be rescued",
@@ -35,9 +35,9 @@ def render_rescue(
     namespaces: t.Sequence[str] = (),
     label_selector: str = "",
 ) -> str:
-    """The result in lines of at most ``width`` columns, but for names that are longer.
+    """Return the result in lines of at most ``width`` columns, except for longer names.
 
-    ``plan``: the result of check mode. ``state``, ``namespaces`` and ``label_selector``: as the module was given them.
+    ``plan``: it is the result of check mode. ``state``, ``namespaces`` and ``label_selector``: the options of the module.
     """
     pods = sorted(result.get("pods") or (), key=lambda pod: (ORDER.index(pod["status"]), pod["namespace"], pod["name"]))
     head = f"{cluster}: " if cluster else ""
@@ -79,7 +79,7 @@ def _about(pod: Json) -> list[str]:
     node = f" on node {pod['node']}" if pod["node"] and pod["status"] in ("planned", "failed") else ""
     lines = [f"{pod['namespace']}/{pod['name']}: {WORDS[pod['status']]}{node}"]
     if len(pod["blockers"]) > 1:
-        # The reason says the same in one line, however many they are.
+        # The reason contains the same texts in one line, so the list replaces it.
         lines.append(f"{INDENT}{pod['reason'].partition(':')[0]}:")
         lines += [f"{INDENT}{_nodes(blocker)}{blocker['text'] or blocker['reason']}" for blocker in pod["blockers"]]
     else:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a person wants to know of a rebalance run: one row for each workload, from the results of the modules. Pure.
+"""The rows of a report on a rebalance run: one row for each workload, made of the results of the modules. Pure.
 
-The results of k8s_spread_check and k8s_rollout_restart come in as plain values and become typed here, once.
+The results of k8s_spread_check and k8s_rollout_restart are plain values. They are converted to types here, once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ RESTARTED = "restarted"
 EVICTED = "evicted"
 REFUSED = "refused"
 FAILED = "failed"
-# What the report adds to the actions of k8s_rollout_restart:
+# Actions of the report in addition to those of k8s_rollout_restart:
 TO_RESTART = "to restart"
 TO_EVICT = "to evict"
 STAYS = "stays"
-# What it adds to the verdicts of k8s_spread_check, for workloads that only one of the two looks lists:
+# Verdicts of the report in addition to those of k8s_spread_check, for workloads that only one of the two checks lists:
 NEW = "new"
 GONE = "gone"
 NOT_LISTED = "not listed"
@@ -42,12 +42,12 @@ Key = tuple[str, str, str]
 
 
 class ReportError(ValueError):
-    """What was given is not a result of the modules."""
+    """An argument is not a result of the modules."""
 
 
 @dataclass(frozen=True)
 class NodeColumn:
-    """A node as a domain of replicas: ``name`` is its host name, by which they are counted; ``zone`` is empty where it has none."""
+    """A node as a domain of replicas. ``name`` is the host name, by which replicas are counted. ``zone`` is empty if it has none."""
 
     name: str
     zone: str = ""
@@ -57,7 +57,7 @@ class NodeColumn:
 
 @dataclass(frozen=True)
 class WorkloadObservation:
-    """A workload at one time. ``counts``: replicas by domain, where 0 means open to it and absent means closed."""
+    """A workload at one time. ``counts``: replicas by domain. 0 means that the workload can use the domain, absent that it cannot."""
 
     counts: Counts
     verdict: str = ""
@@ -65,16 +65,16 @@ class WorkloadObservation:
 
     @property
     def fullest(self) -> int:
-        """Replicas in the domain that holds most of them."""
+        """Return the number of replicas in the domain with most replicas."""
         return max(self.counts.values(), default=0)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A workload before and after; ``after`` is None without a second look.
+    """A workload before and after the run. ``after`` is None without a second observation.
 
-    ``action`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty where nothing is the matter.
-    ``why`` explains it, ``evicted`` is how many pods of it were (in a plan: would be) evicted.
+    ``action`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty if there is nothing to do.
+    ``why`` is its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would be evicted.
     """
 
     kind: str
@@ -92,17 +92,17 @@ class Row:
 
     @property
     def last(self) -> WorkloadObservation:
-        """The newer look."""
+        """Return the newer observation."""
         return self.before if self.after is None else self.after
 
     @property
     def unremarkable(self) -> bool:
-        """Nothing is the matter with it and nothing was done."""
+        """Return whether the workload was healthy or skipped in all observations and has no action."""
         return not self.action and {self.before.verdict, self.last.verdict} <= {HEALTHY, SKIPPED}
 
     @property
     def order(self) -> tuple[int, str, str, str]:
-        """What a reader looks for comes first."""
+        """Return the sort key. Rows with actions and problems are first."""
         verdicts = (self.before.verdict, self.last.verdict)
         rank = _RANK.get(self.action, min(_RANK_OF_VERDICT.get(verdict, _RANK_OTHERS) for verdict in verdicts))
         return (rank, self.namespace, self.name, self.kind)
@@ -110,7 +110,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole run. ``topology_key`` is the key of the counts; ``error`` and ``reason`` are empty if all went well."""
+    """The whole run. ``topology_key`` is the key of the counts. ``error`` and ``reason`` are empty if there was no problem."""
 
     cluster: str
     plan: bool
@@ -125,21 +125,21 @@ class Report:
     skipped_namespaces: dict[str, str] = field(default_factory=dict)
     skipped_objects: dict[str, str] = field(default_factory=dict)
     lost_nodes: tuple[str, ...] = ()
-    """Nodes that were ready at the first look and are not, or do not exist, at the second."""
+    """Nodes that were ready in the first check, and in the second are not ready or do not exist."""
 
     @property
     def skipped_by_reason(self) -> list[tuple[str, list[str]]]:
-        """Why namespaces were left out, and which."""
+        """Return the reasons why namespaces were skipped, each with the names of the namespaces."""
         return by_reason((reason, name) for name, reason in sorted(self.skipped_namespaces.items()))
 
     @property
     def seen_twice(self) -> bool:
-        """Whether there is an after."""
+        """Return whether there is an observation after the run."""
         return any(row.after is not None for row in self.rows)
 
     @cached_property
     def replicas(self) -> tuple[Counter[str], Counter[str]]:
-        """Replicas of all listed workloads by domain, before and after; 0 where a domain is open to one of them."""
+        """Return the replicas of all listed workloads by domain, before and after. A domain with 0 can be used by at least one of them."""
         before: Counter[str] = Counter()
         after: Counter[str] = Counter()
         for row in self.rows:
@@ -151,10 +151,10 @@ class Report:
 def build_report(
     before: t.Any, *, after: t.Any = None, restart: t.Any = None, plan: bool = False, cluster: str = "", error: str = ""
 ) -> Report:
-    """Put the results of the modules together.
+    """Return the report from the results of the modules.
 
-    ``before`` and ``after``: of k8s_spread_check. ``restart``: of k8s_rollout_restart. Any of them may be missing, or
-    the result of a skipped or failed task. Raises ReportError where one of them is no mapping.
+    ``before`` and ``after``: results of k8s_spread_check. ``restart``: the result of k8s_rollout_restart. Any of them may be missing, or be
+    the result of a skipped or failed task. Raises ReportError if one of them is not a mapping.
     """
     first, second, done = _result(before, "before"), _result(after, "after"), _result(restart, "restart")
     second = second if "workloads" in second else {}
@@ -186,7 +186,7 @@ def build_report(
 
 
 def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Each text once, with the names that it is about; texts about one missing role count as one, although each names its own object."""
+    """Return each text once, with its names. Texts about the same missing role are combined, although each names its own object."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for text, name in pairs:
         texts, names = found.setdefault(missing_permission(text) or text, ([], []))
@@ -196,7 +196,7 @@ def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def skipped_objects(result: Mapping[str, t.Any]) -> dict[str, str]:
-    """What a module could not decode, by kind, namespace and name."""
+    """Return the objects that a module could not decode, by kind, namespace and name."""
     found = {}
     for entry in result.get("skipped_objects") or ():
         path = "/".join(part for part in (entry["namespace"], entry["name"]) if part)
@@ -205,7 +205,7 @@ def skipped_objects(result: Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
-    """A sort key by which worker-2 comes before worker-10."""
+    """Return a sort key that sorts worker-2 before worker-10."""
     return tuple((bool(text), int(digits or 0), text) for text, digits in re.findall(r"(\D+)|(\d+)", name))
 
 
@@ -222,7 +222,7 @@ def _key(entry: Mapping[str, t.Any]) -> Key:
 
 
 def _topology_key(result: Mapping[str, t.Any]) -> str:
-    """Nodes tell most; where they were not asked for, the key listed first."""
+    """Return the topology key for the columns: the host name if it was checked, otherwise the key listed first."""
     for entry in result.get("workloads") or ():
         keys = list(entry["domains"])
         if keys:
@@ -231,7 +231,7 @@ def _topology_key(result: Mapping[str, t.Any]) -> str:
 
 
 def _nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> list[NodeColumn]:
-    """The nodes of both looks, as they are at the second one; one that is not there any more is not ready."""
+    """Return the nodes of both checks in the state of the second. A node that no longer exists is not ready."""
     later = {entry["name"]: entry for entry in second.get("node_list") or ()}
     entries = {entry["name"]: {**entry, "ready": entry.get("ready", True) and not later} for entry in first.get("node_list") or ()}
     found = [
@@ -253,7 +253,7 @@ def _leaves_healthy_out(look: Mapping[str, t.Any]) -> bool:
 
 
 class _RowReader:
-    """Makes rows from entries of the results."""
+    """Makes rows of the entries of the results."""
 
     def __init__(self, topology_key: str, *, plan: bool, first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> None:
         self._topology_key = topology_key
@@ -270,7 +270,7 @@ class _RowReader:
         *,
         restartable: bool,
     ) -> Row:
-        """A row of the first look, with what followed."""
+        """Return the row of a workload that the first check lists, with its action and its second observation."""
         before, after = self._look(entry), None
         if later is not None:
             after = self._look(later)
@@ -293,7 +293,10 @@ class _RowReader:
         )
 
     def _not_listed(self, restart_entry: t.Optional[Mapping[str, t.Any]]) -> WorkloadObservation:
-        """A workload that the second look does not list. Where that leaves healthy ones out, the restart tells where its replicas are."""
+        """Return the second observation of a workload that the second check does not list.
+
+        If that check omits healthy workloads, the replicas are those in the result of the restart.
+        """
         if not self._healthy_left_out:
             return WorkloadObservation({}, verdict=GONE, reason="gone: not there any more")
         counts = ((restart_entry or {}).get("after") or {}).get(self._topology_key)
@@ -302,7 +305,7 @@ class _RowReader:
         return WorkloadObservation({}, verdict=NOT_LISTED, reason="not_listed: healthy now, or deleted; healthy workloads were not listed")
 
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
-        """A row that only the second look has."""
+        """Return the row of a workload that only the second check lists."""
         before = WorkloadObservation({}, verdict=NOT_LISTED if self._healthy_left_out_before else NEW)
         return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._look(entry))
 
@@ -324,7 +327,7 @@ class _RowReader:
 
 
 def _obstacles(entry: Mapping[str, t.Any]) -> str:
-    """Why a collapsed or skewed workload is not restarted."""
+    """Return the reasons why a collapsed or skewed workload is not restarted."""
     texts = []
     for blocker in entry.get("blockers") or ():
         text, nodes = blocker.get("text") or blocker["reason"], blocker.get("nodes") or 0
@@ -343,12 +346,12 @@ def _totals(
     plan: bool,
     error: str,
 ) -> dict[str, t.Any]:
-    """The few numbers that job schedulers and people ask for first. Without a second look the after is as before."""
+    """Return the main numbers of a run, for job schedulers and people. Without a second check the numbers after are those before."""
     summary = first.get("summary") or {}
     later = second.get("summary") or summary
     done: Sequence[Mapping[str, t.Any]] = list(actions)
     by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED)}
-    # Also those that failed afterwards: what was done was done.
+    # This includes workloads that failed after an eviction.
     by_action[EVICTED] = sum(entry["action"] == EVICTED or bool(entry.get("evicted")) for entry in done)
     return {
         "ok": not error and not by_action[FAILED],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The map as text for terminals and job logs: workloads by nodes, before → after, then the reasons."""
+"""The map as text for terminals and job logs: workloads by nodes, before → after, followed by the reasons."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ BUSIEST = 5
 
 
 def render_text(report: Report, *, width: int = 120, max_rows: int = 60) -> str:
-    """The map in lines of at most ``width`` columns.
+    """Return the map in lines of at most ``width`` columns.
 
-    At most ``max_rows`` workloads are listed, those that something is the matter with first; the rest is counted.
+    At most ``max_rows`` workloads are listed, those with actions and problems first. The others are counted.
     """
     width = max(width, MIN_WIDTH)
     rows = report.rows[:max_rows]
@@ -98,7 +98,7 @@ def _table(report: Report, rows: Sequence[Row], width: int) -> list[str]:
 
 
 class _Cells(t.NamedTuple):
-    """The middle of the table: equally wide lines, and what explains them."""
+    """The middle of the table: lines of equal width, and their legend."""
 
     heading: list[str]
     lines: list[str]
@@ -107,7 +107,7 @@ class _Cells(t.NamedTuple):
 
 
 def _fitting(report: Report, rows: Sequence[Row], room: int) -> _Cells:
-    """The finest grid that fits into ``room`` characters; failing that the coarsest, with as many columns as fit."""
+    """Return the finest grid that fits into ``room`` characters. If none fits, return the coarsest with as many columns as fit."""
     most = max(2, room // (GAP + 1))
     candidates = grids(report)
     for grid in candidates:
@@ -247,7 +247,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
 
 
 def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: t.Optional[int] = None) -> list[str]:
-    """Each text once, with the workloads that it is about; of many texts the first ``most``."""
+    """Return each text once, with its workloads. Only the first ``most`` texts are returned."""
     found = by_reason((text, f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}") for text, row in pairs)
     lines = [line for text, names in found[:most] for line in _indented(f"{_named(names)}: {text}", width)]
     left_out = sum(len(names) for _text, names in found[most:]) if most is not None else 0
@@ -261,5 +261,5 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _printable(line: str) -> str:
-    """Texts come from the cluster: control characters must not reach a terminal."""
+    """Return the line without control characters. Texts come from the cluster, and control characters must not reach a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)

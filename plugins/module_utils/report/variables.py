@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Mistakes in the variables of the playbooks, found before anything is done. Pure."""
+"""Check the variables of the playbooks before the run starts. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ..spread.restart.options import STRATEGIES
 from .text_map import MIN_WIDTH
 
 LEAST = {"grace_period": "1, or 0 with {prefix}force"}
-"""The least values of numbers that depend on another variable, in words."""
+"""The minima, as texts, of numbers whose minimum depends on another variable."""
 WORDS_OF_BOOLEANS = ("true", "yes", "on", "1", "false", "no", "off", "0")
 
 
 class Variables(t.NamedTuple):
     """The variables of one playbook, without their prefix.
 
-    ``numbers``: whole numbers with their least value; those in ``may_be_empty`` have no default, and empty, as a survey leaves them, counts
-    as unset. ``choices``: words, the default first.
+    ``numbers``: integers with their minimum. Those in ``may_be_empty`` have no default. An empty text, as from a survey, counts as unset.
+    ``choices``: the allowed words, the default first.
     """
 
     prefix: str
@@ -36,7 +36,7 @@ class Variables(t.NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, with the prefix."""
+        """Return all names, with the prefix."""
         return tuple(sorted(self.prefix + name for name in (*self.numbers, *self.booleans, *self.choices, *self.others)))
 
 
@@ -86,7 +86,7 @@ PLAYBOOKS = {"rebalance": REBALANCE, "rescue": RESCUE}
 
 
 def wrong_variables(given: Mapping[str, t.Any], of: Variables = REBALANCE) -> list[str]:
-    """One sentence for each mistake in a playbook's variables of one host, given with their values."""
+    """Return one sentence for each mistake in a playbook's variables of one host. ``given`` has their values by name."""
     prefix = of.prefix
     found = _unknown_names(given, of)
     for name, minimum in of.numbers.items():

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Holds: a hold keeps a prepared node for one critical pod, until a deadline.
+"""Holds: a hold reserves a prepared node for one critical pod, until a deadline.
 
-It is a taint on the node, or the pod's nomination for the node. The owner mark, an annotation of the node, names the pod and the program
-that made the hold. Taint and mark are written together and removed together, by a JSON patch that tests what was read: the kubelet's
-heartbeats change a node's resource version all the time, so that it is no guard.
+A hold is a taint on the node, or the pod's nomination for the node. The owner mark is an annotation of the node. It names the pod and the
+program that made the hold. Taint and mark are written together and removed together, by a JSON patch that tests the values that were read.
+The resource version cannot be the guard, because the kubelet's heartbeats change it all the time.
 
-The mark is for people. A kubelet may annotate its own Node, so that a mark alone proves nothing. The proof is a record: a small JSON text
-in the ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is written
-before its taint and removed after it, so that every taint has a record.
+The mark is for people. A kubelet may annotate its own Node, so a mark alone proves nothing. The proof is a record: a small JSON text in the
+ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is written before its
+taint and removed after it, so that every taint has a record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ JsonPatch = list[Json]
 
 _ANNOTATIONS = "/metadata/annotations"
 LONGEST_OWNER = 128
-"""Characters of the owner's kind and name. Tenants choose them, as long as they like."""
+"""Characters of the owner's kind and name. Tenants choose these names, and their length is not limited."""
 HASH_LENGTH = 16
 """Characters of a taint's value."""
 _MARK = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
@@ -41,8 +41,8 @@ _TAINTS = "/spec/taints"
 class Hold(Struct, frozen=True):
     """The content of the annotation.
 
-    ``key`` and ``value`` are those of the taint, empty where the pod is nominated instead. ``deadline``: RFC 3339, when anybody may take
-    the hold off; ``writer``: the program that put it on.
+    ``key`` and ``value`` are those of the taint. They are empty if the pod is nominated instead. ``deadline``: RFC 3339, the time after
+    which any program may remove the hold. ``writer``: the program that made the hold.
     """
 
     key: str
@@ -56,26 +56,26 @@ class Hold(Struct, frozen=True):
 
     @property
     def taint(self) -> Taint | None:
-        """The taint that belongs to it."""
+        """Return the taint of the hold, or None for a hold by nomination."""
         return Taint(key=self.key, value=self.value, effect=NO_SCHEDULE) if self.key else None
 
     @property
     def nominates(self) -> bool:
-        """No taint belongs to it, but the pod's nomination for the node."""
+        """Return whether the hold has no taint and consists of the pod's nomination for the node."""
         return not self.key
 
     @property
     def deadline_s(self) -> float:
-        """The deadline in seconds since the epoch."""
+        """Return the deadline in seconds since the epoch."""
         return parse_time(self.deadline)
 
     def has_expired(self, now_s: float) -> bool:
-        """Its deadline has passed, by the API server's clock."""
+        """Return whether the deadline has passed. ``now_s`` is the time of the API server's clock."""
         return self.deadline_s < now_s
 
 
 def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
-    """The hold for a pod until ``deadline_s`` (seconds since the epoch); with an empty ``key`` one by nomination."""
+    """Return the hold for a pod until ``deadline_s`` (seconds since the epoch). If ``key`` is empty, it is a hold by nomination."""
     metadata = pod.metadata
     controller = metadata.controller
     return Hold(
@@ -91,33 +91,33 @@ def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
 
 
 def hold_taint(pod: Pod, key: str) -> Taint:
-    """The taint that keeps a node for the pod."""
+    """Return the taint that reserves a node for the pod."""
     return Taint(key=key, value=hold_value(pod), effect=NO_SCHEDULE)
 
 
 def hold_value(pod: Pod) -> str:
-    """A label value of its own for each pod, however long its name is."""
+    """Return a label value that is different for each pod. Its length does not depend on the pod's name."""
     metadata = pod.metadata
     return _hash_of(metadata.namespace, metadata.name, metadata.uid)
 
 
 def is_genuine(hold: Hold) -> bool:
-    """The value is the hash of the pod, or there is no taint: no other taint is ever removed."""
+    """Return whether the value is the hash of the pod, or the hold has no taint. No other taint is ever removed."""
     return hold.value == (_hash_of(hold.namespace, hold.pod, hold.uid) if hold.key else "")
 
 
 def hold_annotation(node: Node) -> str | None:
-    """What is written on the node in place of a mark, whether it can be read or not."""
+    """Return the text of the node's hold annotation, also if it cannot be parsed. Return None if there is none."""
     return (node.metadata.annotations or {}).get(HOLD_ANNOTATION)
 
 
 def is_foreign_taint(taint: Taint, key: str, hold: Hold | None) -> bool:
-    """The taint keeps ordinary pods off as a hold would, and is not ours."""
+    """Return whether the taint has the key and the effect of a hold's taint but is not the taint of ``hold``."""
     return taint.key == key and taint.effect == NO_SCHEDULE and (hold is None or taint != hold.taint)
 
 
 def hold_patch(node: Json, hold: Hold) -> JsonPatch:
-    """The patch that puts the hold on the node as it was read (its whole JSON), beside every taint that it has."""
+    """Return the patch that puts the hold on the node and keeps all its taints. ``node`` is the whole JSON as it was read."""
     annotations = node["metadata"].get("annotations")
     taints = node["spec"].get("taints")
     mark: Json = {"op": "add", "path": _MARK, "value": encode_json(hold).decode()}
@@ -131,9 +131,9 @@ def hold_patch(node: Json, hold: Hold) -> JsonPatch:
 
 
 def release_patch(node: Json, hold: Hold) -> JsonPatch:
-    """The patch that removes the taint of this hold and the mark, and no other taint; empty where the node has neither.
+    """Return the patch that removes the taint of this hold and the mark. It is empty if the node has neither.
 
-    The mark is removed whatever somebody has made of it, unless it belongs to another hold whose taint is on the node.
+    No other taint is removed. The mark is removed even if it was changed, unless it belongs to another hold whose taint is on the node.
     """
     annotations = node["metadata"].get("annotations") or {}
     mark = annotations.get(HOLD_ANNOTATION)
@@ -146,7 +146,7 @@ def release_patch(node: Json, hold: Hold) -> JsonPatch:
 
 
 def held_for_another(node: Json, hold: Hold) -> Hold | None:
-    """The hold for another pod whose mark and taint are on the node as it was read."""
+    """Return the hold for another pod whose mark and taint are both on the node as it was read. None if there is none."""
     mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
     found = decode_hold(mark) if mark is not None else None
     other = found is not None and found.uid != hold.uid and _is_proved(found, node["spec"].get("taints") or ())
@@ -154,17 +154,17 @@ def held_for_another(node: Json, hold: Hold) -> Hold | None:
 
 
 def is_hold_on(node: Json, hold: Hold) -> bool:
-    """Exactly this mark and its taint are on the node as it was read."""
+    """Return whether exactly this mark and its taint are on the node as it was read."""
     mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
     return mark is not None and decode_hold(mark) == hold and (hold.nominates or _is_proved(hold, node["spec"].get("taints") or ()))
 
 
 def decode_hold(text: str) -> Hold | None:
-    """The hold that an annotation's text stands for; None where it cannot be read."""
+    """Return the hold in an annotation's text, or None if it cannot be parsed."""
     try:
         hold = decode_json(Hold, text)
         parse_time(hold.deadline)
-    except (DecodeError, ValueError, RecursionError):  # RecursionError: deeply nested JSON, which whoever may annotate a node can write
+    except (DecodeError, ValueError, RecursionError):  # RecursionError: deeply nested JSON, which anyone who may annotate a node can write
         return None
     return hold
 
@@ -183,7 +183,7 @@ def _hash_of(namespace: str, name: str, uid: str) -> str:
 
 
 def _is_proved(hold: Hold | None, taints: Sequence[Json]) -> bool:
-    """Its own taint is there: whoever may only annotate the node cannot have set it."""
+    """Return whether the hold's own taint is on the node. A user who may only annotate the node cannot have set the taint."""
     return hold is not None and bool(hold.key) and is_genuine(hold) and any(_is_the_taint(taint, hold) for taint in taints)
 
 
@@ -193,47 +193,50 @@ def _is_the_taint(taint: Json, hold: Hold) -> bool:
 
 HOLD_RECORD_PREFIX = "hold."
 LONGEST_KEY = 253
-"""Of a ConfigMap."""
+"""Characters of a key in a ConfigMap."""
 MAX_HOLD_RECORDS = 500
 MAX_RECORD_BYTES = 512 * 1024
-"""Of all records with their keys. A ConfigMap holds 1 MiB; a record has about 500 bytes, and three times as much with the longest names."""
+"""Bytes of all records with their keys.
+
+A ConfigMap holds 1 MiB. A record has about 500 bytes, and three times as many with the longest names.
+"""
 
 
 class HoldRecord(Struct, frozen=True):
-    """One held node. ``node_uid``: a node that was made again under the same name has no hold."""
+    """The record of one held node. ``node_uid``: if the node was deleted and created again with the same name, it has no hold."""
 
     node: str
     node_uid: str
     hold: Hold
 
     def to_text(self) -> str:
-        """The text that is stored."""
+        """Return the text that is stored."""
         return encode_json(self).decode()
 
     def is_about(self, node: Node) -> bool:
-        """The record is about this node, and not about an earlier one of the same name."""
+        """Return whether the record is for this node, and not for an earlier node with the same name."""
         return self.node == node.name and self.node_uid == node.metadata.uid
 
 
 def hold_record_key(node_name: str) -> str:
-    """The key of a node's record in the ConfigMap."""
+    """Return the key of a node's record in the ConfigMap."""
     key = f"{HOLD_RECORD_PREFIX}{node_name}"
     return key if len(key) <= LONGEST_KEY else f"{HOLD_RECORD_PREFIX}{hashlib.sha256(node_name.encode()).hexdigest()}"
 
 
 def read_hold_records(data: Mapping[str, str] | None) -> dict[str, HoldRecord]:
-    """The records by node name. A text that cannot be read, or whose value is not the hash of its pod, counts as absent."""
+    """Return the records by node name. A text that cannot be parsed, or whose value is not the hash of its pod, counts as absent."""
     found = (_read_record(key, text) for key, text in (data or {}).items() if key.startswith(HOLD_RECORD_PREFIX))
     return {record.node: record for record in found if record is not None}
 
 
 def size_of(key: str, text: str) -> int:
-    """The bytes that the API server counts for an entry of a ConfigMap."""
+    """Return the bytes that the API server counts for an entry of a ConfigMap."""
     return len(key.encode(errors="replace")) + len(text.encode(errors="replace"))
 
 
 def has_space_for(data: Mapping[str, str] | None, record: HoldRecord) -> bool:
-    """One more record is within ``MAX_HOLD_RECORDS`` and ``MAX_RECORD_BYTES``."""
+    """Return whether the records stay within ``MAX_HOLD_RECORDS`` and ``MAX_RECORD_BYTES`` with this record."""
     others = [other for other in read_hold_records(data).values() if other.node != record.node]
     size = sum(size_of(hold_record_key(other.node), other.to_text()) for other in (*others, record))
     return len(others) < MAX_HOLD_RECORDS and size <= MAX_RECORD_BYTES
@@ -242,7 +245,10 @@ def has_space_for(data: Mapping[str, str] | None, record: HoldRecord) -> bool:
 def hold_record_patch(
     data: Mapping[str, str] | None, *, put: t.Optional[HoldRecord] = None, drop: Collection[HoldRecord] = ()
 ) -> dict[str, t.Optional[str]]:
-    """The changes of ``data`` that write one record and remove others; None removes a key. Texts that cannot be read are removed, too."""
+    """Return the changes of ``data`` that write one record and remove others. None removes a key.
+
+    Records that cannot be parsed are removed too.
+    """
     data = data or {}
     known = {hold_record_key(name): record for name, record in read_hold_records(data).items()}
     wanted: dict[str, t.Optional[str]] = {key: None for key in data if key.startswith(HOLD_RECORD_PREFIX) and key not in known}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rules by which a Lease has one holder at a time, as in client-go ``tools/leaderelection``.
+"""The rules that give a Lease at most one holder at a time, as in client-go ``tools/leaderelection``.
 
-Only the clock of the caller decides when a Lease has ended. The times in a Lease are those of some API server. They are for people.
+Only the clock of the caller decides whether a Lease has expired. The times in a Lease come from an API server and are for people.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from ..model.values.timestamps import format_micro_time
 
 RELEASED_FOR_S = 1
 DEFAULT_DURATION_S = 15
-"""Of a Lease that does not say how long it lasts."""
+"""The duration of a Lease that does not define one."""
 
 
 def can_acquire(spec: LeaseSpec, identity: str, *, unchanged_for_s: float) -> bool:
-    """Return true where the Lease is free or has this holder, or where its holder has not renewed it for its whole duration.
+    """Return true if the Lease is free, has this holder, or was not renewed by its holder for its whole duration.
 
-    ``unchanged_for_s``: for how long the caller has seen this spec, by the caller's own monotonic clock. A holder changes the spec with
-    each renewal. ``renewTime`` decides nothing, because another API server may have another clock. A Lease is free that nobody has held,
-    or that its holder has released. If only the holder was removed from it, the holder may still act.
+    ``unchanged_for_s``: the seconds since the caller first saw this spec, by the caller's own monotonic clock. A holder changes the spec
+    with each renewal. ``renewTime`` is not used, because another API server may have another clock. A Lease is free if it never had a
+    holder, or if its holder has released it. If only the holder was removed from it, the former holder may still act.
     """
     if spec.holder_identity == identity or is_free(spec):
         return True
@@ -30,17 +30,17 @@ def can_acquire(spec: LeaseSpec, identity: str, *, unchanged_for_s: float) -> bo
 
 
 def is_free(spec: LeaseSpec) -> bool:
-    """Nobody has held the Lease, or its holder has released it."""
+    """Return whether the Lease never had a holder, or its holder has released it."""
     return not spec.holder_identity and (spec.lease_duration_seconds or 0) <= RELEASED_FOR_S
 
 
 def duration_of(spec: LeaseSpec) -> int:
-    """Seconds for which the Lease lasts without a renewal."""
+    """Return the seconds for which the Lease is valid without a renewal."""
     return spec.lease_duration_seconds or DEFAULT_DURATION_S
 
 
 def acquired_spec(before: t.Optional[LeaseSpec], identity: str, *, now_s: float, duration_s: int) -> LeaseSpec:
-    """The Lease as its holder writes it, to take or to renew it; ``before`` is None where it does not exist yet."""
+    """Return the spec that a holder writes to acquire or renew the Lease. ``before`` is None if the Lease does not exist yet."""
     now = format_micro_time(now_s)
     own = before is not None and before.holder_identity == identity
     transitions = before.lease_transitions or 0 if before is not None else 0
@@ -54,7 +54,7 @@ def acquired_spec(before: t.Optional[LeaseSpec], identity: str, *, now_s: float,
 
 
 def released_spec(before: LeaseSpec, *, now_s: float) -> LeaseSpec:
-    """The Lease as its holder leaves it: free at once."""
+    """Return the spec that a holder writes to release the Lease. The Lease is free immediately."""
     now = format_micro_time(now_s)
     return LeaseSpec(
         holder_identity=None,
@@ -66,7 +66,7 @@ def released_spec(before: LeaseSpec, *, now_s: float) -> LeaseSpec:
 
 
 def lease_patch(spec: LeaseSpec) -> dict[str, t.Any]:
-    """The spec of a merge patch: what is None is taken away."""
+    """Return the spec of a merge patch. None removes a field."""
     return {
         "holderIdentity": spec.holder_identity,
         "leaseDurationSeconds": spec.lease_duration_seconds,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How often a rescue was tried for the pods of one owner, and when the next one may be.
+"""The attempts to rescue the pods of one owner, and the time of the next attempt.
 
-Kept as small JSON texts, one for each owner, that other processes read and people may edit; times are those of the API server. Tenants
-choose the text of an owner reference, so that a key is a hash of it.
+They are kept as small JSON texts, one for each owner. Other processes read them and people may edit them. The times are those of the API
+server. Tenants choose the text of an owner reference, so a key is a hash of it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,31 @@ _KEY = re.compile(re.escape(PREFIX) + "[0-9a-f]{64}")
 FIRST_PAUSE_S = 30
 LONGEST_PAUSE_S = 3600
 MOST_DOUBLINGS = 7
-"""More of them than it takes from the first pause to the longest."""
+"""More doublings than are needed to get from the first pause to the longest."""
 UNDER_WAY_FOR_S = 2 * 3600
-"""No rescue may take longer. What has not ended by then was given up, or is begun anew by a program that dies of it again and again."""
+"""The longest duration of a rescue.
+
+A rescue that has not ended by then was abandoned, or a program that crashes during it starts it repeatedly.
+"""
 KEPT_FOR_S = 7 * 24 * 3600
 OTHER_RECORDS = (HOLD_RECORD_PREFIX,)
-"""Keys of the same ConfigMap that begin so are no attempts, and are not removed here. Other unknown keys are those of earlier versions."""
+"""Prefixes of keys in the same ConfigMap that are no attempts and are not removed here.
+
+Other unknown keys were written by earlier versions.
+"""
 MOST_ENTRIES = 1000
 MOST_BYTES = 384 * 1024
-"""Of all entries with their keys. A ConfigMap holds 1 MiB, and has the records of holds, too."""
+"""Bytes of all entries with their keys. A ConfigMap holds 1 MiB and also contains the records of holds."""
 MOST_ENTRY_BYTES = 128 * 1024
-"""Of one entry."""
+"""Bytes of one entry."""
 MOST_PODS = 50
-"""Pods of one owner whose failures are told apart; those of further ones count no more than these."""
+"""The number of pods of one owner whose failures are counted. The oldest ones are dropped."""
 LASTS_S = 600
-"""A rescue has helped if its pod keeps its node for so long."""
+"""A rescue has succeeded if its pod keeps its node for this time."""
 
 
 class VictimRecord(Struct, frozen=True):
-    """A pod that has been evicted, or is evicted next. ``node`` is where it ran; ``code`` and ``text`` say why it was chosen."""
+    """A pod that was evicted, or is evicted next. ``node`` is its node. ``code`` and ``text`` are the reason why it was selected."""
 
     namespace: str
     name: str
@@ -57,12 +63,13 @@ class VictimRecord(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """What is kept for one owner, of which several pods may be rescued at a time.
+    """The entry of one owner. Several pods of the owner may be rescued at the same time.
 
-    ``attempts``: how many in a row came to nothing. ``failures`` has those that ended without a node, by the pod's uid; ``lost`` has the
-    pods that were bound and lost their node soon, with the time at which that was noticed. ``time``: RFC 3339, when the last of them ended.
-    ``under_way``: when the rescue of a pod was begun, by its uid; ``victims``: the pods that are evicted for it. ``rescued``: when a pod
-    was bound, by its uid, for as long as it may still lose its node. ``name``: namespace and name of the last pod, for people.
+    ``attempts``: the number of failed rescues in a row. ``failures``: the failed rescues without a node, by the pod's uid. ``lost``: the
+    pods that were bound and lost their node soon, with the time at which this was detected. ``time``: RFC 3339, the end of the last
+    failure. ``under_way``: the start of the rescue of a pod, by its uid. ``victims``: the pods that are evicted for it. ``rescued``: the
+    time at which a pod was bound, by its uid, as long as it may still lose its node. ``name``: namespace and name of the last pod, for
+    people.
     """
 
     attempts: int
@@ -75,19 +82,22 @@ class Attempt(Struct, frozen=True):
     lost: dict[str, str] = field(default_factory=dict)
 
     def to_text(self) -> str:
-        """As it is kept."""
+        """Return the text that is stored."""
         return encode_json(self).decode()
 
 
 class ConfigMapPatch(t.NamedTuple):
-    """``changes`` of the stored data, where None removes a key. ``dropped``: names of entries that are cut or removed for lack of space."""
+    """A patch of the stored data.
+
+    In ``changes`` None removes a key. ``dropped``: names of entries that are cut or removed for lack of space.
+    """
 
     changes: dict[str, t.Optional[str]]
     dropped: list[str]
 
 
 def attempt_key(pod: Pod) -> str:
-    """The key of the pod's owner: its controller, or the pod itself. Owners of different namespaces never share a key."""
+    """Return the key of the pod's owner, which is its controller or the pod itself. Owners of different namespaces never share a key."""
     metadata = pod.metadata
     controller = metadata.controller
     identity = ("pod", metadata.uid) if controller is None else ("controller", controller.uid)
@@ -95,23 +105,26 @@ def attempt_key(pod: Pod) -> str:
 
 
 def existing_key(entries: Mapping[str, Attempt], pod_uid: str, key: str) -> str:
-    """The key of the entry that already counts rescues of this pod, otherwise ``key``: an owner reference can be changed later."""
+    """Return the key of the entry that already counts rescues of this pod, otherwise ``key``.
+
+    The two can differ, because an owner reference can be changed later.
+    """
     if key in entries and _knows(entries[key], pod_uid):
         return key
     return next((known for known, entry in entries.items() if _knows(entry, pod_uid)), key)
 
 
 def read_attempts(data: Mapping[str, str] | None, *, now_s: float) -> dict[str, Attempt]:
-    """The entries by key. What cannot be read, lies far in the future, or is old, counts as absent."""
+    """Return the entries by key. An entry that cannot be parsed, has a time far in the future, or is too old counts as absent."""
     found = {key: _read(text, now_s) for key, text in (data or {}).items() if _KEY.fullmatch(key)}
     return {key: attempt for key, attempt in found.items() if attempt is not None}
 
 
 def attempt_violation(entry: Attempt | None, *, now_s: float, max_attempts: int, pod_uid: str) -> t.Optional[Reason]:
-    """Why no rescue may be tried now for a pod of the owner; None where it may.
+    """Return the reason why no rescue may start now for a pod of the owner, or None if it may start.
 
-    One that is under way for the same pod goes on, and those of other pods do not count before they have failed. After n failures in a
-    row the next one has to wait 30 s · 2^(n-1), an hour at most.
+    A rescue of the same pod that is under way may continue. Rescues of other pods do not count before they have failed. After n failures in
+    a row the next attempt has to wait 30 s · 2^(n-1), at most an hour.
     """
     if entry is None or not entry.attempts or pod_uid in _fresh(entry, now_s):
         return None
@@ -126,7 +139,10 @@ def attempt_violation(entry: Attempt | None, *, now_s: float, max_attempts: int,
 
 
 def start(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
-    """A rescue is under way for the pod; writing it twice changes nothing. One that was left so for two hours has failed before."""
+    """Record that a rescue of the pod is under way. Writing it twice changes nothing.
+
+    A rescue that has been under way for two hours is recorded as a failure first.
+    """
     entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
     fresh = _fresh(entry, now_s)
     if pod_uid in fresh:
@@ -137,19 +153,22 @@ def start(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> At
 
 
 def record_victims(entry: Attempt, *, pod_uid: str, victims: t.Sequence[VictimRecord]) -> Attempt:
-    """The pods that have been evicted for the pod, and the one that is evicted next."""
+    """Record the pods that were evicted for the pod, and the one that is evicted next."""
     return replace(entry, victims={**entry.victims, pod_uid: tuple(victims)})
 
 
 def record_failure(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
-    """The rescue ended without the pod being bound."""
+    """Record that the rescue has ended and the pod is not bound."""
     entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
     failures = _newest({**entry.failures, pod_uid: entry.failures.get(pod_uid, 0) + 1})
     return _ended(replace(entry, failures=failures, time=format_time(now_s), name=name), [pod_uid], now_s)
 
 
 def record_success(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str, pending: Collection[str]) -> Attempt:
-    """The pod is bound: its failures are forgotten, and those of pods that are no longer ``pending``. Nodes that were lost still count."""
+    """Record that the pod is bound.
+
+    Its failures are removed, and the failures of pods that are no longer ``pending``. Lost nodes still count.
+    """
     entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
     failures = {uid: number for uid, number in entry.failures.items() if uid != pod_uid and uid in pending}
     rescued = _newest({**entry.rescued, pod_uid: format_time(now_s)})
@@ -157,12 +176,15 @@ def record_success(entry: Attempt | None, *, now_s: float, pod_uid: str, name: s
 
 
 def cancel(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
-    """Nothing has come of the rescue, and nothing could have: the pod was deleted, or the node was not to be had."""
+    """Record that the rescue has ended without counting it: the pod was deleted, or the node was not available.
+
+    Return None if the entry is no longer needed.
+    """
     return _if_of_use(_ended(entry, [pod_uid], now_s)) if entry is not None else None
 
 
 def record_lost_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
-    """The rescued pod has lost its node soon: its rescue is a failed attempt."""
+    """Record that the rescued pod has lost its node soon. Its rescue counts as a failed attempt."""
     if entry is None or pod_uid not in entry.rescued:
         return entry
     time = format_time(now_s)
@@ -171,7 +193,10 @@ def record_lost_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> At
 
 
 def record_kept_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
-    """The rescued pod has kept its node for long enough. That makes up for the nodes that were lost before its rescue."""
+    """Record that the rescued pod has kept its node long enough. Nodes that were lost before its rescue no longer count.
+
+    Return None if the entry is no longer needed.
+    """
     if entry is None or pod_uid not in entry.rescued:
         return entry
     since_s = parse_time(entry.rescued[pod_uid])
@@ -180,16 +205,20 @@ def record_kept_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> At
 
 
 def record_completed_pod(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
-    """The rescued pod has done its work, or was deleted by its owner: its rescue has neither failed nor lasted."""
+    """Record that the rescued pod has finished or was deleted by its owner. Its rescue counts neither as a failure nor as a success.
+
+    Return None if the entry is no longer needed.
+    """
     if entry is None or pod_uid not in entry.rescued:
         return entry
     return _if_of_use(_ended(replace(entry, rescued=_without(entry.rescued, pod_uid)), (), now_s))
 
 
 def configmap_patch(data: Mapping[str, str] | None, key: str, entry: Attempt | None, *, now_s: float) -> ConfigMapPatch:
-    """What to write to ``data`` so that it contains ``entry``, and nothing that is no longer of use.
+    """Return the patch of ``data`` that writes ``entry`` and removes entries that are no longer needed.
 
-    What cannot be read or is old is not of use. Of more than ``MOST_ENTRIES`` entries or ``MOST_BYTES`` the oldest are dropped.
+    Entries that cannot be parsed or are too old are not needed. If there are more than ``MOST_ENTRIES`` entries or ``MOST_BYTES`` bytes,
+    the oldest entries are dropped.
     """
     dropped: list[str] = []
     texts: dict[str, str] = {}
@@ -214,7 +243,7 @@ def configmap_patch(data: Mapping[str, str] | None, key: str, entry: Attempt | N
 
 
 def _newest_s(entry: Attempt) -> float:
-    """The newest time in the entry: a rescue that is under way makes it new."""
+    """Return the newest time in the entry. The start of a rescue that is under way counts too."""
     return max(map(parse_time, (entry.time, *entry.under_way.values(), *entry.rescued.values(), *entry.lost.values())))
 
 
@@ -227,7 +256,7 @@ def _without(entries: dict[str, str], uid: str) -> dict[str, str]:
 
 
 def _cut(entry: Attempt) -> Attempt:
-    """The entry, without the oldest rescues under way where it would be too large: first without their victims."""
+    """Return the entry within ``MOST_ENTRY_BYTES``. First the oldest victims are removed, then the oldest rescues under way."""
     while len(entry.to_text()) > MOST_ENTRY_BYTES and (entry.victims or entry.under_way):
         if entry.victims:
             entry = replace(entry, victims=dict(list(entry.victims.items())[1:]))
@@ -237,7 +266,7 @@ def _cut(entry: Attempt) -> Attempt:
 
 
 def _fresh(entry: Attempt, now_s: float) -> dict[str, str]:
-    """What is under way and was not given up."""
+    """Return the rescues that are under way and have not exceeded ``UNDER_WAY_FOR_S``."""
     return {uid: time for uid, time in entry.under_way.items() if parse_time(time) + UNDER_WAY_FOR_S > now_s}
 
 
@@ -246,7 +275,7 @@ def _newest(entries: dict[str, t.Any]) -> dict[str, t.Any]:
 
 
 def _ended(entry: Attempt, uids: Collection[str], now_s: float) -> Attempt:
-    """No rescue of these pods is under way any more; the attempts are counted again."""
+    """Return the entry without these pods in ``under_way``, and with ``attempts`` counted again."""
     under_way = {uid: time for uid, time in _fresh(entry, now_s).items() if uid not in uids}
     victims = {uid: records for uid, records in entry.victims.items() if uid in under_way}
     attempts = sum(entry.failures.values()) + len(entry.lost)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What came of the last restart of a workload, remembered on the workload itself, and when the next one may be tried.
+"""The outcome of the last restart of a workload, stored as an annotation of the workload, and the time of the next restart.
 
-The annotation is a small JSON text. It is read by other processes and machines, so its times are those of the API server.
+The annotation is a small JSON text. Other processes and machines read it, so its times are those of the API server.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ WORSE = "worse"
 FAILED = "failed"
 PENDING = "pending"
 FUTURE_TOLERANCE_S = 300
-"""The annotation's times are the API server's; what lies further ahead was written by hand and counts as absent."""
+"""The annotation's times are the API server's. An annotation with a later time was edited by a person and counts as absent."""
 MOST_DOUBLINGS = 10
 MOST_ATTEMPTS = 1000
-"""An annotation with more attempts was not written by this collection; people may write any number into it."""
+"""An annotation with more attempts was not written by this collection. People may write any number into it."""
 VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
     """The content of the annotation.
 
-    ``time``: RFC 3339, of the restart or the last eviction. ``attempts``: restarts, or runs of evictions, in a row that did not help.
-    ``revision``: the one that the verdict is about; while a restart is pending, the one before it.
-    ``eligible``: ``eligible_hash`` of the nodes that were open to the workload.
-    ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises; None for a StatefulSet,
-    and where an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: while the restart of a
-    StatefulSet is pending, the generation and the updateRevision that it has made; ``expected`` is None before the controller has told.
+    ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, in a row
+    that did not help.
+    ``revision``: the revision that the verdict is for. While a restart is pending, it is the revision before the restart.
+    ``eligible``: ``eligible_hash`` of the workload's eligible nodes.
+    ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises. It is None for a
+    StatefulSet, and if an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: the generation and the
+    updateRevision that the pending restart of a StatefulSet has made. ``expected`` is None until the controller has reported it.
     """
 
     time: str
@@ -52,17 +53,17 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     generation: t.Optional[int] = None
 
     def to_annotation(self) -> str:
-        """The annotation's text."""
+        """Return the text of the annotation."""
         return encode_json(self).decode()
 
 
 def make_outcome(*, now_s: float, attempts: int, verdict: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
-    """An outcome as of ``now_s`` (seconds since the epoch, the API server's clock)."""
+    """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
     return Outcome(time=format_time(now_s), attempts=attempts, verdict=verdict, revision=revision, eligible=eligible, number=number)
 
 
 def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
-    """The remembered outcome; None where there is none or where it cannot be read (somebody edited it)."""
+    """Return the stored outcome, or None if there is none or it cannot be parsed (for example after an edit by a person)."""
     text = (annotations or {}).get(OUTCOME_ANNOTATION)
     if text is None:
         return None
@@ -80,14 +81,15 @@ def _is_sane(outcome: Outcome) -> bool:
 
 
 def eligible_hash(node_names: Iterable[str]) -> str:
-    """A short hash of the sorted names, which changes when a node joins, leaves, or opens or closes to the workload."""
+    """Return a short hash of the sorted names. It changes when the set of eligible nodes changes."""
     return hashlib.sha256("\n".join(sorted(node_names)).encode()).hexdigest()[:10]
 
 
 class RestartPermission(t.NamedTuple):
-    """Whether a restart may be tried now.
+    """The permission to restart a workload now.
 
-    ``refusal`` is the reason why not, ``attempts`` counts this one in, ``used_up`` says that waiting alone will not help.
+    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart. If ``used_up`` is true, waiting alone
+    does not help.
     """
 
     violation: t.Optional[Reason]
@@ -98,12 +100,12 @@ class RestartPermission(t.NamedTuple):
 def restart_permission_after(
     outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int
 ) -> RestartPermission:
-    """Apply cooldown, exponential back-off and the limit of attempts.
+    """Apply the cooldown, the exponential back-off and the limit of attempts.
 
-    An outcome of another revision counts as absent: somebody rolled the workload since. ``cooldown_s`` is kept after every
-    outcome; after n attempts in a row that did not help it is cooldown_s · 2^(n-1), and after ``max_attempts`` none is made
-    until the revision or the eligible nodes change. Other nodes allow one more attempt, after its back-off: a node that comes and goes
-    would otherwise have the workload restarted again and again.
+    An outcome of another revision counts as absent, because the workload was rolled out since. ``cooldown_s`` applies after every outcome.
+    After n attempts in a row that did not help the pause is cooldown_s · 2^(n-1). After ``max_attempts`` no restart is allowed until the
+    revision or the eligible nodes change. A change of the eligible nodes allows one more attempt, after its back-off. Otherwise a node that
+    repeatedly leaves and returns would cause repeated restarts.
     """
     if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
         return RestartPermission(None, 1)

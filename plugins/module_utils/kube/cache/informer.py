@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The newest state of the cluster, kept by watches instead of being read again for each look."""
+"""An informer: the newest state of the cluster, kept up to date by watches instead of repeated reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .reflector import Reflector
 from .store import InterningStore, Store
 
 REQUIRED_RESOURCES = (resources.NODES, resources.PODS)
-"""Without these nothing can be judged."""
+"""Without these resources no decision is possible."""
 
 STORAGE_RESOURCES = (
     resources.VOLUMES,
@@ -47,19 +47,22 @@ CACHED_RESOURCES = (
 )
 
 OPTIONAL_RESOURCES = (*STORAGE_RESOURCES, resources.DEVICE_CLASSES)
-"""What an API server need not know. Where it does not know the others, something else answers in its place."""
+"""Resources that an API server may not have. If it reports another resource as unknown, the answer is not from the API server."""
 
 JOIN_S = 2.0
 SILENT_AFTER_S = 85.0
-"""A quiet watch is opened again before (``reflector.SILENCE_S``). Where the server says nothing to that either, the state may be old."""
+"""Seconds without data from the server after which the state may be old.
+
+A quiet watch is opened again earlier, after ``reflector.SILENCE_S``. If the limit is exceeded, the server has not answered that either.
+"""
 
 
 class ClusterInformer:
-    """Follows resources with one thread and one connection each. All methods may be called from any thread.
+    """Watches resources with one thread and one connection for each. All methods may be called from any thread.
 
-    ``resources_to_cache``: nodes and pods are cached in any case. What else may not be read is named in ``snapshot().skipped`` and asked
-    for again now and then; what the server does not know counts as none. What was true before a connection broke stays visible until the
-    newer state is complete: ``has_synced`` tells.
+    ``resources_to_cache``: nodes and pods are always cached. Another resource that may not be read is listed in ``snapshot().skipped`` and
+    read again from time to time. A resource that the server does not have counts as empty. After a connection breaks, the last state stays
+    visible until the newer state is complete; ``has_synced`` is false in the meantime.
     """
 
     def __init__(self, api: KubeApi, resources_to_cache: Sequence[Resource] = CACHED_RESOURCES) -> None:
@@ -79,7 +82,7 @@ class ClusterInformer:
             )
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """Return as soon as all lists are complete; where that fails nothing is left running.
+        """Start the watches and return when all lists are complete. If this fails, all threads are stopped.
 
         Raises ForbiddenError (nodes, pods), UnauthorizedError, ConfigurationError, UnreachableError (also after ``timeout_s``).
         """
@@ -97,7 +100,7 @@ class ClusterInformer:
                 raise
 
     def stop(self) -> None:
-        """End all watches and threads. The last state can still be looked at."""
+        """End all watches and threads. The last state can still be read."""
         for reflector in self._reflectors.values():
             reflector.stop()
         deadline_s = time.monotonic() + JOIN_S
@@ -106,14 +109,14 @@ class ClusterInformer:
 
     @property
     def version(self) -> int:
-        """Grows with every change that a snapshot would show, and when a connection breaks or comes back."""
+        """Return a number that grows with every change of a snapshot, and when a connection breaks or is restored."""
         with self._changed:
             return self._version
 
     def wait_for_change(self, since_version: int, timeout_s: float) -> int:
-        """Wait until ``version`` is another, at most ``timeout_s`` seconds, and return it.
+        """Wait until ``version`` differs from ``since_version``, at most ``timeout_s`` seconds, and return it.
 
-        Raises as ``snapshot``.
+        Raises the same errors as ``snapshot``.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._version != since_version, timeout_s)
@@ -122,21 +125,21 @@ class ClusterInformer:
 
     @property
     def has_synced(self) -> bool:
-        """All lists are complete, and all watches are connected as far as is known."""
+        """Return whether all lists are complete and no watch has an error."""
         with self._changed:
             reflectors = self._reflectors.values()
             return all(reflector.complete and reflector.error is None and reflector.ended is None for reflector in reflectors)
 
     @property
     def errors(self) -> dict[str, str]:
-        """What is wrong at the moment, by resource."""
+        """Return the current errors by resource."""
         with self._changed:
             found = {plural: reflector.ended or reflector.error for plural, reflector in self._reflectors.items()}
         return {plural: str(error) for plural, error in found.items() if error is not None}
 
     @property
     def silent(self) -> dict[str, float]:
-        """By resource, for how many seconds the server has said nothing, where it should have said something: the state may be old."""
+        """Return by resource for how many seconds the server has sent nothing although it should have. The state may be old."""
         with self._changed:
             now_s = time.monotonic()
             waits = {plural: now_s - reflector.contact_at_s for plural, reflector in self._reflectors.items()}
@@ -144,46 +147,52 @@ class ClusterInformer:
 
     @property
     def undecodable(self) -> tuple[Undecodable, ...]:
-        """The objects that cannot be decoded at the moment."""
+        """Return the objects that cannot be decoded in the current state."""
         with self._changed:
             return tuple(one for reflector in self._reflectors.values() for one in reflector.store.undecodable)
 
     def pod(self, uid: str) -> t.Optional[Pod]:
-        """The newest state of one pod; None where the watch shows none. Unlike ``snapshot`` this is cheap on the largest cluster."""
+        """Return the newest state of one pod, or None if the watch does not show it. Unlike ``snapshot`` this is fast in every cluster."""
         with self._changed:
             return self._pods.pod(uid)
 
     def unschedulable_since(self, uid: str) -> t.Optional[float]:
-        """Seconds since the epoch, by the API server's clock, when the scheduler said that the pod is Unschedulable; None if it did not."""
+        """Return the time since when the scheduler reports the pod as Unschedulable, or None if it does not.
+
+        The time is in seconds since the epoch, by the API server's clock.
+        """
         with self._changed:
             text = self._pods.unschedulable_since(uid)
         return read_time(text)
 
     def last_bound_s_ago(self, scheduler_name: str) -> t.Optional[float]:
-        """Seconds since the watch showed that the scheduler bound a pod; None if it has not shown that yet."""
+        """Return the seconds since the watch showed that the scheduler bound a pod. None if the watch has not shown that yet."""
         with self._changed:
             at_s = self._pods.bound_at_s.get(scheduler_name)
         return time.monotonic() - at_s if at_s is not None else None
 
     def retain_deleted(self, uids: Iterable[str]) -> None:
-        """Keep the last state of these pods when they are deleted, and of no others."""
+        """Keep the last state of exactly these pods after their deletion."""
         with self._changed:
             self._pods.retain_deleted(uids)
 
     def last_state(self, uid: str) -> t.Optional[Pod]:
-        """The last state of a deleted pod; None where it was not to be kept, or where a watch was broken when it was deleted."""
+        """Return the last state of a deleted pod, or None if it was not to be kept, or a watch was broken at the deletion."""
         with self._changed:
             return self._pods.last_state(uid)
 
     def assume_terminating(self, uid: str, deletion_timestamp: str = "") -> None:
-        """Show the pod as terminating, by default from now on: it has been evicted or is gone, and the watch may not have caught up yet."""
+        """Show the pod as terminating, by default with the current time.
+
+        The pod was evicted or is gone, and the watch may not show it yet.
+        """
         deletion_timestamp = deletion_timestamp or format_time(self._api.now_s())
         self._publish(lambda: self._pods.assume_terminating(uid, deletion_timestamp=deletion_timestamp))
 
     def snapshot(self) -> ClusterSnapshot:
-        """The newest state. Structs, lists of pods and dicts that have not changed are the same objects as in the snapshot before.
+        """Return the newest state. Structs, lists of pods and dicts that have not changed are the same objects as in the last snapshot.
 
-        Raises ForbiddenError if nodes or pods may not be read any more, and KubeError if a thread has died.
+        Raises ForbiddenError if nodes or pods may no longer be read, and KubeError if a thread has ended with an error.
         """
         with self._changed:
             self._raise_broken()
@@ -217,14 +226,14 @@ class ClusterInformer:
         return dict(self._pods.by_owner.lists)
 
     def _known_storage(self) -> Storage:
-        """The same object until something in it changes."""
+        """Return the storage objects. The result is the same object until one of its parts changes."""
         parts = [self._items(resource) for resource in STORAGE_RESOURCES]
         unreadable = frozenset(entry.resource for entry in self._skipped())
         known = frozenset[str]() if self._is_skipped(resources.CLAIMS) else None
         key = (*map(id, parts), unreadable, known)
         if self._storage[0] != key:
             volumes, classes, nodes, drivers, capacities, attachments = parts
-            # It holds the parts, so that no other object can come to have their ids.
+            # ``Storage`` holds references to the parts, so that no other object can get their ids.
             self._storage = key, Storage(volumes, classes, nodes, drivers, capacities, attachments, unreadable, known)
         return t.cast(Storage, self._storage[1])
 
@@ -240,7 +249,7 @@ class ClusterInformer:
         return tuple(reflector.skipped for reflector in self._reflectors.values() if reflector.skipped is not None)
 
     def _is_skipped(self, resource: Resource) -> bool:
-        """The resource may not be read, or some of it cannot be decoded."""
+        """Return whether the resource may not be read, or is DeviceClass and one of its objects cannot be decoded."""
         reflector = self._reflectors.get(resource.plural)
         if resource == resources.DEVICE_CLASSES and reflector is not None and reflector.store.undecodable:
             return True

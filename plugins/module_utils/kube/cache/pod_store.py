@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The newest state of all pods: by node and by owner, since when they are unschedulable, and which of them are known to leave."""
+"""The newest state of all pods: by node and by owner, with the times at which they became unschedulable and the assumed evictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..client.resources import PODS
 from .store import DELETED, InterningStore, key_of
 
 ASSUMED_FOR_S = 30.0
-"""The watch needs milliseconds to show what this program did. What it does not show by then did not happen."""
+"""Seconds. The watch shows changes of this program within milliseconds. A change that is not shown by then did not happen."""
 
 
 class _TimedCondition(ApiStruct, frozen=True):
@@ -31,7 +31,7 @@ class _TimedStatus(ApiStruct, frozen=True):
 
 
 class _TimedPod(ApiStruct, frozen=True):
-    """The times of a pod's conditions, which the structs of all pods leave out: they would keep conditions from being shared."""
+    """The times of a pod's conditions. The structs of all pods omit these times, because conditions with times could not be shared."""
 
     status: _TimedStatus = field(default_factory=_TimedStatus)
 
@@ -51,14 +51,14 @@ def _timed(data: bytes) -> t.Optional[_TimedPod]:
 
 
 class PodIndex:
-    """Pods by a key. A list is never changed but replaced, so that snapshots share those of what has not changed."""
+    """Pods by a key. A list is never changed but replaced, so that snapshots share the lists that have not changed."""
 
     def __init__(self, key: t.Callable[[Pod], t.Optional[str]]) -> None:
         self._key = key
         self.lists: dict[str, list[Pod]] = {}
 
     def rebuild(self, pods: Iterable[Pod]) -> None:
-        """Group anew; lists that hold the same pods as before stay the same objects."""
+        """Group the pods again. A list with the same pods as before stays the same object."""
         groups: dict[str, list[Pod]] = {}
         for pod in pods:
             name = self._key(pod)
@@ -71,7 +71,7 @@ class PodIndex:
         self.lists = groups
 
     def change(self, before: t.Optional[Pod], after: t.Optional[Pod]) -> None:
-        """One pod came, changed or went."""
+        """Add, replace or remove one pod."""
         old = self._key(before) if before is not None else None
         new = self._key(after) if after is not None else None
         if old is not None:
@@ -87,14 +87,14 @@ class PodIndex:
 
 
 class _Assumption(t.NamedTuple):
-    """Made at ``at_s`` (monotonic); ``pod`` is what the API server has said of it last."""
+    """An assumption made at ``at_s`` (monotonic). ``pod`` is the last state that the API server has sent."""
 
     at_s: float
     pod: Pod
 
 
 class PodStore(InterningStore):
-    """All pods."""
+    """The store of all pods."""
 
     def __init__(self) -> None:
         super().__init__(PODS)
@@ -102,14 +102,14 @@ class PodStore(InterningStore):
         self.by_owner = PodIndex(controller_uid)
         self._since: dict[str, str] = {}
         self.bound_at_s: dict[str, float] = {}
-        """When the watch last showed that a scheduler has bound one of its pods, by the scheduler's name (monotonic)."""
+        """The time at which the watch last showed that a scheduler has bound a pod, by the scheduler's name (monotonic)."""
         self._terminating: dict[str, _Assumption] = {}
         self._kept_uids: frozenset[str] = frozenset()
         self._deleted: dict[str, Pod] = {}
         self._list_begun_s = 0.0
 
     def decode_page(self, data: bytes) -> list[t.Any]:
-        """As of every store."""
+        """Decode a page as ``Store.decode_page`` does, and note the times at which pods became unschedulable."""
         pods = super().decode_page(data)
         if any(not pod.spec.node_name for pod in pods):
             for pod, timed in zip(pods, decode_items(_TimedPod, data)):
@@ -117,21 +117,24 @@ class PodStore(InterningStore):
         return pods
 
     def decode_event(self, data: bytes) -> t.Any:
-        """As of every store."""
+        """Decode an event as ``Store.decode_event`` does, and note the time at which the pod became unschedulable."""
         pod: Pod = super().decode_event(data)
         self._note_since(pod, _timed(data) if not pod.spec.node_name else None)
         return pod
 
     def pod(self, uid: str) -> t.Optional[Pod]:
-        """One pod."""
+        """Return the pod with this uid, or None."""
         return self._items.get(uid)
 
     def note_list_start(self) -> None:
-        """As of every store."""
+        """Note the time at which a list begins."""
         self._list_begun_s = time.monotonic()
 
     def replace(self, items: list[t.Any]) -> bool:
-        """As of every store. What was assumed before the list was begun would show in it."""
+        """Replace all pods as ``Store.replace`` does.
+
+        Assumptions that were made before the list began are removed, because the list shows the result.
+        """
         self._terminating = {uid: assumed for uid, assumed in self._terminating.items() if assumed.at_s >= self._list_begun_s}
         changed = super().replace([self._as_assumed(pod) for pod in items])
         self._terminating = {uid: assumed for uid, assumed in self._terminating.items() if uid in self._items}
@@ -145,7 +148,7 @@ class PodStore(InterningStore):
         return changed
 
     def apply(self, change: str, item: t.Any) -> bool:
-        """As of every store."""
+        """Apply one watch event as ``Store.apply`` does."""
         uid = key_of(item)
         if change == DELETED:
             self._terminating.pop(uid, None)
@@ -161,20 +164,23 @@ class PodStore(InterningStore):
         return changed
 
     def unschedulable_since(self, uid: str) -> str:
-        """When the scheduler has set the pod's PodScheduled to False as Unschedulable, RFC 3339; empty where it is not so."""
+        """Return the time at which the scheduler set the pod's PodScheduled to False with the reason Unschedulable, RFC 3339.
+
+        It is empty if the pod has no such condition.
+        """
         return self._since.get(uid, "")
 
     def retain_deleted(self, uids: Iterable[str]) -> None:
-        """Keep the last state of these pods when the watch shows that they are deleted, and of no others."""
+        """Keep the last state of exactly these pods when the watch shows their deletion."""
         self._kept_uids = frozenset(uids)
         self._deleted = {uid: pod for uid, pod in self._deleted.items() if uid in self._kept_uids}
 
     def last_state(self, uid: str) -> t.Optional[Pod]:
-        """The last state of a deleted pod; None where it was not to be kept, or where the watch has not shown the deletion."""
+        """Return the last state of a deleted pod, or None if it was not to be kept, or the watch has not shown the deletion."""
         return self._deleted.get(uid)
 
     def assume_terminating(self, uid: str, *, deletion_timestamp: str) -> bool:
-        """Show the pod as terminating until the watch does; false where there is no such pod, or it is already."""
+        """Show the pod as terminating until the watch does. Return false if there is no such pod, or it is already terminating."""
         pod = self._items.get(uid)
         if pod is None or pod.terminating:
             return False
@@ -184,7 +190,7 @@ class PodStore(InterningStore):
         return True
 
     def expire_assumptions(self) -> bool:
-        """Show what the API server says of pods that have not left in ``ASSUMED_FOR_S``; false where there are none."""
+        """Show the API server's state of pods that did not terminate within ``ASSUMED_FOR_S``. Return false if there are none."""
         due_s = time.monotonic() - ASSUMED_FOR_S
         old = [(uid, assumed) for uid, assumed in self._terminating.items() if assumed.at_s < due_s]
         for uid, assumed in old:
@@ -202,7 +208,7 @@ class PodStore(InterningStore):
         self.by_owner.change(before, after)
 
     def _as_assumed(self, pod: Pod) -> Pod:
-        """The pod as it is shown, after what the API server says."""
+        """Return the pod as it is shown: the API server's state with the assumption applied."""
         uid = pod.metadata.uid
         assumed = self._terminating.get(uid)
         if assumed is None:
@@ -210,7 +216,7 @@ class PodStore(InterningStore):
         if pod.terminating:
             del self._terminating[uid]
             return pod
-        # Written before the eviction, seen after it.
+        # This state was written before the eviction and received after it.
         self._terminating[uid] = assumed._replace(pod=pod)
         shown = self._items[uid].metadata.deletion_timestamp
         return replace(pod, metadata=replace(pod.metadata, deletion_timestamp=shown))

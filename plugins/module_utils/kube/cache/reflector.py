@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A thread that keeps one store up to date: a list, and then a watch from its resource version, for as long as it runs."""
+"""A reflector: a thread that keeps one store up to date by a list and then watches from its resource version."""
 
 from __future__ import annotations
 
@@ -29,41 +29,44 @@ from ..client.errors import (
 from .store import BOOKMARK, Store
 
 WATCH_S = (240.0, 480.0)
-"""A watch is renewed after some time in between, so that an API server that is back gets its share of them again."""
-SILENCE_S = 70.0
-"""After so long a silence the watch is opened again: the connection may be dead, or nothing has happened.
+"""Bounds of the duration of a watch in seconds.
 
-A server sends a bookmark about once a minute, but none as long as its cache knows no newer version than the one from which the watch began
-(kubernetes ``storage/cacher/cache_watcher.go``). Its cache learns of newer ones by events of the resource and by progress notices of etcd,
-which come every ten minutes unless etcd is told otherwise.
+Watches are renewed, so that an API server that is available again gets its share of them.
+"""
+SILENCE_S = 70.0
+"""Seconds without data after which a watch is opened again: the connection may be dead, or nothing has changed.
+
+A server sends a bookmark about once a minute. It sends none while its cache knows no newer version than the one from which the watch began
+(kubernetes ``storage/cacher/cache_watcher.go``). The cache receives newer versions by events of the resource and by progress notices of
+etcd. By default etcd sends a notice every ten minutes.
 """
 AT_MOST_EVERY_S = 1.0
 LONGEST_PAUSE_S = 5.0
 MOST_DOUBLINGS = 4
 FORBIDDEN_PAUSE_S = 60.0
-"""Until what is forbidden, or unknown to the server, is asked for again."""
+"""Seconds until a resource that is forbidden, or unknown to the server, is read again."""
 POLL_S = 10.0
-"""Between lists of what may be listed but not watched."""
+"""Seconds between lists of a resource that may be listed but not watched."""
 LIST_RETRY_S = 5.0
 ANSWER_TIMEOUT_S = 30.0
 
 RECENT_S = 2.0
-"""After an error a watch goes on from its last version only where something was heard in these last seconds."""
+"""Seconds. After an error a watch continues from its last version only if the last contact was within this time."""
 
 PERMANENT_ERRORS = (UnauthorizedError, TLSError, ConfigurationError)
-"""What does not go away while a program starts."""
+"""Errors that do not end while a program starts."""
 
 Publish = t.Callable[[t.Callable[[], bool]], None]
-"""Runs a change under the cache's lock; it returns whether there is something new to see."""
+"""Runs a change under the cache's lock. The change returns whether it has changed what a reader sees."""
 
 
 class Reflector:
-    """Follows one resource.
+    """Keeps the store of one resource up to date.
 
-    ``complete``: there was a whole list, or it is known that there is none to be had: then ``skipped`` says why, or the server does not
-    know the resource. ``error``: what is wrong since the last contact, which was at ``contact_at_s`` (monotonic).
-    ``ended``: what the thread died of, an error in this program.
-    To be read under the cache's lock.
+    ``complete``: a complete list was read, or the resource cannot be read. If it cannot be read, ``skipped`` is the reason, or None if the
+    server does not have the resource. ``error``: the error since the last contact, which was at ``contact_at_s`` (monotonic).
+    ``ended``: the exception that ended the thread, an error in this program.
+    These attributes are read under the cache's lock.
     """
 
     def __init__(self, api: KubeApi, store: Store, publish: Publish, *, required: bool, may_be_absent: bool) -> None:
@@ -85,30 +88,33 @@ class Reflector:
 
     @property
     def fatal(self) -> t.Optional[Exception]:
-        """Why nothing can be begun without somebody's help."""
+        """Return the error that prevents a start and that needs a change by a person. None if there is none."""
         if self.ended is not None or isinstance(self.error, PERMANENT_ERRORS):
             return self.ended or self.error
         return self.refused
 
     @property
     def refused(self) -> t.Optional[KubeError]:
-        """What nothing can be judged without may not be read."""
+        """Return the error if a required resource may not be read, otherwise None.
+
+        Denials by a server that has just started do not count.
+        """
         refused = self._required and isinstance(self.error, ForbiddenError) and not self.error.early
         return self.error if refused else None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell the thread to end, and end the watch that it waits for."""
+        """Signal the thread to end, and end its current watch."""
         self._stopping.set()
         end_watch = self._end_watch
         if end_watch is not None:
             end_watch()
 
     def join(self, timeout_s: float) -> None:
-        """Wait for the thread."""
+        """Wait for the thread to end."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
@@ -121,10 +127,10 @@ class Reflector:
             self._publish(lambda: self._die(died))
 
     def _list_and_watch(self) -> float:
-        """One list, if need be, and one watch. Returns the seconds to wait before the next."""
+        """Make a list if one is needed, and one watch. Return the seconds to wait before the next call."""
         due_s = time.monotonic() + AT_MOST_EVERY_S
         if self._failures and time.monotonic() - self.contact_at_s > RECENT_S:
-            # A watch would show the changes of the time without a connection one by one, and old states in between.
+            # A watch would show each change of the time without a connection separately, with old states in between.
             self._version = ""
         try:
             if not self._version:
@@ -137,13 +143,13 @@ class Reflector:
         except ForbiddenError as error:
             if error.early:
                 return self._failed(error)
-            if self._version:  # it may be listed, but not watched
+            if self._version:  # the resource may be listed, but not watched
                 self._version = ""
                 return POLL_S
             return self._failed(error) if self._required else self._give_up(error)
         except KubeError as error:
             if isinstance(error, ResponseDecodeError):
-                self._version = ""  # the next watch from there would say the same
+                self._version = ""  # the next watch from this version would return the same
             if not self._stopping.is_set():
                 return self._failed(error)
         return max(0.0, due_s - time.monotonic())
@@ -178,7 +184,7 @@ class Reflector:
                 else:
                     self._apply_event(event.type, self.store.decode_event(data))
                 if not self._version:
-                    return  # which object it was cannot be read: a new list tells
+                    return  # the object is not known: a new list shows its state
             if self._has_nameless:
                 self._version = ""
         except UnreachableError:
@@ -189,12 +195,18 @@ class Reflector:
 
     @property
     def _was_quiet(self) -> bool:
-        """The watch was open, and nothing came for as long as is waited. The next one goes on, and tells if the server is there."""
+        """Return whether the watch was open and nothing came for ``SILENCE_S``.
+
+        The next watch continues and shows whether the server is available.
+        """
         return self._end_watch is not None and time.monotonic() - self.contact_at_s >= SILENCE_S
 
     @property
     def _has_nameless(self) -> bool:
-        """The store has an object whose uid cannot be read. No event can tell what becomes of it: lists do, every ``POLL_S`` seconds."""
+        """Return whether the store has an object whose uid cannot be read.
+
+        No event can be matched with such an object. Lists show its state, every ``POLL_S`` seconds.
+        """
         return any(not one.identified for one in self.store.undecodable)
 
     def _apply_event(self, change: str, item: t.Any) -> None:
@@ -211,7 +223,7 @@ class Reflector:
         self._publish(self._contact)
 
     def _contact(self) -> bool:
-        """The server has said something."""
+        """Note that the server has sent something. Return whether this ends an error."""
         recovered = self.error is not None
         self.error = None
         self.contact_at_s = time.monotonic()
@@ -226,7 +238,10 @@ class Reflector:
         return max(pause_s, asked_s or 0.0)
 
     def _give_up(self, error: t.Optional[ForbiddenError]) -> float:
-        """What may not be read, or does not exist, is empty; it is asked for again, because roles and resources come and go."""
+        """Show a resource that may not be read, or does not exist, as empty. Return the seconds until it is read again.
+
+        It is read again, because the permission may be granted or the resource added later.
+        """
         self._version = ""
 
         def empty() -> bool:
@@ -250,7 +265,7 @@ class Reflector:
 
 
 def _version_of_bookmark(data: bytes) -> str:
-    """The state of the cluster that a bookmark stands for; empty where that cannot be read."""
+    """Return the resource version of a bookmark. It is empty if it cannot be read."""
     try:
         return resource_version_of(data)
     except DecodeError:

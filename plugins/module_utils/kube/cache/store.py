@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The newest state of one resource, kept up to date by a watch.
+"""A store: the newest state of one resource, kept up to date by a watch.
 
-An object that cannot be decoded takes the place of its earlier version, until a later one can be.
+An object that cannot be decoded replaces its earlier version, until a later version can be decoded.
 
-``decode_page`` and ``decode_event`` only decode, so they run without a lock. What changes a store (``replace``, ``apply``) or reads it
-(``items``, ``view``) is called under the lock of the cache that it belongs to.
+``decode_page`` and ``decode_event`` only decode, so they run without a lock. Methods that change a store (``replace``, ``apply``) or read
+it (``items``, ``view``) are called under the lock of the cache that the store belongs to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..client.resources import Resource
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 
 LEAST_PARTS = 10_000
-"""An interner with fewer parts is not worth the pass over all objects that finds out which parts are still in use."""
+"""If an interner has fewer parts than this, unused parts are kept. A search for them needs a pass over all objects."""
 
 T = t.TypeVar("T")
 
@@ -29,7 +29,7 @@ T = t.TypeVar("T")
 class Store:
     """Objects by ``key_of``.
 
-    ``version`` grows with every change that the structs show; other writes, such as heartbeats, leave it as it is.
+    ``version`` grows with every change of a field that the structs have. Other writes, such as heartbeats, do not change it.
     """
 
     def __init__(self, resource: Resource) -> None:
@@ -40,18 +40,18 @@ class Store:
         self._views: dict[t.Callable[[t.Any], t.Any], tuple[int, t.Any]] = {}
 
     def decode_page(self, data: bytes) -> list[t.Any]:
-        """The objects of one page of a list; those that are known and the same are the known ones, so that no second copy is made."""
+        """Return the objects of one page of a list. An unchanged object is the one that the store already has, so that there is no copy."""
         return [self._known(self._interned_or_undecodable(item)) for item in self.resource.decode_items(data)]
 
     def decode_event(self, data: bytes) -> t.Any:
-        """The object of one watch event."""
+        """Return the object of one watch event."""
         return self._interned_or_undecodable(self.resource.read(data))
 
     def note_list_start(self) -> None:
-        """A list is asked for next, so it shows whatever happened until now."""
+        """Prepare for a list. It is called before the list is requested, so the list shows all changes until now."""
 
     def replace(self, items: list[t.Any]) -> bool:
-        """Take over a complete list; false where it shows nothing new."""
+        """Replace all objects by those of a complete list. Return false if nothing has changed."""
         undecodable = {key_of(item): found for item in items if (found := undecodable_of(item)) is not None}
         after = {key_of(item): item for item in items if not isinstance(item, Undecodable)}
         changed = len(after) != len(self._items) or any(self._items.get(key) is not item for key, item in after.items())
@@ -62,7 +62,10 @@ class Store:
         return changed
 
     def apply(self, change: str, item: t.Any) -> bool:
-        """Take over one watch event; false where it shows nothing new. After one without a readable uid the list has to be read again."""
+        """Apply one watch event. Return false if nothing has changed.
+
+        After an event without a readable uid the caller has to read the list again.
+        """
         key = key_of(item)
         before, undecodable_before = self._items.get(key), self._undecodable.pop(key, None)
         undecodable = undecodable_of(item) if change != DELETED else None
@@ -82,11 +85,14 @@ class Store:
 
     @property
     def undecodable(self) -> tuple[Undecodable, ...]:
-        """The objects that cannot be decoded."""
+        """Return the objects that cannot be decoded."""
         return tuple(self._undecodable.values())
 
     def view(self, make: t.Callable[[t.Any], T]) -> T:
-        """What ``make`` makes of all objects; made again only after a change, so nobody may change it. ``make`` is kept: no lambda."""
+        """Return the result of ``make`` for all objects. It is made again only after a change, so callers must not modify it.
+
+        ``make`` is kept as a key, so it must not be a lambda.
+        """
         version, made = self._views.get(make, (-1, None))
         if version != self.version:
             made = make(self._items.values())
@@ -94,7 +100,7 @@ class Store:
         return t.cast(T, made)
 
     def items(self) -> tuple[t.Any, ...]:
-        """All objects."""
+        """Return all objects."""
         return self.view(tuple)
 
     def _interned_or_undecodable(self, item: t.Any) -> t.Any:
@@ -109,13 +115,13 @@ class Store:
 
 
 def key_of(item: t.Any) -> str:
-    """By what the object is known: its uid, or its namespace and name where the uid cannot be read."""
+    """Return the key of the object: its uid, or its namespace and name if the uid cannot be read."""
     metadata = item.metadata
     return metadata.uid or f"{metadata.namespace}/{metadata.name}"
 
 
 def _unchanged(before: t.Any, after: t.Any) -> bool:
-    """Only the resource version is another; ``before`` then gets it, so that it is right for guards."""
+    """Return whether only the resource version differs. Then ``before`` gets the new one, so that guards use the newest version."""
     old, new = before.metadata.resource_version, after.metadata.resource_version
     if old == new:
         return bool(before == after)
@@ -127,7 +133,7 @@ def _unchanged(before: t.Any, after: t.Any) -> bool:
 
 
 class InterningStore(Store):
-    """Objects whose equal parts are kept once. What no object uses any more is forgotten before the parts have doubled."""
+    """A store that keeps equal parts of objects once. Parts that no object uses are removed before the number of parts has doubled."""
 
     def __init__(self, resource: Resource) -> None:
         super().__init__(resource)
@@ -136,13 +142,16 @@ class InterningStore(Store):
         self._most_parts = LEAST_PARTS
 
     def decode_event(self, data: bytes) -> t.Any:
-        """As of every store. Called by the one thread that changes the store, which therefore may look through it here."""
+        """Return the object of one watch event, as ``Store.decode_event`` does.
+
+        Only the thread that changes the store calls this, so the store can be read here without a lock.
+        """
         if self._interner.size > self._most_parts:
             self._forget()
         return super().decode_event(data)
 
     def replace(self, items: list[t.Any]) -> bool:
-        """As of every store."""
+        """Replace all objects as ``Store.replace`` does."""
         changed = super().replace(items)
         if self._interner.size > self._most_parts:
             self._forget()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The connection of Ansible modules: kubernetes.core's options. The only file that imports Ansible's side.
+"""The connection of Ansible modules, with kubernetes.core's options. Only this file imports Ansible's module code.
 
-Of kubernetes.core only the options are imported: Ansible packs and compiles everything that an import statement reaches.
+Of kubernetes.core only the options are imported, because Ansible packs and compiles everything that an import statement reaches.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
 IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
 
 
-# Ansible comes without types.
+# Ansible has no type annotations.
 class _Module(AnsibleModule):  # type: ignore[misc]
-    """A module whose results hold none of the secrets that it was given, wherever it fails."""
+    """A module whose results contain none of the secrets in its options, even if it fails early."""
 
     def _load_params(self) -> None:
-        """Find the secrets before the options are checked: what is wrong with another option is reported with all of them."""
+        """Find the secrets before the options are checked. The error for another option contains all options."""
         super()._load_params()
         self.no_log_values.update(secrets_in(self.params, os.environ))
 
 
 def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
-    """An AnsibleModule with the connection options added; fails with what is missing where a library is not installed."""
+    """Return an AnsibleModule with the connection options added. If a library is missing, the module fails and names the library."""
     module = _Module(argument_spec={**AUTH_ARG_SPEC, **argument_spec}, supports_check_mode=True, **options)
     for library, error in IMPORT_ERRORS.items():
         if error is not None:
@@ -52,7 +52,7 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
 
 
 def connect(module: t.Any, *, name: str) -> KubeApi:
-    """The API as the module's options say; ``name`` is the module's, for the user agent.
+    """Return the API client for the module's options. ``name`` is the module's name, for the user agent.
 
     Raises ConfigurationError, UnreachableError or UnauthorizedError.
     """
@@ -60,5 +60,5 @@ def connect(module: t.Any, *, name: str) -> KubeApi:
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:
-    """End the module with a known error: its text for people, the traceback for -vvv."""
+    """End the module with a known error. Its text is the message, and the traceback is shown with -vvv."""
     module.fail_json(msg=str(error), exception="".join(traceback.format_exception(None, error, error.__traceback__)), **result)

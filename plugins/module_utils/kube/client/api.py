@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Reads in pages, guarded writes and watches, with one policy for what is worth a second try.
+"""The API client: paged reads, guarded writes and watches, with one policy for retries.
 
-Reads are repeated on 429, on server errors, on broken connections and on 403 from a server that may have just started, for as long as
-``retry_for_s`` allows; writes only where
-the server surely did nothing or the caller's guard (a resource version) makes a repetition harmless.
+Reads are repeated on 429, on server errors, on broken connections, and on 403 from a server that may have just started, within
+``retry_for_s``. Writes are repeated only if the server certainly did nothing, or if the caller's guard (a resource version or a test) makes
+a repetition harmless.
 """
 
 from __future__ import annotations
@@ -53,32 +53,35 @@ LONGEST_PAUSE_S = 10.0
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 NOT_APPLIED = "the server rejected our request due to an error in our request"
-"""All that an API server says of a JSON patch that cannot be applied; what validation or admission refuses has causes, or other words."""
+"""The whole message of an API server for a JSON patch that cannot be applied.
+
+A denial by validation or admission has causes or another message.
+"""
 ERROR_EVENT = "ERROR"
 BEFORE_AUTHORIZATION = (401, 429)
-"""Statuses that say nothing about the roles of the user."""
+"""Statuses that are sent before the roles of the user are checked."""
 NO_SERVER = (502, 503, 504)
-"""Statuses of a load balancer without a server, and of a server that is ending or starting."""
+"""Statuses of a load balancer without a server, and of a server that is stopping or starting."""
 LONGEST_EARLY_PAUSE_S = 1.0
 LEAST_WRITE_S = 2.0
-"""A write that has less time is not sent."""
+"""Seconds. A bounded write with less time is not sent."""
 EVENT_WITHIN_S = 2.5
-"""An Event that takes longer is not worth the time of a program whose writes are bounded."""
+"""Seconds for writing an Event if the writes of the program are bounded. An Event is not worth a longer wait."""
 CONNECT_WITHIN_S = 1.0
-"""The part of the time of a bounded write in which a new connection has to be made."""
+"""The seconds of a bounded write that are reserved for making a new connection."""
 ANSWER_WITHIN_S = 0.2
-"""The part of the time of a bounded write for the answer of a server that has given up."""
+"""The seconds of a bounded write that are reserved for the server's answer after the server's own timeout."""
 
 
 class ListResult(t.NamedTuple):
-    """The objects of a collection, and the resource version from which a watch goes on."""
+    """The objects of a collection, and the resource version from which a watch continues."""
 
     items: list[t.Any]
     resource_version: str
 
 
 class _WatchStatus(Struct, frozen=True):
-    """Why the server ended a watch."""
+    """The status with which the server has ended a watch."""
 
     code: int = 0
     message: str = ""
@@ -86,12 +89,12 @@ class _WatchStatus(Struct, frozen=True):
 
 
 class KubeApi:
-    """What this collection asks of an API server.
+    """The requests of this collection to an API server.
 
-    ``retry_for_s`` bounds the time spent on repetitions of one call, but for one after a lost answer; 0 allows none.
-    ``answer_timeout_s`` bounds each silence of the server. ``until`` returns the
-    time, by the monotonic clock, at which every write must have ended, also in the server, or None where nothing bounds it.
-    ``write_within_s`` is the most that each of these bounded writes may take, but for evictions. ``sleep`` and ``clock`` are for tests.
+    ``retry_for_s`` limits the time for repetitions of one call; 0 allows none. After a lost answer one repetition is allowed beyond it.
+    ``answer_timeout_s`` limits each time without data from the server. ``until`` returns the time, by the monotonic clock, at which every
+    write must have ended, also in the server. It returns None if writes are not bounded. ``write_within_s`` is the longest duration of each
+    of these bounded writes, except evictions. ``sleep`` and ``clock`` are for tests.
     """
 
     def __init__(
@@ -120,9 +123,9 @@ class KubeApi:
     def with_timeouts(
         self, *, retry_for_s: float, answer_timeout_s: float, until: t.Optional[Until] = None, write_within_s: float = math.inf
     ) -> KubeApi:
-        """The same API with other bounds, for what is late after a few seconds, or is tried again by its caller anyway.
+        """Return the same API with other time limits, for calls that are useless after a few seconds or that the caller repeats itself.
 
-        Without ``until`` the bound on writes stays as it is.
+        Without ``until`` the current bound on writes is kept.
         """
         return KubeApi(
             self._transport,
@@ -137,9 +140,9 @@ class KubeApi:
         )
 
     def now_s(self) -> float:
-        """Seconds since the epoch by the API server's clock, which its last answer told.
+        """Return the seconds since the epoch by the API server's clock, according to its last answers.
 
-        Everything that is remembered in the cluster uses it, because the machines that run this program may disagree.
+        All times that are stored in the cluster use it, because the clocks of the machines that run this program may differ.
         """
         return self._transport.server_time_s or time.time()
 
@@ -153,10 +156,10 @@ class KubeApi:
         each: t.Optional[t.Callable[[t.Any], t.Any]] = None,
         undecodable: t.Optional[list[Undecodable]] = None,
     ) -> list[t.Any]:
-        """All objects of a collection, as structs; an expired continue token starts the list again.
+        """Return all objects of a collection as structs. If a continue token has expired, the list is started again.
 
-        ``each`` is applied to every object as soon as its page is there, so that what it drops is not kept for the whole list.
-        An object that cannot be decoded is left out and added to ``undecodable``; an ``UndecodablePod`` takes the place of a pod.
+        ``each`` is applied to every object as soon as its page is read, so that parts that it drops are not kept for the whole list.
+        An object that cannot be decoded is omitted and added to ``undecodable``. In place of a pod, the list has an ``UndecodablePod``.
         Raises ForbiddenError, UnauthorizedError, NotFoundError, InvalidError (malformed selector), UnreachableError.
         """
         selectors = [("labelSelector", label_selector), ("fieldSelector", field_selector)]
@@ -172,9 +175,10 @@ class KubeApi:
         return [item for item in found if not isinstance(item, Undecodable)]
 
     def list_for_watch(self, resource: Resource, *, decode_page: t.Callable[[bytes], list[t.Any]]) -> ListResult:
-        """All objects of a collection of the whole cluster, as ``decode_page`` makes them of each page, to be followed by ``watch_all``.
+        """Return all objects of a collection of the whole cluster, for a following ``watch_all``.
 
-        It is called once for each page, and again from the first one on where the list has to be started anew. Raises as ``list_all``.
+        ``decode_page`` is called once for each page and returns its objects. If the list has to be started again, it is called again from
+        the first page on. Raises the same errors as ``list_all``.
         """
         return self._list(resource, "", [], decode_page)
 
@@ -213,18 +217,18 @@ class KubeApi:
             return self._read(resource.path(namespace), query, verb="list", target=target, on_start=on_start, ended=ended)
 
         try:
-            # They wait packed, and are unpacked one at a time: it takes less memory, all of it from one thread.
+            # Pages wait compressed and are unpacked one at a time. This needs less memory, and one thread allocates all of it.
             for page in pages(read, lambda page: resource.list_meta(page.unpack()).continue_):
                 yield page.unpack()
         finally:
-            ended.set()  # what is still being asked for is not asked for again
+            ended.set()  # requests that are still running are not repeated
 
     def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
-        """One object as a struct; raises NotFoundError with its name."""
+        """Return one object as a struct. Raises NotFoundError with its name."""
         return resource.decode(self.get_bytes(resource, namespace, name))
 
     def get_plain(self, resource: Resource, namespace: str, name: str) -> dict[str, t.Any]:
-        """One object as plain values."""
+        """Return one object as plain values."""
         data = self.get_bytes(resource, namespace, name)
         try:
             return decode_object(dict[str, t.Any], data)
@@ -232,24 +236,24 @@ class KubeApi:
             raise ResponseDecodeError(f"{_object(resource, namespace, name).text}: {error}") from error
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
-        """One object as the server wrote it."""
+        """Return one object as the JSON bytes of the server."""
         return self._read(resource.path(namespace, name), (), verb="get", target=_object(resource, namespace, name)).unpack()
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
-        """Apply an RFC 7386 merge patch and return the object as it is then.
+        """Apply an RFC 7386 merge patch and return the changed object.
 
-        The patch must carry ``metadata.resourceVersion``: a repetition after a lost answer then ends in ConflictError (``repeated``)
-        instead of a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
+        The patch must have ``metadata.resourceVersion``. Then a repetition after a lost answer ends in ConflictError (``repeated``) instead
+        of a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
         """
         return self._repeat(lambda: self._patch(resource, namespace, name, patch, MERGE_PATCH, dry_run=dry_run))
 
     def json_patch(
         self, resource: Resource, namespace: str, name: str, operations: list[dict[str, t.Any]], *, dry_run: bool = False
     ) -> t.Any:
-        """Apply an RFC 6902 JSON patch and return the object as it is then.
+        """Apply an RFC 6902 JSON patch and return the changed object.
 
-        Where one of the operations is a ``test``, the patch is repeated after a lost answer: if it had got through, the test does not hold
-        any more (PatchTestError, ``repeated``). Without one it is repeated only where the server surely did nothing.
+        If one of the operations is a ``test``, the patch is repeated after a lost answer. If the first patch was applied, the test then
+        fails (PatchTestError, ``repeated``). Without a test the patch is repeated only if the server certainly did nothing.
         Raises PatchTestError, InvalidError, NotFoundError, ForbiddenError, UnreachableError.
         """
         guarded = any(operation["op"] == "test" for operation in operations)
@@ -278,10 +282,10 @@ class KubeApi:
         return resource.decode_written(answer.unpack())
 
     def create(self, resource: Resource, namespace: str, body: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
-        """Create an object under the name in its metadata and return it as it is then.
+        """Create an object with the name in its metadata and return the created object.
 
-        Raises ConflictError where there is one of that name (with ``repeated`` it may be this one), ForbiddenError, InvalidError,
-        NotFoundError (no such namespace), UnreachableError.
+        Raises ConflictError if the name exists (with ``repeated`` it may be this object), ForbiddenError, InvalidError, NotFoundError (no
+        such namespace), UnreachableError.
         """
         name = body["metadata"]["name"]
         answer = self._repeat(
@@ -298,21 +302,21 @@ class KubeApi:
         return resource.decode_written(answer.unpack())
 
     def events_on(self, namespace: str, uid: str, *, reason: str) -> list[Event]:
-        """The core/v1 Events with this reason on one object of a namespace (``default`` for those of the whole cluster)."""
+        """Return the core/v1 Events with this reason on one object. The namespace is ``default`` for objects of the whole cluster."""
         return self.list_all(EVENTS, namespace=namespace, field_selector=f"involvedObject.uid={uid},reason={reason}")
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
-        """Write one core/v1 Event. Raises ApiError or UnreachableError; it is not repeated, so that none appears twice."""
+        """Write one core/v1 Event. It is not repeated, so that no Event appears twice. Raises ApiError or UnreachableError."""
         self._write("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event, at_most_s=EVENT_WITHIN_S)
 
     def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: t.Optional[int] = None, dry_run: bool = False) -> None:
-        """Ask for the eviction of one pod, and of no other that has its name by now (policy/v1 Eviction).
+        """Request the eviction of the pod with this uid, and not of another pod with the same name (policy/v1 Eviction).
 
-        ``grace_period_s``: whole seconds that it gets to end, None for what its spec says.
-
-        It is asked once, but for denials of a server that has just started: whoever asks again has to know why. Raises BudgetError (later,
-        perhaps), MultipleBudgetsError (never), NotFoundError or ConflictError (the pod is gone, or its budget is being written or deleted:
-        read the pod), ForbiddenError, OverloadedError, ApiError, UnreachableError.
+        ``grace_period_s``: whole seconds for the pod to terminate. None means the value in its spec.
+        The request is repeated only after denials by a server that has just started. Before any other repetition the caller has to know the
+        reason for the failure. Raises BudgetError (may succeed later), MultipleBudgetsError (never succeeds), NotFoundError or
+        ConflictError (the pod is gone, or its budget is being written or deleted: read the pod), ForbiddenError, OverloadedError, ApiError,
+        UnreachableError.
         """
         options: dict[str, t.Any] = {"preconditions": {"uid": uid}}
         if grace_period_s is not None:
@@ -330,23 +334,24 @@ class KubeApi:
                 lambda: self._write("post", path, verb="create", target=target, query=_dry_run_query(dry_run), body=body)
             )
         except ApiError as error:
-            # The only Status with code 500 that has no reason (kubernetes ``pod/storage/eviction.go``); every other one is InternalError.
+            # This is the only Status with code 500 and no reason (kubernetes ``pod/storage/eviction.go``). All others have the reason
+            # InternalError.
             if error.status == 500 and error.reason == "":
                 raise MultipleBudgetsError(str(error), status=500, reason="") from error
             raise
 
     def watch(self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float) -> Iterator[WatchEvent]:
-        """Changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
+        """Yield the changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
 
-        Raises ForbiddenError where watching is not allowed, ExpiredError where the version is too old.
+        Raises ForbiddenError if watching is not allowed, ExpiredError if the version is too old.
         """
         query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
         return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
 
     def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
-        """The selected objects that there are, as ADDED, and then their changes, until the server or ``timeout_s`` ends the watch.
+        """Yield the existing selected objects as ADDED and then their changes, until the server or ``timeout_s`` ends the watch.
 
-        Raises ForbiddenError where watching is not allowed.
+        Raises ForbiddenError if watching is not allowed.
         """
         return self._watch(
             resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
@@ -355,11 +360,13 @@ class KubeApi:
     def watch_all(
         self, resource: Resource, *, resource_version: str, timeout_s: float, silence_s: float, on_open: OnOpen
     ) -> Iterator[WatchEvent]:
-        """Changes of the whole collection since ``resource_version``, with bookmarks, until the server ends the watch after ``timeout_s``.
+        """Yield the changes of the whole collection since ``resource_version``, with bookmarks.
 
-        ``silence_s``: how long the server may say nothing; it sends bookmarks about once a minute. ``on_open`` gets a function by which
-        another thread ends the watch. Raises ExpiredError where the version is too old, NotFoundError where there is no such resource,
-        ForbiddenError, UnreachableError, ApiError.
+        The server ends the watch after ``timeout_s``.
+
+        ``silence_s``: the longest time without data from the server, which sends bookmarks about once a minute. ``on_open`` gets a function
+        with which another thread can end the watch. Raises ExpiredError if the version is too old, NotFoundError if the resource does not
+        exist, ForbiddenError, UnreachableError, ApiError.
         """
         target = _collection(resource, "")
         query = [("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
@@ -396,7 +403,7 @@ class KubeApi:
         except DecodeError as error:
             raise ResponseDecodeError(f"watch of {target.text}: {error}") from error
         if self._clock() < end_at_s - 1:
-            self._denials.note_lost()  # a server that ends in good order closes its watches
+            self._denials.note_lost()  # a server that shuts down properly closes its watches
 
     def _request(self, method: str, path: str, *, verb: str, target: RequestTarget, **how: t.Any) -> Body:
         with self._noting((verb, target.scope)):
@@ -405,10 +412,10 @@ class KubeApi:
     def _write(
         self, method: str, path: str, *, verb: str, target: RequestTarget, query: Query = (), at_most_s: float = math.inf, **how: t.Any
     ) -> Body:
-        """Send a write that ends in time, also in the server: an API server goes on with a request whose client has given up.
+        """Send a write that ends in time, also in the server. An API server continues a request after its client has timed out.
 
-        The query parameter ``timeout`` bounds what the server does, webhooks and storage included (kubernetes
-        ``endpoints/filters/request_deadline.go``). Where nothing bounds writes, ``at_most_s`` has no effect. Raises NotSentError where too
+        The query parameter ``timeout`` limits the time in the server, including webhooks and storage (kubernetes
+        ``endpoints/filters/request_deadline.go``). If writes are not bounded, ``at_most_s`` has no effect. Raises NotSentError if too
         little time is left.
         """
         end_s = self._until() if self._until is not None else None
@@ -424,7 +431,7 @@ class KubeApi:
 
     @contextlib.contextmanager
     def _noting(self, request: Request) -> Iterator[None]:
-        """Keep what the outcome of a request says about later denials."""
+        """Note the outcome of a request in ``EarlyDenials``."""
         try:
             yield
         except ForbiddenError as error:
@@ -459,7 +466,7 @@ class KubeApi:
         return self._repeat(call, ended=ended)
 
     def _retry_early_denials(self, call: t.Callable[[], T]) -> T:
-        """Call until the server does not deny it any more as one that has just started."""
+        """Repeat the call while the server denies it because it has just started."""
         deadline = self._clock() + self._retry_for_s
         while True:
             try:
@@ -483,7 +490,7 @@ class KubeApi:
             except (ApiError, UnreachableError) as error:
                 wait_s = _wait_before_retry(error, pause_s)
                 if not isinstance(error, UnreachableError) and self._clock() - began_s > self._write_within_s / 2:
-                    raise  # the next try may take as long, and the caller has other things to do
+                    raise  # the next attempt may take as long, and the caller has other work
                 if not harmless and not was_not_applied(error):
                     raise
                 if wait_s is None or (ended is not None and ended.is_set()):
@@ -496,9 +503,9 @@ class KubeApi:
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def _allows_one_more(self, error: ApiError | UnreachableError, wait_s: float) -> bool:
-        """Whether a lost answer allows one repetition after ``retry_for_s``: to wait for one answer may take all of that time.
+        """Return whether one repetition is allowed after ``retry_for_s`` because an answer was lost.
 
-        The repetition must end before ``until``.
+        Waiting for one answer may take all of ``retry_for_s``. The repetition must end before ``until``.
         """
         if not isinstance(error, UnreachableError) or isinstance(error, NotSentError) or self._retry_for_s <= 0:
             return False
@@ -507,7 +514,7 @@ class KubeApi:
 
 
 def _end_of_watch(target: RequestTarget, data: bytes) -> KubeError:
-    """Why the server has ended a watch."""
+    """Return the error with which the server has ended a watch."""
     try:
         status = decode_object(_WatchStatus, data)
     except DecodeError as error:
@@ -516,7 +523,7 @@ def _end_of_watch(target: RequestTarget, data: bytes) -> KubeError:
 
 
 def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.Optional[float]:
-    """Seconds to wait before the same call again, or None where it would not help."""
+    """Return the seconds to wait before the same call is repeated, or None if a repetition would not help."""
     if isinstance(error, UnreachableError):
         return None if isinstance(error, TLSError) else pause_s
     if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
@@ -544,7 +551,7 @@ def _events(namespace: str) -> RequestTarget:
 
 
 def _scope(resource: Resource, namespace: str) -> str:
-    """Where a role has to grant a verb on the resource."""
+    """Return the resource and the namespaces in which a role has to grant a verb."""
     if not resource.namespaced:
         return resource.role_name
     return f"{resource.role_name} in namespace {namespace}" if namespace else f"{resource.role_name} in all namespaces"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""HTTP requests to one API server over kept connections. The only file that imports urllib3.
+"""HTTP requests to one API server over persistent connections. Only this file imports urllib3.
 
-Certificates and keys are given to TLS from memory, so that nothing is written to a disk. After an answer 401, and where TLS fails, the
-settings are read again: certificates and tokens are renewed while a daemon runs for months.
+Certificates and keys are passed to TLS in memory, so that nothing is written to a disk. After an answer 401, and after a TLS error, the
+settings are read again, because certificates and tokens are renewed while a daemon runs for months.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ else:
     try:
         import urllib3
 
-        # Version 1 does not have this name.
+        # Version 1 of urllib3 does not have this name.
         fits = hasattr(urllib3, "HTTPHeaderDict")
         URLLIB3_IMPORT_ERROR = None if fits else f"urllib3 {urllib3.__version__} is installed, and version 2 or newer is needed"
     except ImportError as import_error:
         URLLIB3_IMPORT_ERROR = str(import_error)
 
         class urllib3:
-            """Stand-in for the names used below."""
+            """Placeholder for the names used below."""
 
             class exceptions:
-                """Stand-in for urllib3's errors."""
+                """Placeholder for urllib3's errors."""
 
                 class HTTPError(Exception):
-                    """Stand-in for urllib3's base error."""
+                    """Placeholder for urllib3's base error."""
 
                 SSLError = HTTPError
 
 
 HttpError: type[Exception] = urllib3.exceptions.HTTPError
-"""The base of all errors of a request: refused, timed out, broken off, not trusted."""
+"""The base of all errors of a request: refused, timed out, broken connection, untrusted certificate."""
 SslError: type[Exception] = urllib3.exceptions.SSLError
-"""TLS failed."""
+"""A TLS error."""
 
 CONNECT_TIMEOUT_S = 10
 
 KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""After how many seconds of silence the system asks whether the server is still there, how often, and how many times."""
+"""TCP keepalive: seconds of silence before the first probe, seconds between probes, and the number of probes."""
 
 KEPT_CONNECTIONS = 32
-"""Connections that are kept for the next request: a watch cache has one for each resource, and more threads ask beside it."""
+"""Connections that are kept for later requests: an informer has one for each resource, and other threads use more."""
 
 RELOAD_EVERY_S = 5.0
-"""How often the settings are read again at most, where the API server goes on refusing them."""
+"""The shortest time in seconds between two reads of the settings while the API server rejects them."""
 
 BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
 
@@ -77,7 +77,7 @@ Headers = Sequence[tuple[str, str]]
 class Connection:
     """Requests with the settings that ``load`` returns. Thread-safe.
 
-    ``load`` is called now, and again where they are refused. It raises SettingsError, and so does this.
+    ``load`` is called by the constructor, and again if the settings are rejected. It raises SettingsError, and so does the constructor.
     """
 
     def __init__(self, load: t.Callable[[], ConnectionSettings], *, clock: t.Callable[[], float] = time.monotonic) -> None:
@@ -89,11 +89,11 @@ class Connection:
 
     @property
     def server(self) -> str:
-        """The URL of the API server."""
+        """Return the URL of the API server."""
         return self._pool.settings.server
 
     def without_authorization(self, text: str) -> str:
-        """The text without the value of the header ``Authorization``, for messages."""
+        """Return the text without the value of the header ``Authorization``, for messages."""
         try:
             value = self._pool.settings.authorization()
         except SettingsError:
@@ -107,9 +107,10 @@ class Connection:
     def send(
         self, method: str, path: str, *, query: Headers, headers: Headers, body: t.Optional[bytes], timeouts: tuple[float, float]
     ) -> t.Any:
-        """urllib3's answer, with its body still to be read. ``timeouts``: seconds for a new connection, and for each silence of the server.
+        """Send a request and return urllib3's response, whose body is not read yet.
 
-        Raises HttpError, and SettingsError where the token cannot be sent.
+        ``timeouts``: seconds for a new connection, and for each time without data from the server. Raises HttpError, and SettingsError if
+        the token cannot be sent.
         """
         pool = self._pool
         try:
@@ -124,28 +125,28 @@ class Connection:
         renewed = self._renewed(pool)
         if renewed is None:
             return answer
-        # The API server has refused the request before it did anything, so that it can be sent again.
+        # The API server has rejected the request before it did anything, so the request can be sent again.
         answer.drain_conn()
         answer.release_conn()
         return renewed.send(method, path, query, headers, body, timeouts)
 
     def _renewed(self, refused: _Pool) -> t.Optional[_Pool]:
-        """The connections with the settings as they are now; None where they were read a moment ago, or cannot be read."""
+        """Return the connections with the current settings, or None if the settings were read recently or cannot be read."""
         with self._lock:
-            if self._pool is not refused:  # another thread has done it
+            if self._pool is not refused:  # another thread has renewed them
                 return self._pool
             if self._clock() - self._loaded_at_s < RELOAD_EVERY_S:
                 return None
             self._loaded_at_s = self._clock()
             try:
                 self._pool = _Pool(self._load())
-            except SettingsError:  # such as a file that is being written: the refusal says what is wrong
+            except SettingsError:  # for example a file that is being written: the server's rejection is reported instead
                 return None
             return self._pool
 
 
 class _Pool:
-    """The connections that were made with the same settings."""
+    """The connections that use the same settings."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self.settings = settings
@@ -186,14 +187,14 @@ def _check_url(what: str, url: str) -> None:
 
 
 def _check_headers(headers: Headers) -> None:
-    """Raise SettingsError before http.client does: that one's text holds the token."""
+    """Raise SettingsError for a value that no header may have. The error of http.client would contain the token."""
     for name, value in headers:
         if not all(char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
             raise SettingsError(BAD_HEADER if name == "Authorization" else f"the value of {name} has a character that no header may have")
 
 
 def _manager(settings: ConnectionSettings) -> t.Any:
-    # retries: urllib3 would repeat 429 and 503 answers itself, uncounted and without a deadline; KubeApi does it with one.
+    # retries: urllib3 would repeat 429 and 503 answers itself, without a deadline. KubeApi repeats them with a deadline.
     options: dict[str, t.Any] = {"retries": False, "maxsize": KEPT_CONNECTIONS, "socket_options": _socket_options()}
     if settings.server.startswith("https"):
         options["ssl_context"] = _tls(settings)
@@ -215,12 +216,12 @@ def _manager(settings: ConnectionSettings) -> t.Any:
 def _to_proxy(make: t.Callable[[], t.Any]) -> t.Any:
     try:
         return make()
-    except (HttpError, ValueError):  # their text holds the URL with its password
+    except (HttpError, ValueError):  # their text contains the URL with its password
         raise SettingsError(NO_PROXY_URL) from None
 
 
 def _proxy_headers(settings: ConnectionSettings) -> t.Any:
-    """The headers for the proxy. Raises SettingsError where one cannot be sent."""
+    """Return the headers for the proxy. Raises SettingsError if one cannot be sent."""
     given = {name: value for name, value in settings.proxy_headers.items() if value is not None}
     try:
         headers = urllib3.util.make_headers(**{**_proxy_login(settings.proxy), **given})
@@ -231,13 +232,13 @@ def _proxy_headers(settings: ConnectionSettings) -> t.Any:
 
 
 def _socket_options() -> list[tuple[int, int, int]]:
-    """urllib3's own options, and those that end a connection whose server is gone without a word."""
+    """Return urllib3's own options, and the keepalive options that end a connection whose server no longer exists."""
     keepalive = [(socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in KEEPALIVE.items() if hasattr(socket, name)]
     return [*urllib3.connection.HTTPConnection.default_socket_options, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *keepalive]
 
 
 def _proxy_login(proxy: str) -> dict[str, str]:
-    """The user name and password in the proxy's URL, which urllib3 does not use by itself."""
+    """Return the user name and the password in the proxy's URL. urllib3 does not use them by itself."""
     parts = urlsplit(proxy)
     if parts.username is None:
         return {}
@@ -245,9 +246,9 @@ def _proxy_login(proxy: str) -> dict[str, str]:
 
 
 def passes_by(server: str, no_proxy: str) -> bool:
-    """Whether the server is reached without the proxy.
+    """Return whether the server is reached without the proxy.
 
-    An entry of ``no_proxy`` is a host, a host with a port, a domain with all below it, a network, or ``*`` for all.
+    An entry of ``no_proxy`` is a host, a host with a port, a domain with all its subdomains, a network, or ``*`` for all.
     """
     parts = urlsplit(server)
     host = parts.hostname or ""
@@ -257,7 +258,7 @@ def passes_by(server: str, no_proxy: str) -> bool:
 def _matches(entry: str, host: str, host_and_port: str) -> bool:
     if not entry or entry == "*":
         return bool(entry)
-    with contextlib.suppress(ValueError):  # one of them is a name
+    with contextlib.suppress(ValueError):  # the host or the entry is a name
         if ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False):
             return True
     entry = entry.lstrip(".")
@@ -270,7 +271,7 @@ def _matches(entry: str, host: str, host_and_port: str) -> bool:
 def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
     context: ssl.SSLContext = urllib3.util.ssl_.create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE)
     if not settings.verify:
-        # The user has chosen this; one warning for each request tells nothing new.
+        # The user has selected this. A warning for each request would add no information.
         urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
     elif settings.ca is None:
         context.load_default_certs()
@@ -290,11 +291,11 @@ def _trust(context: ssl.SSLContext, ca: t.Union[bytes, Path]) -> None:
 
 
 def _identify(context: ssl.SSLContext, certificate: t.Union[bytes, Path], key: Pem) -> None:
-    # Both in one file: Python's ssl reads them only from files.
+    # Certificate and key are in one file, because Python's ssl reads them only from files.
     text = _bytes_of(certificate) + b"\n" + (_bytes_of(key) if key is not None else b"")
     try:
         with _file_in_memory(text) as file:
-            # An encrypted key would make it ask at the terminal.
+            # The password prevents a prompt at the terminal for an encrypted key.
             context.load_cert_chain(file, password=lambda: "")
     except (ssl.SSLError, ValueError):
         names = f"the client certificate{_named(certificate)} and its key{_named(key)}"
@@ -313,7 +314,7 @@ def _bytes_of(pem: t.Union[bytes, Path]) -> bytes:
 
 @contextlib.contextmanager
 def _file_in_memory(content: bytes) -> Iterator[str]:
-    """A path from which the content can be read while the block runs. On Linux it is on no disk, and needs no writable folder."""
+    """Yield a path from which the content can be read within the context. On Linux it is on no disk and needs no writable folder."""
     if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
         with os.fdopen(os.memfd_create("client-certificate"), "wb") as stream:
             stream.write(content)

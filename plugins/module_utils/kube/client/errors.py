@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What can go wrong between this program and an API server, in words a person can act on."""
+"""The errors of requests to an API server, with texts that name a remedy."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from ...model.undecodable import Undecodable
 
 
 class KubeError(Exception):
-    """Base of all errors of this room; its text names the object, what was wrong and what to do."""
+    """Base of all errors of this folder. The text names the object, the problem and the remedy."""
 
 
 class UnreachableError(KubeError):
-    """No answer from the API server: refused, timed out, wrong certificate, broken off."""
+    """There was no answer from the API server: refused, timed out, wrong certificate, broken connection."""
 
 
 class NotSentError(UnreachableError):
-    """A write was not sent, because it could not surely have ended in the time that is left for it."""
+    """A write was not sent, because the remaining time may be too short for it."""
 
 
 class TruncatedResponseError(UnreachableError):
-    """An answer came, and its compressed body is not whole, as through a proxy that has lost its server."""
+    """The body of an answer is not complete or not from an API server, for example behind a proxy that has lost its server."""
 
 
 class TLSError(UnreachableError):
-    """TLS failed: the certificate is not trusted, or not the server's. Trying again does not help."""
+    """TLS failed: the certificate is not trusted or belongs to another server. A repetition does not help."""
 
 
 class ConfigurationError(KubeError):
-    """Kubeconfig, context or credentials cannot be used as given."""
+    """The kubeconfig, the context or the credentials cannot be used."""
 
 
 class ResponseDecodeError(KubeError):
-    """The API server's answer does not have the shape that its type has."""
+    """The API server's answer does not match its type."""
 
 
 class UndecodableError(ResponseDecodeError):
-    """One object cannot be decoded; the text names it."""
+    """One object cannot be decoded. The text names it."""
 
     def __init__(self, undecodable: Undecodable) -> None:
         super().__init__(undecodable.text)
@@ -48,7 +48,7 @@ class UndecodableError(ResponseDecodeError):
 
 
 class Cause(t.NamedTuple):
-    """One of ``details.causes`` in an error's Status: a code for programs, and words."""
+    """One of ``details.causes`` in an error's Status: a code for programs, and a text."""
 
     reason: str
     message: str
@@ -57,8 +57,8 @@ class Cause(t.NamedTuple):
 class ApiError(KubeError):
     """The API server answered with an error status.
 
-    ``status`` is the HTTP code, ``retry_after_s`` what the server asked for, if it did, ``reason`` the Status's (None where the answer
-    is no Status), ``causes`` its ``details.causes``.
+    ``status`` is the HTTP code. ``retry_after_s`` is the time that the server requires before a repetition, or None. ``reason`` is the
+    Status's reason, or None if the answer is not a Status. ``causes`` are its ``details.causes``.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class UnauthorizedError(ApiError):
 
 
 class ForbiddenError(ApiError):
-    """403: a role lacks a verb on a resource, or an admission plugin refused.
+    """403: a role lacks a verb on a resource, or an admission plugin denied the request.
 
     ``early``: the server may have just started and may not know all roles yet (``early_denials.py``).
     """
@@ -91,25 +91,28 @@ class ForbiddenError(ApiError):
 
     @property
     def lacks_role(self) -> bool:
-        """It is about the user and not about the object (kubernetes ``endpoints/handlers/responsewriters/errors.go``)."""
+        """Return whether the user lacks a role (kubernetes ``endpoints/handlers/responsewriters/errors.go``).
+
+        Otherwise the object was denied.
+        """
         return _LACKS_ROLE.search(str(self)) is not None
 
 
 class NotFoundError(ApiError):
-    """404: no such object, namespace or kind."""
+    """404: the object, namespace or kind does not exist."""
 
 
 class ConflictError(ApiError):
-    """409: the object changed since it was read.
+    """409: the object was changed since it was read.
 
-    ``repeated``: the same request had been sent before, without an answer that says what came of it, so that the change may be its own.
+    ``repeated``: the same request was sent before and its answer was lost, so the change may be its own.
     """
 
     repeated = False
 
 
 class PatchTestError(ConflictError):
-    """422 to a JSON patch with a test of its own: that did not hold, or a path is gone. The object changed since it was read."""
+    """422 to a JSON patch with a test: the test failed, or a path no longer exists. The object was changed since it was read."""
 
 
 class ExpiredError(ApiError):
@@ -117,47 +120,50 @@ class ExpiredError(ApiError):
 
 
 class InvalidError(ApiError):
-    """400 or 422: the server refused what was sent."""
+    """400 or 422: the server rejected the content of the request."""
 
 
 class DryRunUnsupportedError(InvalidError):
-    """400 to a dry run: the API server does not ask a webhook that may have side effects, and so cannot say what it would answer."""
+    """400 to a dry run: the API server does not call a webhook that may have side effects, so the webhook's answer is not known."""
 
 
 class OverloadedError(ApiError):
-    """429: too many requests at once; or 403 from a server that has just started, whose admission does not know all objects yet."""
+    """429: too many requests, or 403 from a server that has just started and whose admission does not know all objects yet."""
 
 
 class BudgetError(OverloadedError):
-    """429 to an eviction: a PodDisruptionBudget allows none now, or, with ``retry_after_s``, its change is still being processed."""
+    """429 to an eviction: a budget allows none now. With ``retry_after_s`` the budget's last change is still being processed."""
 
 
 class MultipleBudgetsError(ApiError):
-    """500 to an eviction: several PodDisruptionBudgets select the pod. Trying again does not help."""
+    """500 to an eviction: several PodDisruptionBudgets select the pod. A repetition does not help."""
 
 
 _DENIED = re.compile(r"""admission webhook "[^"]*" denied the request|[Pp]olicy ['"][^'"]*['"] .*denied request""", re.DOTALL)
-"""What the API server says where a webhook or an admission policy denies a request, whatever status that asks for.
+"""Matches the API server's message for a denial by a webhook or an admission policy, with any status.
 
 Sources: k8s.io/apiserver ``admission/plugin/webhook/errors/statuserror.go``, ``admission/plugin/policy/validating/dispatcher.go``.
 """
 
 _FAILED_WEBHOOK = re.compile(r'failed calling webhook "')
-"""What the API server says where a webhook that must be asked cannot be asked (k8s.io/apiserver ``pkg/util/webhook/error.go``)."""
+"""Matches the API server's message for a required webhook that cannot be called (k8s.io/apiserver ``pkg/util/webhook/error.go``)."""
 
 _NO_DRY_RUN = re.compile(r'admission webhook "[^"]*" does not support dry run')
 """Source: k8s.io/apiserver ``admission/plugin/webhook/errors/statuserror.go``, NewDryRunUnsupportedErr."""
 
 _NOT_READY = "is forbidden: not yet ready to handle request"
-"""What admission says in a 403 until it knows the objects that it decides by (k8s.io/apiserver ``admission/plugin/webhook/generic``)."""
+"""The end of admission's message in a 403 until it knows the objects that it needs.
+
+Source: k8s.io/apiserver ``admission/plugin/webhook/generic``.
+"""
 
 _LACKS_ROLE = re.compile(r'User "[^"]*" cannot ')
 
 ANONYMOUS = 'User "system:anonymous" cannot '
-"""What the API server says to everybody whose credentials it does not know. A role for this user would be one for all the world."""
+"""The API server's message for credentials that it does not know. A role for this user would be a role for everybody."""
 
 DISRUPTION_BUDGET = "DisruptionBudget"
-"""The cause of an eviction's 429 that tells it from an overloaded server's (k8s.io/api ``policy/v1`` DisruptionBudgetCause)."""
+"""The cause that distinguishes an eviction's 429 from an overloaded server's (k8s.io/api ``policy/v1`` DisruptionBudgetCause)."""
 
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: InvalidError,
@@ -172,7 +178,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def is_transient(error: KubeError) -> bool:
-    """The server may answer otherwise in a moment: nobody was there, it has just started, or it was overloaded or in trouble itself."""
+    """Return whether the server may answer otherwise soon: it was unreachable or overloaded, had an error, or has just started."""
     if isinstance(error, (TLSError, MultipleBudgetsError)) or is_admission_denial(error):
         return False
     if isinstance(error, ForbiddenError):
@@ -181,7 +187,7 @@ def is_transient(error: KubeError) -> bool:
 
 
 def was_not_applied(error: KubeError) -> bool:
-    """The server surely did nothing: the write was not sent, or was turned down before anything was stored."""
+    """Return whether the server certainly did nothing: the write was not sent, or was rejected before anything was stored."""
     if isinstance(error, UnreachableError):
         return isinstance(error, (NotSentError, TLSError))
     return isinstance(error, ApiError) and (
@@ -190,22 +196,22 @@ def was_not_applied(error: KubeError) -> bool:
 
 
 def is_admission_denial(error: KubeError) -> bool:
-    """A webhook, a policy or a plugin of admission denied the request: it is about the object, and the user has the role."""
+    """Return whether a webhook, a policy or a plugin of admission denied the request. Then the user has the role."""
     if not isinstance(error, ApiError):
         return False
     return _DENIED.search(str(error)) is not None or (isinstance(error, ForbiddenError) and not error.lacks_role)
 
 
 def is_permission_error(error: KubeError) -> bool:
-    """Whoever asks is not known, or has no role that allows it: no other request fares better until somebody changes that."""
+    """Return whether the user is not known or lacks a role. Every other request also fails until the credentials or roles are changed."""
     return isinstance(error, UnauthorizedError) or (isinstance(error, ForbiddenError) and error.lacks_role and not error.early)
 
 
 class RequestTarget(t.NamedTuple):
-    """What a request is about, in the words of its error.
+    """The target of a request, in the words of its error.
 
-    ``text`` names it (``deployments shop/web``), ``scope`` is where a role has to grant the verb (``deployments in namespace shop``).
-    ``remedy`` says what to do instead, where there is something.
+    ``text`` names it (``deployments shop/web``). ``scope`` is the resource and the namespaces in which a role has to grant the verb
+    (``deployments in namespace shop``). ``remedy`` is an alternative to the role, if there is one.
     """
 
     text: str
@@ -223,7 +229,7 @@ def api_error(
     reason: t.Optional[str] = None,
     causes: tuple[Cause, ...] = (),
 ) -> ApiError:
-    """The error for one answer; ``verb`` (such as ``list``) and ``subject`` go into its text."""
+    """Return the error for one answer. ``verb`` (such as ``list``) and ``target`` are part of its text."""
     kind = _BY_STATUS.get(status, ApiError)
     blamed = [cause.message for cause in causes if cause.reason == DISRUPTION_BUDGET]
     if status == 429 and blamed:

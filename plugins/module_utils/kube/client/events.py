@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Kubernetes Events on the objects that were acted on, so that ``kubectl describe`` says what was done and why."""
+"""Kubernetes Events on the objects that were changed, so that ``kubectl describe`` shows the action and its reason."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ COMPONENT = "onprem.kube_scheduling"
 LONGEST_NAME = 253
 LONGEST_MESSAGE = 1024
 CLUSTER_NAMESPACE = "default"
-"""Where Events on objects without a namespace are kept (kubernetes ``pkg/apis/core/validation/events.go``)."""
+"""The namespace of Events on objects without a namespace (kubernetes ``pkg/apis/core/validation/events.go``)."""
 
 
 class ObjectReference(t.NamedTuple):
-    """The object that an Event is about; an empty ``namespace`` for one of the whole cluster."""
+    """The object of an Event. ``namespace`` is empty for an object of the whole cluster."""
 
     kind: str
     namespace: str
@@ -31,28 +31,28 @@ class ObjectReference(t.NamedTuple):
 
 
 def pod_reference(pod: Pod) -> ObjectReference:
-    """A pod."""
+    """Return the reference to a pod."""
     return _reference("v1", "Pod", pod.metadata)
 
 
 def node_reference(node: Node) -> ObjectReference:
-    """A node."""
+    """Return the reference to a node."""
     return _reference("v1", "Node", node.metadata)
 
 
 def owner_reference(owner: OwnerReference, namespace: str) -> ObjectReference:
-    """What an object in ``namespace`` belongs to."""
+    """Return the reference to the owner of an object in ``namespace``."""
     return ObjectReference(owner.kind, namespace, owner.name, owner.uid)
 
 
 def make_workload_event(workload: Workload, *, reason: str, message: str, time: str, warning: bool = False) -> dict[str, t.Any]:
-    """A core/v1 Event on a workload; ``reason`` is CamelCase, ``time`` RFC 3339."""
+    """Return a core/v1 Event on a workload. ``reason`` is CamelCase, ``time`` RFC 3339."""
     involved = _reference("apps/v1", workload.kind, workload.metadata)
     return make_event(involved, reason=reason, message=message, time=time, warning=warning)
 
 
 def make_event(involved: ObjectReference, *, reason: str, message: str, time: str, warning: bool = False) -> dict[str, t.Any]:
-    """A core/v1 Event; ``reason`` is CamelCase, ``time`` RFC 3339. It belongs into the namespace that its metadata name."""
+    """Return a core/v1 Event. ``reason`` is CamelCase, ``time`` RFC 3339. Its namespace is the one in its metadata."""
     suffix = f".{uuid.uuid4().hex[:16]}"
     named = {
         "apiVersion": involved.api_version,

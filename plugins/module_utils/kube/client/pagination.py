@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The pages of a list, two of them on their way while the caller works on the one before.
+"""The pages of a list. Two pages are read ahead while the caller processes a page.
 
-A page begins with the token of the one after it. So that one is asked for while the rest of the page is still being written, and the
-server, which takes longer to write a page than the caller to decode it, writes two at a time.
+A page begins with the token of the next page. The next page is requested as soon as the token is there, while the rest of the page is still
+being written. The server takes longer to write a page than the caller to decode it, so it writes two pages at a time.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from ..background import run_in_background
 from .transport import Body
 
 PREFETCHED_PAGES = 2
-"""Pages that are being read or wait to be taken; more would take memory and gain nothing."""
+"""Pages that are being read or wait for the caller. More pages would need memory and save no time."""
 
 OnToken = t.Callable[[str], None]
 Read = t.Callable[[str, OnToken], Body]
-"""Reads the page of a continue token, empty for the first page, and may tell the token of the page after it early, once or more often."""
+"""Reads the page of a continue token. The token is empty for the first page.
+
+It may call ``OnToken`` early with the token of the next page, once or several times.
+"""
 TokenOf = t.Callable[[Body], str]
-"""The token of the page after this one, empty where it is the last."""
+"""Returns the token of the next page. It is empty for the last page."""
 
 
 def pages(read: Read, token_of: TokenOf) -> Generator[Body, None, None]:
-    """All pages in order. Raises what ``read`` raises; where the caller stops early, no further page is begun."""
-    # A second attempt at the first page may begin another list, with other tokens.
+    """Yield all pages in order. Raises the errors of ``read``. If the caller stops early, no further page is requested."""
+    # A repetition of the first page may start another list with other tokens.
     first = read("", _ignore_token)
     token = token_of(first)
     if not token:
@@ -53,19 +56,19 @@ class _Page(t.NamedTuple):
 
 
 class _Prefetcher:
-    """Reads pages beside the caller, each as soon as there is room for it."""
+    """Reads pages in background threads. At most ``PREFETCHED_PAGES`` pages are read or wait at a time."""
 
     def __init__(self, read: Read, token_of: TokenOf) -> None:
         self._read, self._token_of = read, token_of
         self._tasks: SimpleQueue[t.Optional[tuple[str, Future[_Page]]]] = SimpleQueue()
         self._room = threading.Semaphore(PREFETCHED_PAGES)
         self._ended = False
-        # No thread for each page: every thread that ever was leaves some memory behind that only its like can use.
+        # Use the same threads for all pages. Every thread that ends leaves some memory that only another thread can reuse.
         for _number in range(PREFETCHED_PAGES):
             run_in_background(self._work)
 
     def begin(self, token: str) -> t.Optional[Future[_Page]]:
-        """The page that will be there; None for no token."""
+        """Return the future page of the token, or None if the token is empty."""
         if not token:
             return None
         page: Future[_Page] = Future()
@@ -73,13 +76,13 @@ class _Prefetcher:
         return page
 
     def take(self, coming: Future[_Page]) -> _Page:
-        """Wait for a page, and make room for another one."""
+        """Wait for a page, and allow another one to be read."""
         page = coming.result()
         self._room.release()
         return page
 
     def end(self) -> None:
-        """Begin nothing more. What is being read is not waited for, and nobody looks at it."""
+        """Request no further pages. Pages that are being read are not waited for and are dropped."""
         self._ended = True
         for _number in range(PREFETCHED_PAGES):
             self._tasks.put(None)
@@ -109,4 +112,4 @@ class _Prefetcher:
 
 
 def _ignore_token(_token: str) -> None:
-    """Nothing is begun."""
+    """Ignore the token, so that no page is requested early."""

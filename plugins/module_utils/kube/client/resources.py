@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Where each resource lies in the API, and the struct that it is read into."""
+"""The API path of each resource, and its struct."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from ...model.values.quantity_check import check_quantities
 from .errors import ResponseDecodeError, UndecodableError
 
 CHECKED_WHEN_INTERNED = (Pod, Node)
-"""There are many of them: ``model/interning.py`` checks the quantities of each different part once."""
+"""Types with many objects. ``model/interning.py`` checks the quantities of each different part once."""
 
 
 class Resource(t.NamedTuple):
     """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles.
 
-    ``namespaced`` is false for what belongs to the whole cluster. ``part``: only this subresource of its objects is read and written.
+    ``namespaced`` is false for resources of the whole cluster. ``part``: the subresource that is read and written instead of the object.
     """
 
     prefix: str
@@ -48,11 +48,11 @@ class Resource(t.NamedTuple):
 
     @property
     def role_name(self) -> str:
-        """What roles call it."""
+        """Return the name of the resource in roles."""
         return f"{self.plural}/{self.part}" if self.part else self.plural
 
     def decode(self, data: bytes) -> t.Any:
-        """One object of this resource as its struct; raises UndecodableError, which names the object."""
+        """Return one object of this resource as its struct. Raises UndecodableError, which names the object."""
         found = self.read(data)
         undecodable = undecodable_of(found)
         if undecodable is not None:
@@ -60,23 +60,23 @@ class Resource(t.NamedTuple):
         return found
 
     def read(self, data: bytes) -> t.Any:
-        """One object of this resource as its struct; an ``Undecodable`` (a pod: ``UndecodablePod``) where it cannot be decoded."""
+        """Return one object of this resource as its struct. If it cannot be decoded, return an ``Undecodable`` or an ``UndecodablePod``."""
         try:
             return self._known(decode_object(self.type, data), data)
         except DecodeError as error:
             return self._undecodable(data, error)
 
     def decode_written(self, data: bytes) -> t.Any:
-        """The answer to a write: the object as its struct, with nothing but its metadata where the rest cannot be decoded.
+        """Return the object in the answer to a write. If it cannot be decoded, the struct has only the object's metadata.
 
-        The server has done what it was asked for. An error would say that it has not.
+        The server has done the write, so an error would be wrong.
         """
         found = self.read(data)
         undecodable = undecodable_of(found)
         return found if undecodable is None else self._named(self.type(metadata=undecodable.metadata))
 
     def decode_items(self, data: bytes) -> list[t.Any]:
-        """The objects of one page of a list, as ``read`` returns each; raises ResponseDecodeError where it is no list."""
+        """Return the objects of one page of a list, each as ``read`` returns it. Raises ResponseDecodeError if it is not a list."""
         try:
             found = decode_items(self.type, data)
         except DecodeError as error:
@@ -84,21 +84,24 @@ class Resource(t.NamedTuple):
         return [self._undecodable(*item) if isinstance(item, UndecodedItem) else self._known(item, b"{}") for item in found]
 
     def list_meta(self, data: bytes) -> ListMeta:
-        """How the list goes on after this page, and its resource version; raises ResponseDecodeError."""
+        """Return the continue token of a page and its resource version. Raises ResponseDecodeError."""
         try:
             return list_meta(data)
         except DecodeError as error:
             raise ResponseDecodeError(f"{self.plural}: {error}") from error
 
     def list_start(self, data: bytes) -> t.Optional[ListMeta]:
-        """``list_meta`` of the first bytes of a page, None where these do not tell; raises ResponseDecodeError."""
+        """Return ``list_meta`` from the first bytes of a page, or None if they do not contain it. Raises ResponseDecodeError."""
         try:
             return list_start(data)
         except DecodeError as error:
             raise ResponseDecodeError(f"{self.plural}: {error}") from error
 
     def _known(self, item: t.Any, data: bytes) -> t.Any:
-        """The object; what has neither uid nor name is no object that anything could refer to, and each quantity has to be one."""
+        """Return the object, or an ``Undecodable`` if it has neither uid nor name or a quantity that cannot be parsed.
+
+        Without uid and name nothing can refer to the object.
+        """
         if not (item.metadata.uid or item.metadata.name):
             return self._undecodable(data, "it has neither uid nor name")
         if self.type not in CHECKED_WHEN_INTERNED:
@@ -109,19 +112,19 @@ class Resource(t.NamedTuple):
         return self._named(item)
 
     def _named(self, item: t.Any) -> t.Any:
-        """The object with its kind, which the items of a list do not carry."""
+        """Return the object with its kind, which the items of a list do not have."""
         if self.type is Workload:
             force_setattr(item, "kind", self.kind)
         return item
 
     def _undecodable(self, data: bytes, error: t.Union[DecodeError, str]) -> t.Any:
-        # Several kinds share one struct, and people know the kind.
+        # Several kinds share one struct, so the message names the kind.
         message = str(error).replace(f" as {self.type.__name__}:", f" as {self.kind}:", 1)
         found = read_undecodable(self.kind, data, message)
         return placeholder_pod(found) if self.type is Pod else found
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The path of the collection, of the collection in one namespace, or of an object."""
+        """Return the path of the collection, of the collection in one namespace, or of an object."""
         parts = [self.prefix]
         if namespace:
             parts += ["namespaces", quote(namespace, safe="")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A transport from the options of a connection, for modules and services."""
+"""A connection from given options, for modules and services."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTALL = "Install it for this Python: python -m pip install --upgrade 'urllib3>
 
 
 def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
-    """A transport for ``kubeconfig`` (path), else for the pod's service account, else for the default kubeconfig.
+    """Return a transport for ``kubeconfig`` (path), else for the pod's service account, else for the default kubeconfig.
 
     Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
@@ -26,7 +26,7 @@ def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.O
 
 
 def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
-    """A transport for these options, after one request that shows that the API server can be reached and knows the user.
+    """Return a transport for these options, after one request to check that the API server is reachable and knows the user.
 
     Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
@@ -52,12 +52,12 @@ def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
     except UnauthorizedError:
         raise
     except ApiError:
-        pass  # Such as 403: a role may be missing for this request only.
+        pass  # For example 403: a role may be missing for this request only.
     return transport
 
 
 def _version_in(answer: Body) -> str:
-    """The version in an answer; empty where it has none, as that of a proxy."""
+    """Return the version in an answer. It is empty if there is none, as in the answer of a proxy."""
     try:
         found = json.loads(answer.unpack())
     except (TruncatedResponseError, ValueError, RecursionError):

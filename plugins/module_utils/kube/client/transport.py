@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One HTTP request to the API server as bytes, with the errors of this collection."""
+"""One HTTP request to the API server, with the errors of this collection."""
 
 from __future__ import annotations
 
@@ -18,47 +18,50 @@ from .connection import CONNECT_TIMEOUT_S, Connection, HttpError, SslError
 from .errors import ApiError, Cause, ConfigurationError, RequestTarget, TLSError, TruncatedResponseError, UnreachableError, api_error
 
 BROKEN_OFF = "EOF occurred"
-"""OpenSSL's words for a connection that ended within TLS, such as by a load balancer none of whose API servers is up at the moment."""
+"""OpenSSL's message for a connection that ended within TLS, for example at a load balancer without an available API server."""
 
 READ_TIMEOUT_S = 60
 
-# Servers compress answers above 128 KiB. Unpacking them costs the reader less CPU than receiving them plain (docs/architecture.md).
+# Servers compress answers above 128 KiB. Unpacking them needs less CPU than receiving them uncompressed (docs/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
 LONGEST_TEXT = 300
-"""Characters of an error that are shown where it is not from an API server, such as the page of a proxy."""
+"""Characters of an error that are shown if it is not from an API server, such as the page of a proxy."""
 
 START_BYTES = 16_384
-"""What ``OnStart`` waits for, as it comes over the wire: servers do not send much less of a packed body at once."""
+"""Compressed bytes that are read before ``OnStart`` is called. Servers do not send much less of a compressed body at a time."""
 
 LONGEST_ERROR_BYTES = 65_536
-"""How much is read of an answer that is an error. An API server says it in less; something else may send any amount."""
+"""Bytes that are read of an error's body. An API server sends less, but something else may send any amount."""
 
 LONGEST_RETRY_AFTER_S = 60.0
-"""A server that asks for a longer time is asked again after this one: whoever waits for an hour notices nothing meanwhile."""
+"""The longest pause in seconds, also if a server requires a longer one. In a longer pause a program would notice no change."""
 
 GZIP = 16 + zlib.MAX_WBITS
-"""What zlib calls the format of HTTP's gzip."""
+"""zlib's number for the gzip format of HTTP."""
 
 MOST_UNPACKED = 1032
-"""Bytes that one byte of deflated data can stand for (zlib's technical notes)."""
+"""The highest number of bytes that one byte of deflated data can represent (zlib's technical notes)."""
 
 Query = Sequence[tuple[str, str]]
 OnOpen = t.Callable[[t.Callable[[], None]], None]
-"""Gets a function that ends what was opened."""
+"""Receives a function that ends the opened watch."""
 OnStart = t.Callable[[bytes], None]
-"""Gets the first bytes of a body, unpacked, while the server still writes the rest."""
+"""Receives the first bytes of a body, unpacked, while the server still writes the rest."""
 
 
 class Body(t.NamedTuple):
-    """The body of an answer as it came over the wire, a tenth of its size where it is ``packed``."""
+    """The body of an answer as it was received. If it is ``packed``, it has about a tenth of its unpacked size."""
 
     data: bytes
     packed: bool
     server: str
 
     def unpack(self) -> bytes:
-        """As the server wrote it; raises TruncatedResponseError. All at once: urllib3 would copy each megabyte three times on the way."""
+        """Return the body as the server wrote it. Raises TruncatedResponseError.
+
+        It is unpacked in one call, because urllib3 would copy each megabyte three times.
+        """
         if not self.packed:
             return self.data
         try:
@@ -67,29 +70,32 @@ class Body(t.NamedTuple):
             raise TruncatedResponseError(str(_no_answer(error, self.server))) from error
 
     def _unpacked_size(self) -> int:
-        """The size that the end of the data says, so that zlib need not make room again and again; never more than the data can come to."""
+        """Return the size at the end of the gzip data, so that zlib allocates memory once. It is limited to the possible maximum."""
         said = int.from_bytes(self.data[-4:], "little")
         return max(1, min(said, MOST_UNPACKED * len(self.data)))
 
 
 class Transport:
-    """Requests as bytes over a connection. ``user_agent`` is how this program appears in the server's audit log. Thread-safe."""
+    """Requests over a connection. ``user_agent`` is the name of this program in the server's audit log. Thread-safe."""
 
     def __init__(self, connection: Connection, *, user_agent: str) -> None:
         self._connection = connection
         self._user_agent = user_agent
         self._clock_offset_s: t.Optional[float] = None
         self.server_version = ""
-        """The version of the API server, such as v1.33.1; empty where it has not said."""
+        """The version of the API server, such as v1.33.1. It is empty if the server has not sent it."""
 
     @property
     def server(self) -> str:
-        """The URL of the API server."""
+        """Return the URL of the API server."""
         return self._connection.server
 
     @property
     def server_time_s(self) -> t.Optional[float]:
-        """Seconds since the epoch by the API server's clock, which is at most a second later; None before its first answer."""
+        """Return the seconds since the epoch by the API server's clock, or None before its first answer.
+
+        The exact time is at most a second later.
+        """
         return None if self._clock_offset_s is None else time.monotonic() + self._clock_offset_s
 
     def request(
@@ -106,9 +112,10 @@ class Transport:
         connect_timeout_s: float = CONNECT_TIMEOUT_S,
         on_start: t.Optional[OnStart] = None,
     ) -> Body:
-        """The body of the answer; raises ApiError or UnreachableError. ``verb`` and ``subject`` are for the error's text.
+        """Send a request and return the body of the answer. ``verb`` and ``target`` are for the error's text.
 
-        ``timeout_s`` bounds each silence of the server, ``connect_timeout_s`` how long a new connection may take.
+        ``timeout_s`` limits each time without data from the server, ``connect_timeout_s`` the time for a new connection. Raises ApiError or
+        UnreachableError.
         """
         response = self._call(
             method,
@@ -129,9 +136,10 @@ class Transport:
     def lines(
         self, path: str, *, verb: str, target: RequestTarget, query: Query, timeout_s: float, on_open: t.Optional[OnOpen] = None
     ) -> Iterator[bytes]:
-        """The lines of a watch; ends when the server closes it, raises UnreachableError when it breaks off.
+        """Yield the lines of a watch until the server closes it. Raises UnreachableError if the connection breaks.
 
-        ``timeout_s`` bounds each silence of the server. ``on_open`` gets a function by which another thread ends the watch.
+        ``timeout_s`` limits each time without data from the server. ``on_open`` receives a function with which another thread can end the
+        watch.
         """
         response = self._call("get", path, verb=verb, target=target, query=query, read_timeout_s=timeout_s)
         rest = b""
@@ -181,17 +189,17 @@ class Transport:
         return response
 
     def _note_time(self, headers: Mapping[str, str], sent_at_s: float) -> None:
-        """Correct the clock by as little as the date of an answer requires.
+        """Correct the clock by the smallest step that the date of an answer requires.
 
-        The server wrote the date after the request was sent and before the answer was read, and cut it to whole seconds. An answer that
-        took long says little, and time does not run backwards for it.
+        The server wrote the date after the request was sent and before the answer was read, and rounded it down to whole seconds. The date
+        of a slow answer is imprecise, and the clock is not set back for it.
         """
         date = headers.get("Date")
         if not date:
             return
         try:
             date_s = parsedate_to_datetime(date).timestamp()
-        except (TypeError, ValueError, OverflowError):  # something else than an API server wrote it
+        except (TypeError, ValueError, OverflowError):  # the answer is not from an API server
             return
         least_s, most_s = date_s - time.monotonic(), date_s + 1 - sent_at_s
         known_s = self._clock_offset_s
@@ -210,12 +218,12 @@ class Transport:
 
 
 def _shut(response: t.Any) -> None:
-    """End the connection below an answer that another thread is reading: that one then sees its end."""
+    """End the connection of an answer that another thread is reading. The reader then gets the end of the data."""
     connection = response.connection
     sock = connection.sock if connection is not None else None
     if sock is not None:
-        with contextlib.suppress(OSError):  # ended already
-            # Not SSLSocket's own method: it takes the TLS session from under the reader.
+        with contextlib.suppress(OSError):  # it has already ended
+            # The method of SSLSocket is not used, because it removes the TLS session while the other thread reads.
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
@@ -230,7 +238,7 @@ def _no_answer(error: BaseException, server: str) -> UnreachableError:
 
 
 def _root_cause(error: BaseException) -> str:
-    # urllib3 wraps the cause in "max retries exceeded" errors, one within the other.
+    # urllib3 wraps the cause in nested "max retries exceeded" errors.
     cause: t.Any = error
     while isinstance(getattr(cause, "reason", None), BaseException):
         cause = cause.reason
@@ -240,7 +248,7 @@ def _root_cause(error: BaseException) -> str:
 def _answer(
     verb: str, target: RequestTarget, code: int, headers: Mapping[str, str], body: bytes, *, shown: t.Callable[[str], str]
 ) -> ApiError:
-    """The error for an answer. ``shown`` takes the secrets of the request out of a text: a proxy may send the request back."""
+    """Return the error for an answer. ``shown`` removes the secrets of the request from a text, because a proxy may return the request."""
     status = _status_of(body)
     details = _dict(status.get("details"))
     causes = [_dict(cause) for cause in details.get("causes") or ()]
@@ -259,7 +267,7 @@ def _answer(
 
 
 def _error_body(response: t.Any) -> bytes:
-    """The beginning of the body. A connection with more to come cannot be used again."""
+    """Return the beginning of the body. If the body is longer, the connection is closed and cannot be used again."""
     body: bytes = response.read(LONGEST_ERROR_BYTES, decode_content=True)
     if len(body) < LONGEST_ERROR_BYTES:
         response.release_conn()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Leases, ConfigMaps and Events: objects that programs write for each other and for people (k8s.io/api v1.36)."""
+"""Leases, ConfigMaps and Events (k8s.io/api v1.36)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .meta import ApiStruct, ObjectMeta
 
 
 class LeaseSpec(ApiStruct, frozen=True):
-    """Who holds a Lease, and until when: times are RFC 3339 with microseconds, the duration is whole seconds."""
+    """The holder and the duration of a Lease. Times are RFC 3339 with microseconds, the duration is in whole seconds."""
 
     holder_identity: t.Optional[str] = None
     lease_duration_seconds: t.Optional[int] = None
@@ -28,21 +28,21 @@ class Lease(ApiStruct, frozen=True):
 
 
 class ConfigMap(ApiStruct, frozen=True):
-    """A ConfigMap's texts; binary data are left out."""
+    """A ConfigMap without its binary data."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     data: t.Optional[dict[str, str]] = None
 
 
 class EventSeries(ApiStruct, frozen=True):
-    """An Event that was seen again and again."""
+    """The count and the last time of an Event that occurred several times."""
 
     count: int = 0
     last_observed_time: t.Optional[str] = None
 
 
 class Event(ApiStruct, frozen=True):
-    """A core/v1 Event, as older and as newer writers fill it in."""
+    """A core/v1 Event. Older and newer writers fill in different time fields."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     type: str = ""
@@ -56,6 +56,6 @@ class Event(ApiStruct, frozen=True):
 
     @property
     def last_seen(self) -> str:
-        """When it was last seen, RFC 3339; empty where nobody wrote that down."""
+        """Return the time of the last occurrence, RFC 3339. It is empty if no time field is set."""
         again = self.series.last_observed_time if self.series is not None else None
         return again or self.last_timestamp or self.event_time or self.first_timestamp or self.metadata.creation_timestamp or ""

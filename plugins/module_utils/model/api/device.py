@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Device classes for dynamic resource allocation (resource.k8s.io/v1), and the names of extended resources."""
+"""Device classes for dynamic resource allocation (resource.k8s.io/v1), and a check for the names of extended resources."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .meta import ApiStruct, ObjectMeta
 
 
 class DeviceClassSpec(ApiStruct, frozen=True):
-    """``extended_resource_name``: the resource for which pods may ask instead of naming the class."""
+    """The spec of a device class. ``extended_resource_name`` is the resource that pods may request instead of the class."""
 
     extended_resource_name: str = ""
 
 
 class DeviceClass(ApiStruct, frozen=True):
-    """A kind of devices for dynamic resource allocation."""
+    """A class of devices for dynamic resource allocation."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: DeviceClassSpec = field(default_factory=DeviceClassSpec)
@@ -25,5 +25,9 @@ DEVICE_CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 def is_extended(resource: str) -> bool:
-    """Neither Kubernetes' own nor of a device class (k8s.io/component-helpers ``scheduling/corev1/helpers.go``)."""
+    """Return whether the resource is an extended resource.
+
+    Its name has a prefix, and the prefix is not one of Kubernetes or of a device class (k8s.io/component-helpers
+    ``scheduling/corev1/helpers.go``).
+    """
     return "/" in resource and "kubernetes.io/" not in resource

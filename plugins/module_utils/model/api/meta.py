@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Metadata, label selectors and conditions: the parts that the types of all API groups share (k8s.io/api v1.36).
+"""Metadata, label selectors and conditions: the types that all API groups share (k8s.io/api v1.36).
 
-Structs hold only the fields used here. Their names are those of the API in snake case. Structs are frozen, so that objects may share equal
-ones.
+Structs have only the fields that are used here. The names are those of the API in snake case. Structs are frozen, so that several objects
+can share one struct.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ IntOrString = t.Union[int, str]
 
 
 class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=False):
-    """Base of every API type: camelCase on the wire, no cycles (so no garbage collector work)."""
+    """Base of every API type.
+
+    Field names are camelCase in JSON. Structs hold no reference cycles, so the garbage collector does not track them.
+    """
 
 
 class OwnerReference(ApiStruct, frozen=True):
-    """Who owns an object; at most one owner is the controller."""
+    """An owner of an object. At most one owner is the controller."""
 
     kind: str = ""
     name: str = ""
@@ -31,13 +34,13 @@ class OwnerReference(ApiStruct, frozen=True):
 
 
 class ManagedFieldsEntry(ApiStruct, frozen=True):
-    """One writer of an object; only the subresource that it wrote to counts here."""
+    """One writer of an object. Only the subresource that it wrote to is used here."""
 
     subresource: str = ""
 
 
 class ObjectMeta(ApiStruct, frozen=True):
-    """The parts of metadata that decisions use; times stay RFC 3339 texts."""
+    """The fields of metadata that are used here. Times stay RFC 3339 texts."""
 
     name: str = ""
     namespace: str = ""
@@ -55,7 +58,7 @@ class ObjectMeta(ApiStruct, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner whose ``controller`` is true, if any."""
+        """Return the owner whose ``controller`` is true, or None."""
         return next((owner for owner in self.owner_references or () if owner.controller), None)
 
 
@@ -68,7 +71,7 @@ class LabelSelectorRequirement(ApiStruct, frozen=True):
 
 
 class LabelSelector(ApiStruct, frozen=True):
-    """A label selector; absent selects nothing, empty selects everything."""
+    """A label selector. An absent selector selects nothing, an empty one selects everything."""
 
     match_labels: t.Optional[Labels] = None
     match_expressions: t.Optional[tuple[LabelSelectorRequirement, ...]] = None
@@ -84,6 +87,6 @@ class Condition(ApiStruct, frozen=True):
 
 
 class Named(ApiStruct, frozen=True):
-    """Anything of which only the name counts (scheduling gates, resource claims)."""
+    """An object that is used by its name only (scheduling gates, resource claims)."""
 
     name: str = ""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Namespaces, and the ResourceQuotas and LimitRanges that bound their pods (core/v1)."""
+"""Namespaces, and the ResourceQuotas and LimitRanges that limit their pods (core/v1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .pod import PodStatus
 
 
 class Namespace(ApiStruct, frozen=True):
-    """A namespace; ``status.phase`` Terminating accepts no new pods."""
+    """A namespace. If ``status.phase`` is Terminating, the namespace accepts no new pods."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: PodStatus = field(default_factory=PodStatus)
@@ -33,7 +33,7 @@ class ScopeSelector(ApiStruct, frozen=True):
 
 
 class ResourceQuotaSpec(ApiStruct, frozen=True):
-    """The bounds of a quota and the pods that they count."""
+    """The limits of a quota, and the scopes that select the pods it counts."""
 
     hard: t.Optional[ResourceList] = None
     scopes: t.Optional[tuple[str, ...]] = None
@@ -41,7 +41,7 @@ class ResourceQuotaSpec(ApiStruct, frozen=True):
 
 
 class ResourceQuotaStatus(ApiStruct, frozen=True):
-    """What the quota counts now."""
+    """The limits and the current use of a quota."""
 
     hard: t.Optional[ResourceList] = None
     used: t.Optional[ResourceList] = None
@@ -56,7 +56,7 @@ class ResourceQuota(ApiStruct, frozen=True):
 
 
 class LimitRangeItem(ApiStruct, frozen=True):
-    """Defaults that admission gives to containers which ask for nothing, and what it turns down."""
+    """Defaults that admission sets for containers without requests or limits, and the bounds outside which admission rejects a pod."""
 
     type: str = ""
     default: t.Optional[ResourceList] = None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nodes, their taints, and selectors of nodes (core/v1)."""
+"""Nodes, taints and node selectors (core/v1)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class NodeSelectorRequirement(ApiStruct, frozen=True):
 
 
 class NodeSelectorTerm(ApiStruct, frozen=True):
-    """Expressions that must all hold; a term without any selects no node."""
+    """Expressions that must all match. A term without expressions selects no node."""
 
     match_expressions: t.Optional[tuple[NodeSelectorRequirement, ...]] = None
     match_fields: t.Optional[tuple[NodeSelectorRequirement, ...]] = None
 
 
 class NodeSelector(ApiStruct, frozen=True):
-    """Terms of which one must hold."""
+    """Terms. A node is selected if at least one term matches."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
@@ -40,14 +40,14 @@ class Taint(ApiStruct, frozen=True):
 
 
 class NodeSpec(ApiStruct, frozen=True):
-    """Cordon and taints."""
+    """The cordon and the taints of a node."""
 
     unschedulable: bool = False
     taints: t.Optional[tuple[Taint, ...]] = None
 
 
 class NodeStatus(ApiStruct, frozen=True):
-    """Room and health of a node."""
+    """The capacity, the conditions and the declared features of a node."""
 
     allocatable: t.Optional[ResourceList] = None
     capacity: t.Optional[ResourceList] = None
@@ -64,15 +64,15 @@ class Node(ApiStruct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The node's name, by which pods refer to it."""
+        """Return the node's name. Pods refer to the node by it."""
         return self.metadata.name
 
     @property
     def labels(self) -> Labels:
-        """The node's labels, empty where it has none."""
+        """Return the node's labels. They are empty if the node has none."""
         return self.metadata.labels or {}
 
     @property
     def ready(self) -> bool:
-        """Its Ready condition is True."""
+        """Return whether the Ready condition is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())

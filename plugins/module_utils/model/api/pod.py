@@ -13,18 +13,18 @@ from .node import NodeSelector, NodeSelectorTerm
 from .volume import Volume
 
 RESIZE = "resize"
-"""The subresource of pods through which requests and limits change in place."""
+"""The subresource of pods that changes requests and limits in place."""
 
 
 class ResourceRequirements(ApiStruct, frozen=True):
-    """Requests and limits; ``claims`` only tells that there are some."""
+    """The requests and the limits of a container or a pod."""
 
     requests: t.Optional[ResourceList] = None
     limits: t.Optional[ResourceList] = None
 
 
 class ContainerPort(ApiStruct, frozen=True):
-    """A port; only ports with ``host_port`` matter for placement."""
+    """A port of a container. Only ports with ``host_port`` are used by the filters."""
 
     host_port: int = 0
     container_port: int = 0
@@ -33,13 +33,13 @@ class ContainerPort(ApiStruct, frozen=True):
 
 
 class ContainerRestartRule(ApiStruct, frozen=True):
-    """What the kubelet does when a container exits; only RestartAllContainers needs a feature of the node."""
+    """The action of the kubelet when a container exits. Only RestartAllContainers requires a feature of the node."""
 
     action: str = ""
 
 
 class Container(ApiStruct, frozen=True):
-    """A container's requests and ports; ``restart_policy`` Always marks a restartable init container."""
+    """A container's requests and ports. ``restart_policy`` Always marks an init container as a sidecar."""
 
     name: str = ""
     resources: t.Optional[ResourceRequirements] = None
@@ -49,7 +49,7 @@ class Container(ApiStruct, frozen=True):
 
 
 class Toleration(ApiStruct, frozen=True):
-    """A toleration; an empty key with operator Exists tolerates every taint."""
+    """A toleration. An empty key with the operator Exists tolerates every taint."""
 
     key: str = ""
     operator: str = ""
@@ -58,21 +58,21 @@ class Toleration(ApiStruct, frozen=True):
 
 
 class PreferredSchedulingTerm(ApiStruct, frozen=True):
-    """A soft node affinity term."""
+    """A preferred node affinity term."""
 
     weight: int = 0
     preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
 
 
 class NodeAffinity(ApiStruct, frozen=True):
-    """Hard and soft node affinity."""
+    """Required and preferred node affinity."""
 
     required_during_scheduling_ignored_during_execution: t.Optional[NodeSelector] = None
     preferred_during_scheduling_ignored_during_execution: t.Optional[tuple[PreferredSchedulingTerm, ...]] = None
 
 
 class PodAffinityTerm(ApiStruct, frozen=True):
-    """Pods to be near to, or away from, within a topology."""
+    """The pods and the topology key of a pod affinity or anti-affinity term."""
 
     label_selector: t.Optional[LabelSelector] = None
     namespaces: t.Optional[tuple[str, ...]] = None
@@ -83,21 +83,21 @@ class PodAffinityTerm(ApiStruct, frozen=True):
 
 
 class WeightedPodAffinityTerm(ApiStruct, frozen=True):
-    """A soft pod affinity term."""
+    """A preferred pod affinity or anti-affinity term."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = field(default_factory=PodAffinityTerm)
 
 
 class PodAffinity(ApiStruct, frozen=True):
-    """Hard and soft terms of pod affinity or of pod anti-affinity."""
+    """Required and preferred terms of pod affinity or of pod anti-affinity."""
 
     required_during_scheduling_ignored_during_execution: t.Optional[tuple[PodAffinityTerm, ...]] = None
     preferred_during_scheduling_ignored_during_execution: t.Optional[tuple[WeightedPodAffinityTerm, ...]] = None
 
 
 class Affinity(ApiStruct, frozen=True):
-    """All affinity of a pod."""
+    """The node affinity, pod affinity and pod anti-affinity of a pod."""
 
     node_affinity: t.Optional[NodeAffinity] = None
     pod_affinity: t.Optional[PodAffinity] = None
@@ -105,7 +105,7 @@ class Affinity(ApiStruct, frozen=True):
 
 
 class TopologySpreadConstraint(ApiStruct, frozen=True):
-    """A declared spread constraint."""
+    """A topology spread constraint of a pod."""
 
     max_skew: int = 1
     topology_key: str = ""
@@ -118,13 +118,13 @@ class TopologySpreadConstraint(ApiStruct, frozen=True):
 
 
 class PodOS(ApiStruct, frozen=True):
-    """The operating system that a pod says it is for."""
+    """The operating system that a pod requires."""
 
     name: str = ""
 
 
 class PodSpec(ApiStruct, frozen=True):
-    """What decides where a pod may run."""
+    """The fields of a pod's spec that are used here."""
 
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
@@ -151,25 +151,25 @@ class PodSpec(ApiStruct, frozen=True):
 
     @property
     def all_containers(self) -> tuple[Container, ...]:
-        """The containers, and then the init containers."""
+        """Return the containers, followed by the init containers."""
         return (*self.containers, *(self.init_containers or ()))
 
 
 class ContainerStateWaiting(ApiStruct, frozen=True):
-    """Why a container does not run; ``reason`` is the kubelet's word, such as CrashLoopBackOff."""
+    """The reason why a container does not run. ``reason`` is the kubelet's code, such as CrashLoopBackOff."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerState(ApiStruct, frozen=True):
-    """The state of a container; of one that runs or has ended nothing is read, so that all such states are equal."""
+    """The state of a container. Nothing is read of a running or ended container, so that all such states are equal."""
 
     waiting: t.Optional[ContainerStateWaiting] = None
 
 
 class ContainerStatus(ApiStruct, frozen=True):
-    """The state of a container, and the resources that it really has, which count while a pod is being resized."""
+    """The state of a container and its actual resources. The actual resources count while a pod is being resized."""
 
     name: str = ""
     state: t.Optional[ContainerState] = None
@@ -178,7 +178,7 @@ class ContainerStatus(ApiStruct, frozen=True):
 
 
 class PodStatus(ApiStruct, frozen=True):
-    """Phase, conditions and actuated resources of a pod."""
+    """Phase, conditions and actual resources of a pod."""
 
     phase: str = ""
     reason: str = ""
@@ -191,7 +191,7 @@ class PodStatus(ApiStruct, frozen=True):
 
 
 class Pod(ApiStruct, frozen=True):
-    """A pod, or a pod that a template would make."""
+    """A pod, or a pod that is made of a template."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)
@@ -199,33 +199,36 @@ class Pod(ApiStruct, frozen=True):
 
     @property
     def terminal(self) -> bool:
-        """Succeeded or Failed: it no longer uses its node's resources."""
+        """Return whether the phase is Succeeded or Failed. Such a pod no longer uses its node's resources."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def terminating(self) -> bool:
-        """Deletion has been asked for; it still uses its node's resources."""
+        """Return whether the pod is being deleted. Such a pod still uses its node's resources."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def ready(self) -> bool:
-        """Its Ready condition is True."""
+        """Return whether the Ready condition is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
 
     @property
     def edited(self) -> bool:
-        """Somebody changed its spec after its creation; servers before 1.33 do not tell, and then it is false."""
+        """Return whether the spec was changed after the creation. It is false with servers before 1.33, which do not report it."""
         return self.metadata.generation > 1
 
     @property
     def resized(self) -> bool:
-        """Somebody changed its requests or limits in place (kubernetes ``pkg/registry/core/pod/strategy.go``, podResizeStrategy)."""
+        """Return whether requests or limits were changed in place (kubernetes ``pkg/registry/core/pod/strategy.go``, podResizeStrategy)."""
         entries = self.metadata.managed_fields
         return entries is not None and any(entry.subresource == RESIZE for entry in entries)
 
     @property
     def edited_by_others(self) -> bool:
-        """Somebody changed its spec otherwise than by a resize: a pod that was resized as well has another writer than its creator."""
+        """Return whether the spec was changed by something else than a resize.
+
+        If the pod was also resized, a second direct writer in addition to its creator shows such a change.
+        """
         entries = self.metadata.managed_fields or ()
         return self.edited and (not self.resized or sum(not entry.subresource for entry in entries) > 1)
 
@@ -238,16 +241,16 @@ class PodTemplate(ApiStruct, frozen=True):
 
 
 def extended_resources(pod: Pod) -> set[str]:
-    """The extended resources that some container of the pod asks for."""
+    """Return the extended resources that the containers of the pod request."""
     asked = (container.resources for container in pod.spec.all_containers if container.resources is not None)
     return {name for resources in asked for name in (*(resources.requests or ()), *(resources.limits or ())) if is_extended(name)}
 
 
 def mounts_claims(pod: Pod) -> bool:
-    """Some volume of the pod is a claim, of its own or not."""
+    """Return whether a volume of the pod is a PersistentVolumeClaim or an ephemeral volume."""
     return any(volume.persistent_volume_claim is not None or volume.ephemeral is not None for volume in pod.spec.volumes or ())
 
 
 def is_sidecar(container: Container) -> bool:
-    """An init container that runs for as long as the pod does."""
+    """Return whether the init container runs for as long as the pod."""
     return container.restart_policy == "Always"

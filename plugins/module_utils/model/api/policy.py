@@ -11,14 +11,14 @@ from .meta import ApiStruct, Condition, LabelSelector, ObjectMeta
 
 
 class PodDisruptionBudgetSpec(ApiStruct, frozen=True):
-    """Which pods a budget is for."""
+    """The pods that a budget selects, and its policy for unhealthy pods."""
 
     selector: t.Optional[LabelSelector] = None
     unhealthy_pod_eviction_policy: t.Optional[str] = None
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True):
-    """What the disruption controller worked out."""
+    """The status that the disruption controller writes."""
 
     desired_healthy: int = 0
     current_healthy: int = 0

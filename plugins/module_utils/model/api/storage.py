@@ -33,7 +33,7 @@ _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class ClaimReference(ApiStruct, frozen=True):
-    """The claim that a volume is for; without a uid it is reserved for one that may not exist yet."""
+    """The claim that a volume is bound to or reserved for. Without a uid the volume is reserved for a claim that may not exist yet."""
 
     namespace: str = ""
     name: str = ""
@@ -41,7 +41,7 @@ class ClaimReference(ApiStruct, frozen=True):
 
 
 class VolumeNodeAffinity(ApiStruct, frozen=True):
-    """The nodes from which a volume can be reached."""
+    """The nodes that can access a volume."""
 
     required: t.Optional[NodeSelector] = None
 
@@ -54,7 +54,7 @@ class CSIVolumeSource(ApiStruct, frozen=True):
 
 
 class PersistentVolumeSpec(ApiStruct, frozen=True):
-    """Size, class and place of a volume. Of disks that drivers have taken over only the presence counts."""
+    """Size, storage class and node affinity of a volume. Of in-tree volume sources that have CSI migration only the presence is used."""
 
     capacity: t.Optional[ResourceList] = None
     access_modes: t.Optional[tuple[str, ...]] = None
@@ -81,7 +81,7 @@ class PersistentVolume(ApiStruct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The volume's name, by which claims refer to it."""
+        """Return the volume's name. Claims refer to the volume by it."""
         return self.metadata.name
 
 
@@ -93,7 +93,7 @@ class TopologySelectorLabelRequirement(ApiStruct, frozen=True):
 
 
 class TopologySelectorTerm(ApiStruct, frozen=True):
-    """Labels that must all fit; a term without any fits no node."""
+    """Labels that must all match. A term without labels matches no node."""
 
     match_label_expressions: t.Optional[tuple[TopologySelectorLabelRequirement, ...]] = None
 
@@ -108,7 +108,7 @@ class StorageClass(ApiStruct, frozen=True):
 
 
 class VolumeNodeResources(ApiStruct, frozen=True):
-    """How many volumes of a driver a node can attach."""
+    """The number of volumes of a driver that a node can attach."""
 
     count: t.Optional[int] = None
 
@@ -127,27 +127,27 @@ class CSINodeSpec(ApiStruct, frozen=True):
 
 
 class CSINode(ApiStruct, frozen=True):
-    """A CSINode; it has the name of its node."""
+    """A CSINode. It has the name of its node."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: CSINodeSpec = field(default_factory=CSINodeSpec)
 
 
 class CSIDriverSpec(ApiStruct, frozen=True):
-    """Whether the scheduler is to look at the capacity that the driver publishes."""
+    """``storage_capacity`` is true if the scheduler checks the capacity that the driver publishes."""
 
     storage_capacity: t.Optional[bool] = None
 
 
 class CSIDriver(ApiStruct, frozen=True):
-    """A CSIDriver; its name is that of the provisioner."""
+    """A CSIDriver. Its name is the name of the provisioner."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: CSIDriverSpec = field(default_factory=CSIDriverSpec)
 
 
 class CSIStorageCapacity(ApiStruct, frozen=True):
-    """Room for new volumes of a class on the nodes that the selector selects."""
+    """The capacity for new volumes of a storage class on the nodes that ``node_topology`` selects."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     storage_class_name: str = ""
@@ -163,7 +163,7 @@ class VolumeAttachmentSource(ApiStruct, frozen=True):
 
 
 class VolumeAttachmentSpec(ApiStruct, frozen=True):
-    """What is attached where, and by which driver."""
+    """The attached volume, its node and its driver."""
 
     attacher: str = ""
     node_name: str = ""
@@ -178,10 +178,10 @@ class VolumeAttachment(ApiStruct, frozen=True):
 
 
 class Storage(t.NamedTuple):
-    """What was read of the cluster's storage.
+    """The storage objects of the cluster that were read.
 
-    ``unreadable``: plurals of what may not be read, which then is empty here. ``claim_namespaces``: those whose claims were read, None
-    for all of them.
+    ``unreadable``: plurals of the resources that may not be read. They are empty here. ``claim_namespaces``: the namespaces whose claims
+    were read. None means all namespaces.
     """
 
     volumes: tuple[PersistentVolume, ...] = ()
@@ -195,11 +195,14 @@ class Storage(t.NamedTuple):
 
 
 def class_of_claim(claim: PersistentVolumeClaim) -> str | None:
-    """The claim's storage class, empty for the volumes of no class; None where it names none (component-helpers ``storage/volume``)."""
+    """Return the claim's storage class (component-helpers ``storage/volume``).
+
+    An empty text requests a volume without a class. None means that the claim does not name a class.
+    """
     annotated = (claim.metadata.annotations or {}).get(_BETA_CLASS)
     return claim.spec.storage_class_name if annotated is None else annotated
 
 
 def class_of_volume(volume: PersistentVolume) -> str:
-    """The volume's storage class; empty for none."""
+    """Return the volume's storage class. It is empty if the volume has none."""
     return (volume.metadata.annotations or {}).get(_BETA_CLASS, volume.spec.storage_class_name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Volumes of pods, and the claims that are made for them (core/v1)."""
+"""Volumes of pods, and the templates of their claims (core/v1)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .meta import ApiStruct, LabelSelector, ObjectMeta, ResourceList
 
 
 class StorageRequirements(ApiStruct, frozen=True):
-    """How much storage a claim asks for."""
+    """The amount of storage that a claim requests."""
 
     requests: t.Optional[ResourceList] = None
 
 
 class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
-    """What a claim asks for, and the volume it is bound to; no storage class and an empty one are not the same."""
+    """The requirements of a claim, and the volume that it is bound to. An absent storage class and an empty one have different meanings."""
 
     access_modes: t.Optional[tuple[str, ...]] = None
     resources: StorageRequirements = field(default_factory=StorageRequirements)
@@ -29,16 +29,16 @@ class PersistentVolumeClaimSpec(ApiStruct, frozen=True):
 
 
 class VolumeClaimTemplate(ApiStruct, frozen=True):
-    """A claim that is made for each pod, of a StatefulSet or of an ephemeral volume."""
+    """The template of the claims of a StatefulSet or of an ephemeral volume. Each pod gets its own claim."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
 
 
 class ClaimVolumeSource(ApiStruct, frozen=True):
-    """A volume that is a PersistentVolumeClaim of the pod's namespace.
+    """A volume that is a PersistentVolumeClaim in the pod's namespace.
 
-    ``claim_template`` is never on the wire: it is what a StatefulSet makes the claim of where there is none yet.
+    ``claim_template`` is not part of the API. It is the template that a StatefulSet uses if the claim does not exist yet.
     """
 
     claim_name: str = ""
@@ -46,26 +46,26 @@ class ClaimVolumeSource(ApiStruct, frozen=True):
 
 
 class EphemeralVolumeSource(ApiStruct, frozen=True):
-    """A volume whose claim comes and goes with the pod."""
+    """A volume whose claim is created and deleted with the pod."""
 
     volume_claim_template: t.Optional[VolumeClaimTemplate] = None
 
 
 class GCEPersistentDisk(ApiStruct, frozen=True):
-    """A disk of Google's cloud."""
+    """A Google Compute Engine disk."""
 
     pd_name: str = ""
     read_only: bool = False
 
 
 class AWSElasticBlockStore(ApiStruct, frozen=True):
-    """A disk of Amazon's cloud."""
+    """An Amazon Elastic Block Store disk."""
 
     volume_id: str = field(default="", name="volumeID")
 
 
 class RBD(ApiStruct, frozen=True):
-    """A block image of Ceph."""
+    """A Ceph block image."""
 
     monitors: t.Optional[tuple[str, ...]] = None
     pool: str = "rbd"
@@ -74,14 +74,14 @@ class RBD(ApiStruct, frozen=True):
 
 
 class ISCSI(ApiStruct, frozen=True):
-    """An iSCSI disk, known by its qualified name."""
+    """An iSCSI disk. ``iqn`` is its qualified name."""
 
     iqn: str = ""
     read_only: bool = False
 
 
 class Volume(ApiStruct, frozen=True):
-    """A volume; the sources that bind a pod to nodes are named, the rest (inline CSI volumes, too) are left out."""
+    """A volume of a pod. The sources that can bind a pod to nodes are fields. Other sources, such as inline CSI volumes, are not read."""
 
     name: str = ""
     persistent_volume_claim: t.Optional[ClaimVolumeSource] = None
@@ -98,5 +98,5 @@ class Volume(ApiStruct, frozen=True):
 
     @property
     def local(self) -> bool:
-        """Its content is on the node and stays there, or goes, when the pod leaves."""
+        """Return whether the data is on the node. When the pod is deleted, an emptyDir is deleted and a hostPath stays on the node."""
         return self.empty_dir is not None or self.host_path is not None

@@ -13,7 +13,7 @@ from .volume import VolumeClaimTemplate
 
 
 class RollingUpdate(ApiStruct, frozen=True):
-    """Bounds of a rolling update; numbers or percentages. ``partition`` is a StatefulSet's."""
+    """Limits of a rolling update, as numbers or percentages. Only StatefulSets have ``partition``."""
 
     max_unavailable: t.Optional[IntOrString] = None
     max_surge: t.Optional[IntOrString] = None
@@ -21,7 +21,7 @@ class RollingUpdate(ApiStruct, frozen=True):
 
 
 class UpdateStrategy(ApiStruct, frozen=True):
-    """``strategy`` of a Deployment or ``updateStrategy`` of a StatefulSet."""
+    """``strategy`` of a Deployment, or ``updateStrategy`` of a StatefulSet."""
 
     type: str = "RollingUpdate"
     rolling_update: t.Optional[RollingUpdate] = None
@@ -60,7 +60,7 @@ class WorkloadStatus(ApiStruct, frozen=True):
 
 
 class Workload(ApiStruct, frozen=True):
-    """A Deployment, StatefulSet or ReplicaSet; ``kind`` is absent in lists and set by the reader."""
+    """A Deployment, StatefulSet or ReplicaSet. The API omits ``kind`` in lists, and the reader sets it."""
 
     kind: str = ""
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
@@ -69,7 +69,7 @@ class Workload(ApiStruct, frozen=True):
 
     @property
     def first_ordinal(self) -> int:
-        """The ordinal of a StatefulSet's first replica."""
+        """Return the ordinal of a StatefulSet's first replica."""
         return self.spec.ordinals.start if self.spec.ordinals is not None else 0
 
     def __str__(self) -> str:
@@ -77,27 +77,27 @@ class Workload(ApiStruct, frozen=True):
 
 
 class PodConditionPattern(ApiStruct, frozen=True):
-    """A condition of a failed pod that a rule is for."""
+    """A condition of a failed pod that a rule matches."""
 
     type: str = ""
     status: str = "True"
 
 
 class PodFailureRule(ApiStruct, frozen=True):
-    """What a Job does about a pod that failed in a certain way; the first rule that matches counts."""
+    """The action of a Job for a failed pod. The first rule that matches applies."""
 
     action: str = ""
     on_pod_conditions: t.Optional[tuple[PodConditionPattern, ...]] = None
 
 
 class PodFailurePolicy(ApiStruct, frozen=True):
-    """The rules of a Job."""
+    """The pod failure rules of a Job."""
 
     rules: tuple[PodFailureRule, ...] = ()
 
 
 class JobSpec(ApiStruct, frozen=True):
-    """How a Job takes it when pods fail."""
+    """The fields of a Job's spec that are used here."""
 
     pod_failure_policy: t.Optional[PodFailurePolicy] = None
 
@@ -110,7 +110,10 @@ class Job(ApiStruct, frozen=True):
 
     @property
     def ignores_disruptions(self) -> bool:
-        """An eviction of one of its pods does not count as a failure: its rules ignore the condition DisruptionTarget."""
+        """Return whether an eviction of a pod of the Job does not count as a failure.
+
+        This is true if the first rule that matches the condition DisruptionTarget has the action Ignore.
+        """
         policy = self.spec.pod_failure_policy
         for rule in policy.rules if policy is not None else ():
             if any(pattern.type == "DisruptionTarget" and pattern.status == "True" for pattern in rule.on_pod_conditions or ()):
@@ -126,7 +129,7 @@ class CrossVersionObjectReference(ApiStruct, frozen=True):
 
 
 class HorizontalPodAutoscalerSpec(ApiStruct, frozen=True):
-    """Target and bounds of an autoscaler."""
+    """Target and limits of an autoscaler."""
 
     scale_target_ref: CrossVersionObjectReference = field(default_factory=CrossVersionObjectReference)
     min_replicas: t.Optional[int] = None
@@ -134,7 +137,7 @@ class HorizontalPodAutoscalerSpec(ApiStruct, frozen=True):
 
 
 class HorizontalPodAutoscalerStatus(ApiStruct, frozen=True):
-    """What the autoscaler wants."""
+    """The number of replicas that the autoscaler has computed."""
 
     desired_replicas: int = 0
 

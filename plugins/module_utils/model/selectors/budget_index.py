@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Find the PodDisruptionBudgets of pods. ``snapshot.once(BudgetIndex)`` is the index of a snapshot."""
+"""An index to find the PodDisruptionBudgets of pods. ``snapshot.once(BudgetIndex)`` returns the index of a snapshot."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .selector_index import SelectorIndex
 
 
 class BudgetIndex:
-    """The budgets of a snapshot by namespace and selector. A namespace is indexed when it is first asked for."""
+    """The budgets of a snapshot by namespace and selector. A namespace is indexed at its first use."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._by_namespace = snapshot.budgets_by_namespace
         self._indexes: dict[str, SelectorIndex[PodDisruptionBudget]] = {}
 
     def selecting(self, namespace: str, *label_sets: Mapping[str, str] | None) -> list[PodDisruptionBudget]:
-        """The budgets of the namespace that select a pod with one of these sets of labels, in the order of the snapshot."""
+        """Return the budgets of the namespace that select a pod with one of these label sets, in the order of the snapshot."""
         index = self._indexes.get(namespace)
         if index is None:
             budgets = self._by_namespace.get(namespace, ())

@@ -10,7 +10,7 @@ from ..api.meta import LabelSelector, LabelSelectorRequirement
 
 
 def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether the selector selects an object with these labels; None selects nothing, an empty selector everything."""
+    """Return whether the selector selects an object with these labels. None selects nothing, an empty selector selects everything."""
     if selector is None:
         return False
     labels = labels or {}
@@ -21,7 +21,7 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) ->
 
 
 def as_query(selector: LabelSelector) -> str:
-    """The selector as the API takes it in a query."""
+    """Return the selector as the text of a ``labelSelector`` query parameter."""
     equal = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]
     return ",".join(equal + [_requirement_as_query(requirement) for requirement in selector.match_expressions or ()])
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""``matchLabelKeys`` and ``mismatchLabelKeys``: the pod's own labels in its selectors, added and removed.
+"""``matchLabelKeys`` and ``mismatchLabelKeys``: add the pod's own labels to its selectors, and remove them.
 
 Source: kubernetes ``pkg/registry/core/pod/strategy.go`` (applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys).
 """
@@ -15,7 +15,10 @@ from ..codec import replace
 
 
 def with_merged_label_keys(spec: PodSpec, labels: Labels) -> PodSpec:
-    """``matchLabelKeys`` and ``mismatchLabelKeys`` as selectors (kubernetes ``pkg/registry/core/pod/strategy.go``)."""
+    """Return the spec with ``matchLabelKeys`` and ``mismatchLabelKeys`` merged into the selectors of the required pod affinity terms.
+
+    Both pod affinity and pod anti-affinity are merged. Source: kubernetes ``pkg/registry/core/pod/strategy.go``.
+    """
     affinity = spec.affinity
     if affinity is None or not any(_has_label_keys(part) for part in (affinity.pod_affinity, affinity.pod_anti_affinity)):
         return spec
@@ -51,7 +54,10 @@ def with_label_keys(
     match: t.Optional[tuple[str, ...]] = None,
     mismatch: t.Optional[tuple[str, ...]] = None,
 ) -> LabelSelector | None:
-    """The selector with the pod's own values of ``matchLabelKeys`` and ``mismatchLabelKeys``; keys that it does not have do not count."""
+    """Return the selector with the pod's own values of ``matchLabelKeys`` and ``mismatchLabelKeys``.
+
+    Keys that the pod does not have are ignored.
+    """
     labels = labels or {}
     keys = [("In", key) for key in match or ()] + [("NotIn", key) for key in mismatch or ()]
     own = [LabelSelectorRequirement(key=key, operator=operator, values=(labels[key],)) for operator, key in keys if key in labels]
@@ -62,25 +68,29 @@ def with_label_keys(
 
 Keys = t.Optional[tuple[str, ...]]
 Change = t.Callable[[t.Optional[LabelSelector], Keys, Keys], t.Optional[LabelSelector]]
-"""Gives the selector in place of one, of which the keys to match and to mismatch are given too."""
+"""A function that returns the new selector. It gets the old selector, its keys to match and its keys to mismatch."""
 
 
 def without_merged_label_keys(pod: Pod) -> PodSpec:
-    """The pod's spec without what ``matchLabelKeys`` and ``mismatchLabelKeys`` have added to its selectors; the same where nothing was.
+    """Return the pod's spec without the expressions that ``matchLabelKeys`` and ``mismatchLabelKeys`` have added to its selectors.
 
-    A selector of a user cannot ask for a key to match: the API server refuses it. It can ask for one to mismatch.
+    If there are none, the same spec is returned. The API server rejects a user's selector that contains a key of ``matchLabelKeys``, but it
+    accepts one that contains a key of ``mismatchLabelKeys``.
     """
     labels = pod.metadata.labels or {}
     return _with_selectors(pod.spec, lambda selector, match, mismatch: _without_merged(selector, match or (), mismatch or (), labels))
 
 
 def with_label_value(spec: PodSpec, key: str, old: str, new: str) -> PodSpec:
-    """The spec with another value of one label in every selector that asks for the old one; the same object where none does."""
+    """Return the spec with another value of one label in every selector that requires the old value.
+
+    If no selector requires it, the same object is returned.
+    """
     return spec if old == new else _with_selectors(spec, lambda selector, _match, _mismatch: _with_value(selector, key, old, new))
 
 
 def selector_keys(spec: PodSpec) -> set[str]:
-    """The labels that the selectors of the spec ask for."""
+    """Return the label keys that the selectors of the spec use."""
     found: set[str] = set()
 
     def note(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> LabelSelector | None:
@@ -92,7 +102,7 @@ def selector_keys(spec: PodSpec) -> set[str]:
 
 
 def term_selector_keys(term: PodAffinityTerm) -> set[str]:
-    """The labels that one term asks for."""
+    """Return the label keys that the selector of one term uses."""
     return _keys(term.label_selector, term.match_label_keys, term.mismatch_label_keys)
 
 
@@ -114,7 +124,7 @@ def _without_merged(
     kept = [one for one in selector.match_expressions if one.operator != "In" or one.key not in match]
     for key in mismatch:
         merged = LabelSelectorRequirement(key, "NotIn", (labels.get(key, ""),))
-        if merged in kept:  # the last one: others are the user's
+        if merged in kept:  # only the last one: the user wrote the others
             del kept[len(kept) - 1 - kept[::-1].index(merged)]
     return selector if len(kept) == len(selector.match_expressions) else replace(selector, match_expressions=tuple(kept) or None)
 
@@ -190,7 +200,7 @@ T = t.TypeVar("T")
 
 
 def _each(items: tuple[T, ...] | None, change: t.Callable[[T], T]) -> tuple[T, ...] | None:
-    """The changed items; the same tuple where none has changed."""
+    """Return the changed items. If no item changes, return the same tuple."""
     if not items:
         return items
     changed = tuple(map(change, items))

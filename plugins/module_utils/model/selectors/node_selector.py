@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Node selectors: whether one of their terms holds for a node (component-helpers ``nodeaffinity.go``)."""
+"""Node selectors: compile them and match them with nodes (component-helpers ``nodeaffinity.go``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABEL_VALUE = re.compile(r"(?=.{0,63}\Z)(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z
 
 
 def compile_selector(selector: NodeSelector) -> t.Callable[[Node], bool]:
-    """Whether one of the selector's terms holds for a node."""
+    """Return a function that returns whether at least one term of the selector matches a node."""
     terms = [_compile_term(term) for term in selector.node_selector_terms]
     if len(terms) == 1:
         return terms[0]
@@ -24,15 +24,15 @@ def compile_selector(selector: NodeSelector) -> t.Callable[[Node], bool]:
 
 
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether every expression of the term holds for the node; a term without expressions holds for none.
+    """Return whether every expression of the term matches the node. A term without expressions matches no node.
 
-    A malformed expression (which the API server refuses in new pods) makes its whole term hold for none.
+    If an expression is malformed, the term matches no node. The API server rejects malformed expressions in new pods.
     """
     return _compile_term(term)(node)
 
 
 if t.TYPE_CHECKING:
-    # Whether an expression holds for the value of its label, None being no such label.
+    # Returns whether an expression matches the value of its label. None means that the node does not have the label.
     _Test = t.Callable[[t.Optional[str]], bool]
 
 
@@ -57,7 +57,7 @@ def _compile_term(term: NodeSelectorTerm) -> t.Callable[[Node], bool]:
 
 
 def _label_test(requirement: NodeSelectorRequirement) -> _Test | None:
-    """None for an expression that is not sound."""
+    """Return the test of an expression, or None if the expression is malformed."""
     operator, values = requirement.operator, frozenset(requirement.values or ())
     if not all(_LABEL_VALUE.fullmatch(value) for value in values):
         return None

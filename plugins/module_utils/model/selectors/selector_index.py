@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Find the label selectors that select a set of labels without a comparison of every selector."""
+"""An index to find the label selectors that select a set of labels, without comparing every selector."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Label = tuple[str, str]
 
 
 class _Entry(t.NamedTuple):
-    """A selector, and the numbers of the items that have it: equal selectors are compared once."""
+    """A selector and the numbers of the items that have it. Equal selectors share one entry and are compared once."""
 
     selector: LabelSelector
     numbers: list[int]
@@ -25,8 +25,8 @@ class _Entry(t.NamedTuple):
 class SelectorIndex(t.Generic[T]):
     """Items by their label selectors. Read only.
 
-    Each selector is listed under labels of which every selected object has one. A selector without such a label is listed under a key
-    that every selected object has, or else it is compared with all labels.
+    A selector is listed under labels so that each object that it selects has at least one of them. A selector without such labels is listed
+    under a key that each selected object has. If there is no such key either, the selector is compared with every set of labels.
     """
 
     def __init__(self, items: Iterable[tuple[LabelSelector | None, T]]) -> None:
@@ -34,7 +34,8 @@ class SelectorIndex(t.Generic[T]):
         self._by_label: dict[Label, list[_Entry]] = {}
         self._by_key: dict[str, list[_Entry]] = {}
         self._others: list[_Entry] = []
-        # The keys that decide whether a selector in ``_others`` selects an object, and the answers by the labels with these keys.
+        # The keys that decide whether a selector in ``_others`` selects an object, and a cache of the results by the labels with these
+        # keys.
         self._other_keys: set[str] = set()
         self._known: dict[tuple[Label, ...], list[int]] = {}
         entries: dict[bytes, _Entry] = {}
@@ -50,7 +51,7 @@ class SelectorIndex(t.Generic[T]):
             entry.numbers.append(len(self._items) - 1)
 
     def selecting(self, *label_sets: Mapping[str, str] | None) -> list[T]:
-        """The items whose selector selects an object with one of these sets of labels, in the order in which they were given."""
+        """Return the items whose selector selects an object with one of these label sets, in the order in which they were given."""
         numbers: set[int] = set()
         for labels in label_sets:
             self._add_numbers(numbers, labels or {})
@@ -66,7 +67,10 @@ class SelectorIndex(t.Generic[T]):
                         numbers.update(entry.numbers)
 
     def _list(self, entry: _Entry) -> None:
-        """List the entry under the required labels that the fewest other entries have: a label of all objects leaves much to compare."""
+        """List the entry under the required labels with the fewest other entries.
+
+        A label that all objects have would need many comparisons.
+        """
         choices = _choices(entry.selector)
         if choices:
             for label in min(choices, key=lambda labels: max((len(self._by_label.get(label, ())) for label in labels), default=0)):
@@ -81,7 +85,7 @@ class SelectorIndex(t.Generic[T]):
         self._other_keys.update(requirement.key for requirement in requirements)
 
     def _other_numbers(self, labels: Mapping[str, str]) -> list[int]:
-        """The numbers of the items in ``_others`` whose selector selects the labels."""
+        """Return the numbers of the items in ``_others`` whose selector selects the labels."""
         decisive = tuple((key, labels[key]) for key in self._other_keys if key in labels)
         known = self._known.get(decisive)
         if known is None:
@@ -91,7 +95,7 @@ class SelectorIndex(t.Generic[T]):
 
 
 def _choices(selector: LabelSelector) -> list[set[Label]]:
-    """Sets of labels: a selected object has at least one label of each set."""
+    """Return sets of labels. An object that the selector selects has at least one label of each set."""
     choices: list[set[Label]] = [{label} for label in (selector.match_labels or {}).items()]
     for requirement in selector.match_expressions or ():
         if requirement.operator == "In":

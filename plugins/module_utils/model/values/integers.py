@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Whole numbers in texts that anybody may write: labels, annotations, tolerations."""
+"""Integers in labels, annotations and tolerations, which can contain any text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import typing as t
 
 INT64 = range(-(2**63), 2**63)
 
-# Of the characters that Python takes for digits, and of its longest numbers, Kubernetes reads none.
+# Python accepts more digit characters and longer numbers than Kubernetes.
 _DECIMAL = re.compile(r"([+-]?)0*([0-9]{1,19})")
 
 
 def parse_int64(text: str) -> t.Optional[int]:
-    """The number, as Go's ``strconv.ParseInt(text, 10, 64)`` reads it; None where it would refuse the text."""
+    """Return the number as Go's ``strconv.ParseInt(text, 10, 64)`` parses it. Return None if that function returns an error."""
     found = _DECIMAL.fullmatch(text)
     if found is None:
         return None

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Kubernetes resource quantities as exact integers.
 
-Rules of apimachinery's ``pkg/api/resource/quantity.go``: decimal, binary and exponent suffixes, nano precision, rounding up.
+The rules are those of apimachinery's ``pkg/api/resource/quantity.go``: decimal, binary and exponent suffixes, nano precision, rounding up.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SUFFIXES = {
     "Pi": (0, 50),
     "Ei": (0, 60),
 }
-"""The power of ten and the power of two that a suffix stands for."""
-# The API server caps what does not fit 64 bits.
+"""The power of ten and the power of two of each suffix."""
+# The API server limits larger values to 64 bits.
 _LARGEST = (2**63 - 1) * NANO
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|(n|u|m|k|[MGTPE]i?|Ki|))")
 
 
 LONGEST = 1000
-"""Characters. The API server writes at most two dozen, and Python refuses to read numbers of thousands of digits."""
+"""Characters. The API server writes at most two dozen, and Python rejects numbers of thousands of digits."""
 
 
 class QuantityError(ValueError):
@@ -48,15 +48,15 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=65536)
 def parse_quantity(text: str) -> int:
-    """Nano-units (10^-9) of a quantity such as ``250m``, ``1.5Gi`` or ``2e3``, rounded up as the API server does.
+    """Return the nano-units (10^-9) of a quantity such as ``250m``, ``1.5Gi`` or ``2e3``, rounded up as in the API server.
 
-    Raises QuantityError for anything that the API server would refuse.
+    Raises QuantityError for a text that the API server rejects.
     """
     match = _QUANTITY.fullmatch(text) if len(text) <= LONGEST else None
     if match is None:
         raise QuantityError(f"{text[:50]!r} is not a Kubernetes quantity: write a number with at most one suffix, such as 250m or 1.5Gi")
     number, exponent, suffix = match.groups()
-    # Integers are exact at any length. ``fractions`` would say it more briefly, and takes longer to import than most runs need it.
+    # Integers are exact at any length. ``fractions`` would need less code, but its import takes longer than most runs spend here.
     whole, _point, decimals = number.partition(".")
     power_of_ten, power_of_two = _SUFFIXES[suffix or ""]
     power_of_ten += int(exponent[1:] if exponent else 0) - len(decimals) + NANO_DIGITS
@@ -67,10 +67,10 @@ def parse_quantity(text: str) -> int:
 
 
 def milli_value(nano_units: int) -> int:
-    """Thousandths, rounded up (``Quantity.MilliValue``); the scheduler's unit for cpu."""
+    """Return the value in thousandths, rounded up (``Quantity.MilliValue``). The scheduler uses this unit for cpu."""
     return -(-nano_units // _NANO_PER_MILLI)
 
 
 def value(nano_units: int) -> int:
-    """Whole units, rounded up (``Quantity.Value``); the scheduler's unit for everything but cpu."""
+    """Return the value in whole units, rounded up (``Quantity.Value``). The scheduler uses this unit for all resources but cpu."""
     return -(-nano_units // NANO)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Finds the quantities of an object that cannot be read, so that no decision meets one."""
+"""Find quantities that cannot be parsed, so that no later code has to handle them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ QUANTITY_FIELDS = frozenset(
         *("hard", "used", "default", "default_request", "max", "min", "max_limit_request_ratio"),
     )
 )
-"""The fields that hold a quantity, or a map to quantities."""
+"""The fields that contain a quantity or a map of quantities."""
 
 
 def check_quantities(value: t.Any) -> None:
-    """Raise QuantityError for the first quantity of a struct, or of a tuple of structs, that cannot be read."""
+    """Raise QuantityError for the first quantity of a struct, or of a tuple of structs, that cannot be parsed."""
     if isinstance(value, tuple):
         for entry in value:
             check_quantities(entry)
@@ -33,7 +33,7 @@ def check_quantities(value: t.Any) -> None:
 
 
 def check_quantity_field(name: str, value: t.Any) -> None:
-    """``check_quantities`` of the value that a field has."""
+    """Raise QuantityError if a quantity in the value of the named field cannot be parsed."""
     if not isinstance(value, (dict, str)):
         check_quantities(value)
     elif name in QUANTITY_FIELDS:
@@ -43,7 +43,7 @@ def check_quantity_field(name: str, value: t.Any) -> None:
 
 @cache
 def _fields_with_quantities(kind: t.Any) -> tuple[str, ...]:
-    """The fields of a struct with quantities somewhere in them."""
+    """Return the fields of a struct that contain quantities at any depth."""
     return tuple(
         entry.name for entry in fields_of(kind) if entry.name in QUANTITY_FIELDS or any(map(_fields_with_quantities, _structs(entry.type)))
     )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Times as the API writes them: RFC 3339 with zone."""
+"""Times as the API writes them: RFC 3339 with a time zone."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import typing as t
 from datetime import datetime, timezone
 
 EARLIEST_S, LATEST_S = -62135596800.0, 253402300799.0
-"""The first and the last second that Python's calendar has: the years 1 and 9999."""
+"""The first and the last second of Python's calendar: the years 1 and 9999."""
 
-# A Go program shifts times into UTC, and writes years before 1 and after 9999 as they come.
+# A Go program converts times to UTC, and writes years before 1 and after 9999 without a limit.
 _YEAR = re.compile(r"(-?[0-9]+)-")
 
 
 def format_time(epoch_s: float) -> str:
-    """``2026-01-31T08:15:00Z`` for seconds since the epoch."""
+    """Return seconds since the epoch as ``2026-01-31T08:15:00Z``."""
     return _text(int(epoch_s), "seconds")
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch; raises ValueError where the text is no RFC 3339 time with a zone.
+    """Return seconds since the epoch. Raises ValueError if the text is not an RFC 3339 time with a time zone.
 
-    A year that Python's calendar does not have counts as its first or its last second.
+    A year outside Python's calendar gives the calendar's first or last second.
     """
     year = _YEAR.match(text)
     if year is not None and (len(year[1]) > 4 or year[1].startswith("-") or year[1] == "0000"):
@@ -35,7 +35,7 @@ def parse_time(text: str) -> float:
 
 
 def read_time(text: t.Optional[str]) -> t.Optional[float]:
-    """``parse_time`` of a field that may be absent; None where it is, or is no time."""
+    """Return ``parse_time`` of a field that may be absent. Return None if it is absent or not a valid time."""
     try:
         return parse_time(text) if text else None
     except ValueError:
@@ -43,7 +43,7 @@ def read_time(text: t.Optional[str]) -> t.Optional[float]:
 
 
 def format_micro_time(epoch_s: float) -> str:
-    """``2026-01-31T08:15:00.250000Z``, as Leases have it (apimachinery ``MicroTime``)."""
+    """Return seconds since the epoch as ``2026-01-31T08:15:00.250000Z``, the format of Leases (apimachinery ``MicroTime``)."""
     return _text(epoch_s, "microseconds")
 
 

@@ -16,19 +16,19 @@ _QUALIFIED = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
-"""For errors: of what a namespace's name consists."""
+"""A text for errors: the characters of a namespace's name."""
 
 
 def missing_namespaces_message(namespaces: Iterable[str]) -> str:
-    """What to say where the option ``namespaces`` names some that do not exist."""
+    """Return the error for an option ``namespaces`` that names namespaces that do not exist."""
     return f"namespaces: there is no namespace {', '.join(namespaces)}; check the spelling and the cluster (context)"
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether it can be the key of a label, an annotation or a taint."""
+    """Return whether the text can be the key of a label, an annotation or a taint."""
     return _QUALIFIED.fullmatch(text) is not None
 
 
 def is_namespace_name(text: str) -> bool:
-    """Whether a namespace can have this name."""
+    """Return whether the text can be the name of a namespace."""
     return _DNS_LABEL.fullmatch(text) is not None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settings of a connection from the options of kubernetes.core and its variables K8S_AUTH_*."""
+"""Connection settings from the options of kubernetes.core and its K8S_AUTH_* variables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = {
     "impersonate_user": "impersonate_user",
     "impersonate_groups": "impersonate_groups",
 }
-"""The options, and the second name that each has in a variable."""
+"""The options, and the second name of each in a variable."""
 
 PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
 SECRET_OPTIONS = ("api_key", "password")
@@ -43,22 +43,22 @@ VARIABLE = "K8S_AUTH_"
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """The options as they were given, those of the module before those of the environment; absent ones are missing."""
+    """The options that were given. Options of the module have precedence over the environment. Absent options are missing."""
 
     values: Mapping[str, t.Any]
 
     def text(self, name: str) -> str:
-        """A text; empty where it is not given."""
+        """Return the text of an option. It is empty if the option is not given."""
         return str(self.values.get(name) or "")
 
     @property
     def source(self) -> Source:
-        """Where the settings come from, for messages."""
+        """Return the source of the settings, for messages."""
         return Source(self.values.get("kubeconfig"), self.text("context"), self.text("host"))
 
 
 def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -> ConnectionOptions:
-    """The options of a module, completed by the variables as kubernetes.core does it."""
+    """Return the options of a module, completed by the environment variables as in kubernetes.core."""
     values = {name: params[name] for name in NAMES if params.get(name) is not None}
     for name, second in NAMES.items():
         text = environment.get(f"{VARIABLE}{name.upper()}") or environment.get(f"{VARIABLE}{second.upper()}")
@@ -75,9 +75,9 @@ def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -
 
 
 def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
-    """The settings of a connection. Raises SettingsError."""
+    """Return the settings of a connection. Raises SettingsError."""
     settings = _completed(_base(options), options)
-    # As the kubernetes client does: NO_PROXY applies to a proxy from an option or a kubeconfig, too.
+    # As in the kubernetes client, NO_PROXY also applies to a proxy from an option or a kubeconfig.
     proxies = getproxies()
     scheme = settings.server.partition(":")[0]
     proxy = settings.proxy or proxies.get(scheme) or proxies.get("all") or ""
@@ -85,7 +85,7 @@ def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
 
 
 def _base(options: ConnectionOptions) -> ConnectionSettings:
-    """What the options other than ``kubeconfig`` and ``context`` complete."""
+    """Return the settings that options other than ``kubeconfig`` and ``context`` then override."""
     if options.text("host") and _has_credentials(options):
         return ConnectionSettings("")
     if not options.text("context") and not options.values.get("kubeconfig"):
@@ -95,7 +95,7 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
     try:
         return settings_of_kubeconfig(options.source)
     except UnsupportedLoginError:
-        from .kubernetes_client import NO_LOGIN, settings_by_client  # compiled only where it is needed
+        from .kubernetes_client import NO_LOGIN, settings_by_client  # imported only if needed, so that it is compiled only then
 
         settings = settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
         if not settings.has_login and not _has_credentials(options):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Everything that a connection to an API server needs. Its representation shows no secret."""
+"""The settings of a connection to an API server. Their representation contains no secret."""
 
 from __future__ import annotations
 
@@ -14,36 +14,40 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TOKEN_FILE_READ_EVERY_S = 60.0
-"""How often the file of a token is read again. The kubelet renews a token long before it expires (client-go uses the same time)."""
+"""Seconds after which the file of a token is read again.
+
+The kubelet renews a token long before it expires (client-go uses the same interval).
+"""
 
 LONGEST_NAME, LONGEST_PATH = 255, 4095
-"""Bytes of the longest name in a folder and of the longest path on Linux."""
+"""Bytes of the longest file name and of the longest path on Linux."""
 
 TOO_LONG = "a path is too long for the system: check that it is the path of a file and not its content"
-"""It leaves the path out, because the content of a file may be a secret."""
+"""The message omits the path, because it may be the content of a file with secrets."""
 
 Pem = t.Union[bytes, Path, None]
-"""Certificates or a key: their text, the file that holds them, or nothing."""
+"""Certificates or a key: their bytes, the file that contains them, or None."""
 
 Authorization = t.Callable[[], str]
 """Returns the value of the header ``Authorization``, empty for none. It is called for each request, because tokens are renewed."""
 
 
 class SettingsError(ValueError):
-    """A connection cannot be made as it is described. The text says what is wrong and holds no secret."""
+    """The settings of a connection cannot be used. The text contains no secret."""
 
 
 def no_authorization() -> str:
-    """Send no header ``Authorization``."""
+    """Return an empty text, so that no header ``Authorization`` is sent."""
     return ""
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """``server`` is a URL. ``headers`` are sent with each request; a name may appear several times.
+    """The settings of a connection. ``server`` is a URL.
 
-    ``tls_server_name`` is the name in the server's certificate where it is not that of the URL. ``no_proxy`` names the hosts that are
-    reached without ``proxy``, with commas between them.
+    ``headers`` are sent with each request, and a name may occur several times.
+    ``tls_server_name`` is the name in the server's certificate if it differs from the host in the URL. ``no_proxy`` is a comma-separated
+    list of hosts for which ``proxy`` is not used.
     """
 
     server: str
@@ -60,20 +64,21 @@ class ConnectionSettings:
 
     @property
     def has_login(self) -> bool:
-        """There are credentials of a user."""
+        """Return whether there are credentials of a user."""
         return bool(self.authorization()) or self.client_certificate is not None
 
 
 def bearer(token: str) -> Authorization:
-    """The authorization by a token that does not change."""
+    """Return the authorization with a token that does not change."""
     value = f"Bearer {token}"
     return lambda: value
 
 
 class TokenFile:
-    """The authorization by a token in a file, which is read again every minute.
+    """The authorization with a token in a file. The file is read again every minute.
 
-    Raises SettingsError where the file cannot be read at first. Later the last token is used until the file can be read again.
+    Raises SettingsError if the file cannot be read at first. If a later read fails, the last token is used until the file can be read
+    again.
     """
 
     def __init__(self, path: Path, clock: t.Callable[[], float] = time.monotonic) -> None:
@@ -99,7 +104,7 @@ def _token_in(path: Path) -> str:
 
 
 def read_file(path: Path) -> bytes:
-    """The content of a file; raises SettingsError with its path and the system's reason."""
+    """Return the content of a file. Raises SettingsError with its path and the error of the system."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -107,7 +112,7 @@ def read_file(path: Path) -> bytes:
 
 
 def path_of(text: str) -> Path:
-    """The path that a text names, with the home folder in the place of ``~``. Raises SettingsError."""
+    """Return the path in a text, with ``~`` replaced by the home folder. Raises SettingsError."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) > LONGEST_PATH or max(map(len, encoded.split(b"/"))) > LONGEST_NAME:
         raise SettingsError(TOO_LONG)
@@ -118,12 +123,12 @@ def path_of(text: str) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is a file or a folder. Raises SettingsError where the system does not tell it."""
+    """Return whether a file or a folder exists. Raises SettingsError if the system reports another error."""
     return _mode(path) is not None
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file. Raises SettingsError where the system does not tell it."""
+    """Return whether a file exists. Raises SettingsError if the system reports another error."""
     mode = _mode(path)
     return mode is not None and stat.S_ISREG(mode)
 
@@ -131,7 +136,7 @@ def is_file(path: Path) -> bool:
 def _mode(path: Path) -> t.Optional[int]:
     try:
         return path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, ValueError):  # a zero byte in a path is a ValueError
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a path with a zero byte raises ValueError
         return None
     except OSError as error:
         raise _unreadable(path, error) from None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settings of a connection from kubeconfigs, and from the service account of a pod.
+"""Connection settings from kubeconfigs, and from the service account of a pod.
 
-Files are merged as the kubernetes client merges them: of several entries with one name the first counts, and of several current contexts
-the last one. Errors name the entry and the key, and never a value.
+Files are merged as in the kubernetes client: of several entries with the same name the first is used, and of several current contexts the
+last. Errors name the entry and the key, and never a value.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Json = dict[str, t.Any]
 
 
 class UnsupportedLoginError(Exception):
-    """The user of the kubeconfig logs in by a plugin or a provider, which the kubernetes client knows."""
+    """The kubeconfig's user logs in by a plugin or a provider. Only the kubernetes client supports these."""
 
 
 class Entry(t.NamedTuple):
-    """One entry of a kubeconfig. ``folder`` is where its relative paths begin, ``kind`` and ``name`` are for messages."""
+    """One entry of a kubeconfig. Relative paths start at ``folder``. ``kind`` and ``name`` are for messages."""
 
     kind: str
     name: str
@@ -48,7 +48,7 @@ class Entry(t.NamedTuple):
     folder: Path
 
     def text(self, key: str) -> str:
-        """A text; empty where there is none."""
+        """Return the text of a key. It is empty if the key is absent."""
         value = self.content.get(key)
         if value is None:
             return ""
@@ -57,14 +57,14 @@ class Entry(t.NamedTuple):
         return value
 
     def truth(self, key: str) -> bool:
-        """True or false, false where it is absent."""
+        """Return the boolean of a key. It is false if the key is absent."""
         value = self.content.get(key)
         if value is not None and not isinstance(value, bool):
             raise SettingsError(f"{key} of the {self.kind} {self.name} is neither true nor false")
         return bool(value)
 
     def file(self, key: str) -> t.Optional[Path]:
-        """The path of a file; None where there is none. Raises SettingsError where it is missing."""
+        """Return the path of a file, or None if the key is absent. Raises SettingsError if the file does not exist."""
         name = self.text(key)
         if not name:
             return None
@@ -74,7 +74,7 @@ class Entry(t.NamedTuple):
         return path
 
     def pem(self, key: str) -> Pem:
-        """The decoded ``<key>-data`` where that is given, else the file that ``<key>`` names."""
+        """Return the decoded ``<key>-data`` if it is given, otherwise the file in ``<key>``."""
         data_key = f"{key}-data"
         if data_key not in self.content:
             return self.file(key)
@@ -86,17 +86,17 @@ class Entry(t.NamedTuple):
 
 
 def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
-    """The settings of the kubeconfig, by its context. Raises SettingsError and UnsupportedLoginError."""
+    """Return the settings of the kubeconfig for its context. Raises SettingsError and UnsupportedLoginError."""
     return _settings(*_chosen(_merged(source), source.context))
 
 
 def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
-    """The headers of the user that the kubeconfig's user acts as. Raises SettingsError."""
+    """Return the impersonation headers of the kubeconfig's user. Raises SettingsError."""
     return _impersonation(_chosen(_merged(source), source.context)[1])
 
 
 def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSettings]:
-    """The settings of the pod's service account; None outside of a pod."""
+    """Return the settings of the pod's service account, or None outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
     if not host or not port or not is_file(token) or not is_file(ca):
@@ -106,7 +106,7 @@ def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSett
 
 
 class _Merged(t.NamedTuple):
-    """The entries of all files, of each kind the first of a name."""
+    """The entries of all files. Of several entries of a kind with the same name it has the first."""
 
     contexts: dict[str, Entry]
     clusters: dict[str, Entry]
@@ -159,7 +159,7 @@ def _entries(content: Json, kind: str, folder: Path) -> t.Iterator[Entry]:
 
 
 def _chosen(merged: _Merged, wanted: str) -> tuple[Entry, Entry]:
-    """The cluster and the user of the context."""
+    """Return the cluster and the user of the context."""
     name = wanted or merged.current_context
     if not name:
         raise SettingsError("it has no current-context, and no context is given")
@@ -210,13 +210,13 @@ def _authorization(user: Entry) -> Authorization:
 
 
 def basic(username: str, password: str) -> Authorization:
-    """The authorization by a name and a password."""
+    """Return the authorization with a user name and a password."""
     value = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
     return lambda: value
 
 
 def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
-    """The headers of the user that this user acts as."""
+    """Return the impersonation headers of the user."""
     given = [("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid"))]
     given += [("Impersonate-Group", group) for group in _texts(user, "as-groups", user.content.get("as-groups"))]
     extra = user.content.get("as-user-extra") or {}

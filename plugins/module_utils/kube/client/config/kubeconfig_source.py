@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Where the settings of a connection come from, for the error where they lead nowhere. Nothing secret is looked at."""
+"""The source of connection settings, for the error if they cannot be used. It reads no secrets."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ else:
         YAML_IMPORT_ERROR = str(import_error)
 
         class yaml:
-            """Stand-in for the names used below."""
+            """Placeholder for the names used below."""
 
             class YAMLError(Exception):
-                """Stand-in for yaml's base error."""
+                """Placeholder for yaml's base error."""
 
 
 def load_yaml(data: bytes) -> t.Any:
-    """The content of a YAML document. Raises SettingsError with the place of the error and no text of the document."""
+    """Return the content of a YAML document. Raises SettingsError with the place of the error and without text of the document."""
     try:
         return yaml.load(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (ValueError, RecursionError):  # a date that does not exist is a ValueError
+    except (ValueError, RecursionError):  # a date that does not exist raises ValueError
         raise SettingsError("it is not a YAML text in UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -50,17 +50,17 @@ NO_CLUSTER = (
 
 
 def without_login(url: str) -> str:
-    """The URL without a user name and password, for messages."""
+    """Return the URL without user name and password, for messages."""
     scheme, separator, rest = url.rpartition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2]}"
 
 
 @dataclass(frozen=True)
 class Source:
-    """The settings as they were given.
+    """The source of the settings as it was given.
 
-    ``kubeconfig`` is a path, several with a colon between them, or the content as a dict.
-    ``host`` is the API server's address without kubeconfig.
+    ``kubeconfig`` is a path, several paths separated by colons, or the content as a dict.
+    ``host`` is the API server's address if there is no kubeconfig.
     """
 
     kubeconfig: t.Any = None
@@ -72,13 +72,13 @@ class Source:
             return f"host {without_login(self.host)}"
         try:
             name = os.pathsep.join(map(str, self.files)) or "(given as a dict)"
-        except SettingsError:  # the given text may hold secrets
+        except SettingsError:  # the given text may contain secrets
             name = "(not a path)"
         return f"kubeconfig {name}" + (f", context {self.context}" if self.context else "")
 
     @property
     def files(self) -> list[Path]:
-        """The files that are read; none where a dict was given. Raises SettingsError where a text is given that is no path."""
+        """Return the files that are read. There are none if a dict was given. Raises SettingsError if the given text is not a path."""
         if isinstance(self.kubeconfig, dict):
             return []
         given = str(self.kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_FILE)
@@ -89,12 +89,12 @@ class Source:
 
     @property
     def nothing_given(self) -> bool:
-        """Nobody said which cluster, and the default file does not say it either."""
+        """Return whether no cluster was given and the default file does not name one either."""
         if self.kubeconfig or self.context or self.host or os.environ.get("KUBECONFIG"):
             return False
         try:
             files = self.files
-        except SettingsError:  # this user has no home folder
+        except SettingsError:  # the user has no home folder
             return True
         try:
             return not any(map(exists, files)) or any(not content.get("current-context") for content in self._contents())
@@ -102,7 +102,7 @@ class Source:
             return False
 
     def _contents(self) -> list[dict[str, t.Any]]:
-        """The kubeconfigs that can be read as such."""
+        """Return the kubeconfigs that can be parsed."""
         if isinstance(self.kubeconfig, dict):
             return [self.kubeconfig]
         found = map(_content, self.files)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Logins that only the kubernetes client knows: exec plugins and auth providers. The only file that imports it.
+"""Logins that only the kubernetes client supports: exec plugins and auth providers. Only this file imports the client.
 
-Its import takes more CPU time than a whole check of a small cluster, so that it is imported only where it is needed.
+Its import takes more CPU time than a whole check of a small cluster, so it is imported only if needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .kubeconfig_settings import impersonation
 from .kubeconfig_source import Source
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
-"""What the kubernetes client raises where the configuration of a plugin or of a provider is not as it expects."""
+"""Exceptions of the kubernetes client for a malformed configuration of a plugin or a provider."""
 
 NO_LOGIN = (
     "the login by exec or auth-provider gave neither a token nor a certificate: the plugin is missing or has failed, or the provider is "
@@ -27,10 +27,10 @@ NO_LOGIN = (
 
 
 def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
-    """The settings as the kubernetes client reads them from the kubeconfig. Raises SettingsError.
+    """Return the settings that the kubernetes client reads from the kubeconfig. Raises SettingsError.
 
-    ``persist``: a renewed token is written to the kubeconfig. Where a plugin fails, the kubernetes client raises nothing: then the settings
-    have no credentials. Their ``authorization`` raises SettingsError where a token cannot be renewed.
+    ``persist``: write a renewed token to the kubeconfig. If a plugin fails, the kubernetes client raises nothing, and the settings have no
+    credentials. Their ``authorization`` raises SettingsError if a token cannot be renewed.
     """
     try:
         from kubernetes import client, config
@@ -59,7 +59,10 @@ def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
 
 @contextlib.contextmanager
 def _without_secrets() -> Iterator[None]:
-    """Raise SettingsError for what a login raises, without its text: the kubernetes client puts the entry into it, with the token."""
+    """Replace the exceptions of a login by SettingsError without their text.
+
+    The kubernetes client writes the entry with the token into the text.
+    """
     from kubernetes import client, config
     from oauthlib.oauth2 import OAuth2Error
 
@@ -70,7 +73,7 @@ def _without_secrets() -> Iterator[None]:
 
 
 def _authorization(configuration: t.Any) -> str:
-    """The value of the header now: the client renews a token that has expired."""
+    """Return the current value of the header. The client renews a token that has expired."""
     with _without_secrets():
         values = [setting.get("value") for setting in configuration.auth_settings().values()]
     return next((str(value) for value in values if value), "")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The secrets among the options of a connection, which must not appear in any result."""
+"""The secrets in the options of a connection, which must not appear in any result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 SECRET_OPTIONS = ("api_key", "password", "proxy", "proxy_headers", "host")
-"""Options that hold secrets. Of the addresses only the login in them is one."""
+"""Options that contain secrets. In an address only the login is a secret."""
 
 ADDRESSES = ("proxy", "host", "proxy-url", "server")
 
@@ -18,38 +18,42 @@ SECRET_KEYS = frozenset([
     "access-token", "api_key", "certificate-authority-data", "client-certificate-data", "client-key-data", "client-secret", "id-token",
     "idp-certificate-authority-data", "password", "refresh-token", "secret", "token", "value",
 ])  # fmt: skip
-"""Keys of a kubeconfig whose texts are secrets, also where they are at the wrong place."""
+"""Keys of a kubeconfig whose texts are secrets, also in a wrong place."""
 
 SHOWN_KEYS = frozenset([
     "apiversion", "as", "as-groups", "as-uid", "client-certificate", "client-id", "client-key", "cmd-path", "command",
     "idp-certificate-authority", "idp-issuer-url", "installhint", "interactivemode", "name", "tokenfile", "username",
 ])  # fmt: skip
-"""Keys of a user, in small letters, whose texts are no secrets. A long text under any other key is taken for one: it may be misspelt."""
+"""Keys of a user, in lower case, whose texts are not secrets.
+
+A long text under any other key counts as a secret, because the key may be misspelled.
+"""
 
 LONG = 12
-"""Characters of a text under an unknown key that is taken for a secret. To hide a shorter one would hide parts of other words."""
+"""Characters from which on a text under an unknown key counts as a secret. Hiding shorter texts would hide parts of other words."""
 
 _SECRET_VARIABLE = re.compile(r"(?i)auth|cred|key|pass|pin|secret|token")
-"""Is in the name of a variable of a plugin whose value is a secret, also where it is short.
+"""Matches the name of a plugin's environment variable whose value is always a secret, also if it is short.
 
-Of the others only a long value is taken for one: to hide ``default``, the value of AWS_PROFILE, would hide the namespace of that name.
+The value of another variable counts as a secret only if it is long. For example, hiding ``default``, the value of AWS_PROFILE, would hide
+the namespace ``default``.
 """
 
 SHORTEST = 4
-"""Characters of a part of a secret that is hidden by itself. A shorter part would hide words that have nothing to do with it."""
+"""Characters of the shortest part of a secret that is hidden separately. Hiding shorter parts would hide unrelated words."""
 
 
 KUBECONFIG_VARIABLES = ("KUBECONFIG", "K8S_AUTH_KUBECONFIG")
-"""Variables that take the path of a kubeconfig. Their value is secret where it is the content of one."""
+"""Variables with the path of a kubeconfig. Their value is a secret if it is the content of a kubeconfig."""
 
 
 def is_content(kubeconfig: str) -> bool:
-    """The text is the content of a kubeconfig, and not its path."""
+    """Return whether the text is the content of a kubeconfig and not a path."""
     return "\n" in kubeconfig or "\r" in kubeconfig or kubeconfig.lstrip().startswith("{") or "apiVersion:" in kubeconfig
 
 
 def secrets_in(params: t.Any, environment: Mapping[str, str]) -> set[str]:
-    """The secrets of the options and of the variables K8S_AUTH_*, in every form in which a message may hold them."""
+    """Return the secrets of the options and of the variables K8S_AUTH_*, in every form that a message may contain."""
     given: list[str] = []
     for name in SECRET_OPTIONS:
         value = params.get(name) if isinstance(params, dict) else None
@@ -80,7 +84,7 @@ def _of_kubeconfig(node: t.Any, key: str = "", *, of_users: bool = False) -> Ite
 
 
 def _logins(address: str) -> list[str]:
-    """The password, and the user name with the password, of an address."""
+    """Return the login and the password in an address, each as it is and URL-decoded."""
     login = address.rpartition("@")[0].rpartition("://")[2]
     password = login.partition(":")[2]
     return [text for text in (login, password, unquote(login), unquote(password)) if text]
@@ -95,7 +99,7 @@ def _texts(value: t.Any) -> Iterator[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The secret as it is, its lines, and as Python and JSON write it."""
+    """Return the secret, its lines, and its escaped form if that differs."""
     if secret.strip():
         yield secret
     for line in secret.splitlines():
