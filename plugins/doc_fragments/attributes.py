@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What every module of this collection supports."""
+    """The attributes that every module of this collection supports."""
 
     DOCUMENTATION = r"""
 attributes:

@@ -59,7 +59,7 @@ class RescuePlan:
 
 
 class RescueContext(t.NamedTuple):
-    """What is known about a pod in addition to the snapshot.
+    """The facts about a pod in addition to the snapshot.
 
     ``scheduler_down``: the reason why its scheduler counts as not running, or None. ``excluded_nodes``: nodes that were tried without
     success. ``excluded_victims``: uids of pods whose eviction the server has rejected. ``evicted_count``: the number of pods that have been
