@@ -87,7 +87,7 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
     ("link", "good"),
     [
         ("docs/architecture.md", True),
-        ("docs/architecture.md#rooms", True),
+        ("docs/architecture.md#folders", True),
         ("docs", True),
         ("#use-it", True),
         ("docs/nowhere.md", False),
