@@ -269,7 +269,8 @@ def test_a_rollout_of_somebody_else_is_not_taken_for_the_restart_of_a_stateful_s
 ) -> None:
     db = stateful_set(namespace, "db", 3, podManagementPolicy="Parallel")
     pile_up(cluster, db)
-    modules.restart(workloads=[identity(db)], wait=False)
+    done = modules.restart(workloads=[identity(db)], wait=False)
+    assert not done.get("warnings"), "the controller has not seen the restart in time"
     revision = read(cluster, db)["status"]["updateRevision"]
     assert (known_outcome(cluster, db)["verdict"], known_outcome(cluster, db)["expected"]) == ("pending", revision)
     wait_rolled_out(cluster, db)

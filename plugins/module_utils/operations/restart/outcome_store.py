@@ -21,7 +21,7 @@ from ..common.wait import wait_for_workload
 from .result import FAILED_ACTION, RestartResult
 from .strategy import StaleDecisionError
 
-SEEN_WITHIN_S = 15
+SEEN_WITHIN_S = 30
 """Limit of seconds for the StatefulSet controller to observe a restart. It needs milliseconds."""
 
 
