@@ -18,7 +18,7 @@ from tests.bench.measure import Command, Figures, run_in_turn
 
 CHECK = "onprem.kube_scheduling.k8s_spread_check"
 NAME = "start"
-RUNS = 15
+RUNS = 25
 MOST_CPU_S = 0.35
 """What the check may need more than the empty module."""
 
@@ -65,18 +65,26 @@ def section(figures: Mapping[str, Figures]) -> str:
     """The figures as text."""
     empty, check = figures.values()
     rows = [
-        [name, f"{found.cpu:.2f}", f"{found.cpu / empty.cpu:.2f}", f"{found.wall:.2f}", f"{found.memory:.0f}"]
+        [
+            name,
+            f"{found.cpu:.2f}",
+            f"{found.least_cpu:.2f}",
+            f"{found.least_cpu / empty.least_cpu:.2f}",
+            f"{found.wall:.2f}",
+            f"{found.memory:.0f}",
+        ]
         for name, found in figures.items()
     ]
-    more = page.goal(check.cpu - empty.cpu, MOST_CPU_S, "s", digits=2)
+    more = page.goal(check.least_cpu - empty.least_cpu, MOST_CPU_S, "s", digits=2)
     return f"""## The start of a module
 
 The programs that Ansible makes of `k8s_spread_check` and of a module that does nothing are run in turn, on a cluster with seven
-nodes. Ansible packs the sources of a module, and Python compiles them again in each run.
+nodes. Ansible packs the sources of a module, and Python compiles them again in each run. *Least* is the run with the least CPU time of
+each program, because the speed of a shared machine changes.
 
 {page.machine()}
 
-{page.table([f"medians of {RUNS} runs in turn", "cpu s", "× empty", "wall s", "peak MB"], rows)}
+{page.table([f"medians of {RUNS} runs in turn", "cpu s", "least cpu s", "× empty", "wall s", "peak MB"], rows)}
 
 Goal: the check needs at most {MOST_CPU_S} s of CPU time more than an empty module. {more}.
 """

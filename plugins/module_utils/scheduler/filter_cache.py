@@ -9,13 +9,13 @@ from collections.abc import Collection, Hashable, Mapping
 
 from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
-from ..model.codec import encode_json
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
 from .filters.node_ports import host_ports
 from .node_info import NodeInfo
 from .pod_requests import pod_requests
 from .profile import Profile
+from .static_signature import static_signature
 
 
 class NodeLocalResult(t.NamedTuple):
@@ -90,9 +90,3 @@ def pod_signature(pod: Pod, profile: Profile, devices: Collection[str]) -> Hasha
 
 MAX_SIGNATURES = 64
 """The number of pod signatures for which results are kept. It bounds the memory if every pod has different requests."""
-
-
-def static_signature(pod: Pod) -> bytes:
-    """Return the part of the pod that the static filters depend on. Their results are the same for pods for which this is equal."""
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    return encode_json((pod.spec.node_name, pod.spec.node_selector, affinity, pod.spec.tolerations))

@@ -15,7 +15,7 @@ from ..model.api.pod import Pod
 from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.eligibility import eligible_nodes
-from ..scheduler.filter_cache import static_signature
+from ..scheduler.static_signature import static_signature
 from ..state.restart_outcome import eligible_hash
 from .next_pod.next_pod import next_pod
 
