@@ -160,7 +160,7 @@ def test_why_the_scheduler_finds_no_node_is_found(cluster: Cluster, api: KubeApi
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "huge", "namespace": namespace}, "spec": spec})
     pod = api.get(PODS, namespace, "huge")
     wait_until(lambda: api.events_on(namespace, pod.metadata.uid, reason="FailedScheduling"))
-    (event,) = api.events_on(namespace, pod.metadata.uid, reason="FailedScheduling")
+    event, *_later = api.events_on(namespace, pod.metadata.uid, reason="FailedScheduling")
     assert "Insufficient cpu" in event.message and event.reporting_component == "default-scheduler"
     assert abs(parse_time(event.last_seen) - api.now_s()) < 30
 
