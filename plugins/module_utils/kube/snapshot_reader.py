@@ -7,11 +7,11 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
-from ..model.api.pod import Pod, extended_resources, mounts_claims
+from ..model.api.pod import extended_resources, mounts_claims
 from ..model.api.storage import Storage
 from ..model.api.workload import Workload
 from ..model.gc_pause import gc_paused
-from ..model.interning import Interner
+from ..model.interning import Interner, one_for_each
 from ..model.pod_template import pod_of_workload
 from ..model.snapshot import ClusterSnapshot, Skipped, controller_uid
 from ..model.undecodable import Undecodable
@@ -80,7 +80,7 @@ class _SnapshotReader:
         asking += [pod for pod in pods if controller_uid(pod) in owners]
         if pending_pods:
             asking += [pod for pod in pods if not pod.spec.node_name]
-        asking = _with_different_parts(asking)
+        asking = one_for_each(asking, "containers", "init_containers", "volumes")
         claims, storage = self._storage() if any(map(mounts_claims, asking)) else ([], None)
         return ClusterSnapshot(
             nodes=nodes,
@@ -211,8 +211,3 @@ class _SnapshotReader:
 
     def _skip(self, resource: str, namespace: str, error: Exception) -> None:
         self._skipped.append(Skipped(resource, namespace, str(error)))
-
-
-def _with_different_parts(pods: list[Pod]) -> list[Pod]:
-    """Return one pod for each combination of containers and volumes. The pods of one owner share equal parts (``model/interning.py``)."""
-    return list({(id(pod.spec.containers), id(pod.spec.init_containers), id(pod.spec.volumes)): pod for pod in pods}.values())

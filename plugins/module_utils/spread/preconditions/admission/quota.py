@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import typing as t
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 
 from ....model.api.namespace import ResourceQuota
 from ....model.api.pod import Pod
 from ....model.api.workload import Workload
+from ....model.interning import one_for_each
 from ....model.reason import Reason
 from ....model.snapshot import ClusterSnapshot
 from ....model.values.quantity import NANO, parse_quantity
@@ -39,7 +40,8 @@ def quota_violation(workload: Workload, snapshot: ClusterSnapshot, *, pods: int 
     bounds = quotas.bounds(pod, namespace)
     if not bounds:
         return None
-    gone = _distinct(old for old in snapshot.owned_pods(workload) if not old.terminal)
+    live = (old for old in snapshot.owned_pods(workload) if not old.terminal)
+    gone = one_for_each(live, "containers", "init_containers", "resources", "overhead")
     freed = [dict(usages(old, bounds)) if _counted_alike(old, pod) else {} for old in gone]
     lacking: list[tuple[tuple[int, str], str]] = []
     for name, amount in usages(pod, bounds):
@@ -52,15 +54,6 @@ def quota_violation(workload: Workload, snapshot: ClusterSnapshot, *, pods: int 
     (_number, quota), name = min(lacking)
     state = "is overdrawn" if bounds[name].least < 0 else "has too little left for new pods, which ask for more"
     return Reason("quota", f"ResourceQuota {quota} {state} ({name}): no pod would come in place of one that goes")
-
-
-def _distinct(pods: Iterable[Pod]) -> Iterable[Pod]:
-    """Return one pod for each set of requested resources. Pods of one workload share equal parts (``model/interning.py``)."""
-    found: dict[tuple[int, int, int, int], Pod] = {}
-    for pod in pods:
-        spec = pod.spec
-        found[(id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead))] = pod
-    return found.values()
 
 
 def _counted_alike(pod: Pod, other: Pod) -> bool:
