@@ -21,7 +21,7 @@ ADMINISTRATORS = "system:masters"
 BROKEN = ("kube-apiserver", "etcd")
 """The components whose end or pause is a fault of the API server."""
 TOOLS = (USER_AGENT, "kube-", "kubectl", "kwok", "Go-http-client", "etcd")
-"""How the user agents of the lab's own programs begin."""
+"""The prefixes of the user agents of the lab's own programs."""
 
 
 class Faults:
@@ -42,7 +42,7 @@ class Faults:
         self._since.setdefault(cluster.folder, (cluster, cluster.audit().mark()))
 
     def administrators_requests(self) -> list[str]:
-        """What programs under test have asked of a broken API server as administrator."""
+        """The requests of programs under test to a broken API server as administrator."""
         return sorted({_text(event) for cluster, mark in self._since.values() for event in _events(cluster, mark) if _is_wrong(event)})
 
     def watch(self, patches: pytest.MonkeyPatch) -> None:
