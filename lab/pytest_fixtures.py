@@ -13,6 +13,7 @@ import secrets
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -28,6 +29,7 @@ from lab.processes import started_at
 from lab.scenario import Scenario
 
 BASE_SCENARIO = "base"
+GONE_WITHIN_S = 60
 
 
 class NamespaceFactory(Protocol):
@@ -66,8 +68,10 @@ def lab_cluster(lab_folder: Path) -> Iterator[Cluster]:
     folder = cache_dir() / "kept" / "shared" if keep else lab_folder / "shared"
     cluster = up(folder, "shared", scenario=BASE_SCENARIO)
     yield cluster
+    left = {pod["metadata"]["namespace"] for pod in cluster.get("/api/v1/pods")["items"]}
     if not keep:
         cluster.down()
+    assert not left, f"tests have left pods in these namespaces, and other tests count on the capacity of the nodes: {sorted(left)}"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +90,7 @@ def namespaces(lab_cluster: Cluster) -> Iterator[NamespaceFactory]:
 
     yield create
     for name in created:
-        _delete_namespace(api, name)
+        delete_namespace(api, name)
 
 
 @pytest.fixture
@@ -123,11 +127,17 @@ def _clusters(folder: Path) -> Iterator[ClusterFactory]:
         cluster.down()
 
 
-def _delete_namespace(api: ApiClient, name: str) -> None:
+def delete_namespace(api: ApiClient, name: str) -> None:
+    """Delete a namespace; returns when its pods no longer hold capacity on the nodes."""
     # Pods go at once, so that their grace periods do not hold room on the nodes for the next module.
     options: dict[str, Any] = {"gracePeriodSeconds": 0}
+    pods = f"/api/v1/namespaces/{name}/pods"
     api.request("DELETE", f"/api/v1/namespaces/{name}")
-    api.request("DELETE", f"/api/v1/namespaces/{name}/pods", options)
+    api.request("DELETE", pods, options)
+    deadline_s = time.monotonic() + GONE_WITHIN_S
+    while items := api.get(pods)["items"]:
+        assert time.monotonic() < deadline_s, f"{len(items)} pods of namespace {name} exist {GONE_WITHIN_S} s after its deletion"
+        time.sleep(0.1)
 
 
 def _reap(base: Path) -> None:

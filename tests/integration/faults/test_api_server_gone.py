@@ -18,6 +18,7 @@ import pytest
 
 from lab.audit import AuditEvent
 from lab.cluster import Cluster
+from lab.pytest_fixtures import delete_namespace
 from tests.integration.faults.crowd import IN_SECOND_PAGE
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction, is_restart
 from tests.integration.modules.module_process import Modules, result_of
@@ -128,7 +129,7 @@ def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         lines = {name: result_of(process)["workloads"][0] for name, process in processes.items()}
     yield Story(before, pods, stamps, requests_seen(cluster, killed), result_of(check), lines)
     for name in (SPACE, QUIET):
-        cluster.api.request("DELETE", f"/apis/apps/v1/namespaces/{name}/deployments", {"propagationPolicy": "Background"})
+        delete_namespace(cluster.api, name)
 
 
 def _wires(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> tuple[dict[str, Path], dict[str, Wire]]:

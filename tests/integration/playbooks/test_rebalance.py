@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
+from lab.pytest_fixtures import NamespaceFactory
 from tests.integration.modules.module_process import Modules
 from tests.integration.workloads import (
     OUTCOME,
@@ -106,14 +106,11 @@ def cluster(lab_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def piled_up(cluster: Cluster) -> Callable[..., str]:
+def piled_up(cluster: Cluster, namespaces: NamespaceFactory) -> Callable[..., str]:
     """Makes a namespace with a Deployment `web` whose replicas are all on worker-1, and become ready or never do."""
 
     def create(*, ready: bool = True) -> str:
-        namespace = f"piled-{secrets.token_hex(3)}"
-        annotations = {"collectdeployments": "allow"}
-        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "annotations": annotations}})
-        cluster.wait_namespace(namespace)
+        namespace = namespaces("piled", annotations={"collectdeployments": "allow"})
         web = deployment(namespace, "web", REPLICAS)
         web["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready": str(ready).lower()}
         with only_node(cluster, "worker-1"):

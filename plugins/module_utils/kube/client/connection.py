@@ -69,6 +69,9 @@ BAD_HEADER = "the token or password has a character that no HTTP header may have
 
 NO_PROXY_URL = "the proxy is not a URL such as https://HOST:PORT"
 
+HTTP_1_1 = "http/1.1"
+"""The name of HTTP/1.1 in ALPN (RFC 7301)."""
+
 SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 
 Headers = Sequence[tuple[str, str]]
@@ -279,7 +282,18 @@ def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
         _trust(context, settings.ca)
     if settings.client_certificate is not None:
         _identify(context, settings.client_certificate, settings.client_key)
+    _fix_alpn(context)
     return context
+
+
+def _fix_alpn(context: ssl.SSLContext) -> None:
+    """Set the protocols for ALPN once, and ignore later calls.
+
+    urllib3 sets them again for each connection. OpenSSL then frees the list while the connection of another thread copies it, and the
+    server refuses that ClientHello with the alert ``decode error``.
+    """
+    context.set_alpn_protocols([HTTP_1_1])
+    context.set_alpn_protocols = lambda _protocols: None  # type: ignore[method-assign]
 
 
 def _trust(context: ssl.SSLContext, ca: t.Union[bytes, Path]) -> None:

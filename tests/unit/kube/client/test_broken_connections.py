@@ -116,3 +116,23 @@ def test_the_system_asks_whether_a_silent_server_is_still_there(proxied: bool, m
     for name, value in (("TCP_KEEPIDLE", 20), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):
             assert (socket.IPPROTO_TCP, getattr(socket, name), value) in set_options
+
+
+def test_the_protocols_of_tls_are_set_once_for_all_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Setting them again frees the list that OpenSSL copies for the connection of another thread."""
+    calls: list[t.Any] = []
+    hellos: list[bytes] = []
+    set_protocols = ssl.SSLContext.set_alpn_protocols
+
+    def counted(context: ssl.SSLContext, protocols: t.Any) -> None:
+        calls.append(protocols)
+        set_protocols(context, protocols)
+
+    monkeypatch.setattr(ssl.SSLContext, "set_alpn_protocols", counted)
+    with server(lambda connection: hellos.append(connection.recv(65536))) as port:
+        transport = transport_to(f"https://127.0.0.1:{port}")
+        for _ in range(2):
+            with pytest.raises(UnreachableError):
+                transport.request("get", "/api", verb="get", target=RequestTarget("it"))
+    assert len(calls) == 1 and len(hellos) == 2
+    assert all(b"\x00\x09\x08http/1.1" in hello for hello in hellos)
