@@ -279,9 +279,10 @@ compile_once()
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptionError, RescueRequest, rescue_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueRequest, rescue_options
 
 
 def argument_spec():
@@ -322,7 +323,7 @@ def main():
             dry_run=module.check_mode,
         )
         outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)
-    except (KubeError, RescueOptionError) as error:
+    except (KubeError, OptionError) as error:
         fail(module, error, changed=False, pods=[], released=[], skipped_objects=[])
     result = result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
     for warning in outcome.warnings:

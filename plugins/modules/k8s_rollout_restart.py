@@ -306,10 +306,10 @@ compile_once()
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import restart_options, restart_targets
 
 

@@ -306,9 +306,10 @@ compile_once()
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.spread_check import run_spread_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.namespace_selection import UNREADABLE
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError, check_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import (
     nodes_to_result,
     report_to_result,

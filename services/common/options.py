@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable
 
-from .durations import parse_duration
+from ...plugins.module_utils.model.values.duration import parse_duration
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("json", "text")
@@ -44,12 +44,6 @@ class Option(t.NamedTuple):
     def variable(self, prefix: str) -> str:
         """Return the environment variable, for a program whose variables have this prefix."""
         return prefix + self.name.upper()
-
-
-def _duration(value: t.Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise ValueError(f"{value!r} is no duration: write it as 10s, 2m30s or 1h, or as whole seconds")
-    return parse_duration(str(value).strip())
 
 
 def _integer(value: t.Any) -> int:
@@ -91,7 +85,7 @@ def _one_of(*words: str) -> Callable[[t.Any], str]:
     return parse
 
 
-DURATION = Kind("DURATION", _duration)
+DURATION = Kind("DURATION", parse_duration)
 INTEGER = Kind("N", _integer)
 SWITCH = Kind("true|false", _switch)
 TEXT = Kind("TEXT", _text)

@@ -8,7 +8,8 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...plugins.module_utils.rescue.options import RescueOptionError, RescueOptions, rescue_options
+from ...plugins.module_utils.model.option_error import OptionError
+from ...plugins.module_utils.rescue.options import RescueOptions, rescue_options
 from ..common.addresses import Address, parse_address
 from ..common.settings import Given, Program, SettingsError, origin_of, parse_given, read_given
 from .options import OPTIONS
@@ -45,7 +46,7 @@ def _settings(values: Mapping[str, t.Any], given: Mapping[str, Given]) -> Settin
     address = own.pop("listen_address", DEFAULT_LISTEN_ADDRESS)
     try:
         rescue = rescue_options(values)
-    except RescueOptionError as error:
+    except OptionError as error:
         # The text begins with the option's name.
         raise SettingsError(f"{origin_of(str(error).partition(' ')[0], given)}{error}") from error
     if own.get("housekeeping_interval") == 0:

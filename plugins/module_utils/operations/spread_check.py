@@ -9,10 +9,11 @@ from ..kube.client.errors import InvalidError
 from ..kube.snapshot_reader import read_snapshot
 from ..model.codec import replace
 from ..model.gc_pause import gc_paused
+from ..model.option_error import OptionError
 from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from ..spread.check import check_spread
-from ..spread.options import CheckOptions, OptionError, check_labels_exist, check_missing_namespaces
+from ..spread.options import CheckOptions, check_labels_exist, check_missing_namespaces
 from ..spread.spread_report import SpreadReport
 
 

@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ..model.option_error import OptionError
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..state.rescue_attempts import UNDER_WAY_FOR_S
@@ -66,10 +67,6 @@ class RescueOptions:
         return self if self.max_victims is None or not evicted else replace(self, max_victims=max(0, self.max_victims - evicted))
 
 
-class RescueOptionError(ValueError):
-    """An option has an invalid value. The text names the option and the allowed values."""
-
-
 @dataclass(frozen=True)
 class RescueRequest:
     """The options of one run, with a further selection of pods.
@@ -86,7 +83,7 @@ class RescueRequest:
 
 
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
-    """Return RescueOptions from values by option names. Missing names and None get the default. Raise RescueOptionError."""
+    """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
     known = {name: params[name] for name in RescueOptions.__dataclass_fields__ if params.get(name) is not None}
     if "namespaces" in known:
         known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
@@ -109,27 +106,25 @@ def _check(options: RescueOptions) -> None:
         value = getattr(options, name)
         if value is not None and value < least:
             words = "1, or 0 with force" if name == "grace_period" else str(least)
-            raise RescueOptionError(f"{name} is {value}: it has to be at least {words}")
+            raise OptionError(f"{name} is {value}: it has to be at least {words}")
     for name in TIMES:
         if getattr(options, name) > LONGEST_S:
-            raise RescueOptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")
+            raise OptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")
     if options.scheduled_timeout + options.evict_timeout > UNDER_WAY_FOR_S:
-        raise RescueOptionError(
+        raise OptionError(
             f"scheduled_timeout is {options.scheduled_timeout} and evict_timeout is {options.evict_timeout}: together they can be at most "
             f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as given up after that time"
         )
     if options.grace_period == 0 and not options.force:
-        raise RescueOptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
+        raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
     if not options.namespaces or not all(options.namespaces):
-        raise RescueOptionError("namespaces is empty: name at least one, such as kube-system")
+        raise OptionError("namespaces is empty: name at least one, such as kube-system")
     for name in options.namespaces:
         if not is_namespace_name(name):
-            raise RescueOptionError(f"namespaces contains {name!r}, which no namespace can be called ({NAMESPACE_FORM})")
+            raise OptionError(f"namespaces contains {name!r}, which no namespace can be called ({NAMESPACE_FORM})")
     if options.honor_critical_annotation not in HONORED:
-        raise RescueOptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
+        raise OptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
     if options.hold not in HOLDS:
-        raise RescueOptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
+        raise OptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
     if not is_qualified_name(options.hold_taint_key):
-        raise RescueOptionError(
-            f"hold_taint_key is {options.hold_taint_key!r}, which is no key of a taint: use one such as CriticalAddonsOnly"
-        )
+        raise OptionError(f"hold_taint_key is {options.hold_taint_key!r}, which is no key of a taint: use one such as CriticalAddonsOnly")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.api.node import Node
 from ..model.codec import Struct
+from ..model.option_error import OptionError
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..model.well_known import HOSTNAME
 
@@ -30,10 +31,6 @@ MINIMA = {
 """The minimum of each numeric option."""
 
 MOST_LABELS_NAMED = 5
-
-
-class OptionError(ValueError):
-    """An option has an invalid value."""
 
 
 def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_KEY, SYSTEM, Scene
@@ -302,7 +302,7 @@ def test_a_pod_that_is_not_there(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_a_namespace_that_is_not_there(rescues: Rescues) -> None:
-    with pytest.raises(RescueOptionError, match="there is no namespace kube-sytem; check the spelling"):
+    with pytest.raises(OptionError, match="there is no namespace kube-sytem; check the spelling"):
         rescues.run(namespaces=["kube-system", "kube-sytem"])
     assert rescues.run(namespaces=["kube-sytem"], state="released")["released"] == [], "nodes are given back whoever had them"
 

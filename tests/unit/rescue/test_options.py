@@ -7,7 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptionError, RescueOptions, rescue_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, rescue_options
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
     ],
 )
 def test_a_mistake_is_named(params: dict[str, t.Any], said: str) -> None:
-    with pytest.raises(RescueOptionError) as caught:
+    with pytest.raises(OptionError) as caught:
         rescue_options(params)
     assert str(caught.value).startswith(said)
 

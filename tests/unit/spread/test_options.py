@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import OptionError, check_labels_exist
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_labels_exist
 
 from tests.unit.support.cluster_builder import ClusterBuilder, workers
 

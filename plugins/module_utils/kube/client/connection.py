@@ -293,7 +293,11 @@ def _fix_alpn(context: ssl.SSLContext) -> None:
     server refuses that ClientHello with the alert ``decode error``.
     """
     context.set_alpn_protocols([HTTP_1_1])
-    context.set_alpn_protocols = lambda _protocols: None  # type: ignore[method-assign]
+    setattr(context, "set_alpn_protocols", _ignore_protocols)  # noqa: B010  (a type checker refuses an assignment to a method)
+
+
+def _ignore_protocols(_protocols: t.Any) -> None:
+    """Leave the protocols as they are."""
 
 
 def _trust(context: ssl.SSLContext, ca: t.Union[bytes, Path]) -> None:

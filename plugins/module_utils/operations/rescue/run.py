@@ -15,10 +15,11 @@ from ...kube.client.errors import InvalidError, KubeError, is_transient
 from ...kube.client.resources import PODS
 from ...model.api.node import Node
 from ...model.api.pod import Pod
+from ...model.option_error import OptionError
 from ...model.reason import Reason
 from ...model.undecodable import Undecodable, undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
-from ...rescue.options import RELEASED, RescueOptionError, RescueOptions, RescueRequest, missing_namespaces
+from ...rescue.options import RELEASED, RescueOptions, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
 from ...rescue.planner import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
@@ -83,7 +84,7 @@ class RescueError(KubeError):
 
 
 def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
-    """Rescue the pods that need it, or release all nodes. Raise RescueOptionError, RescueError and KubeError."""
+    """Rescue the pods that need it, or release all nodes. Raise OptionError, RescueError and KubeError."""
     cache = ClusterInformer(api)
     outcome = _run(api, request, cache)
     return outcome._replace(undecodable=cache.undecodable)
@@ -99,7 +100,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
     try:
         missing = missing_namespaces(request.options, cache.snapshot()) if request.state != RELEASED else ""
         if missing:
-            raise RescueOptionError(missing)
+            raise OptionError(missing)
         controller = RescueController(
             quick,
             cache,
@@ -332,7 +333,7 @@ def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
         try:
             found += api.list_all(PODS, namespace=namespace, label_selector=request.label_selector)
         except InvalidError as error:
-            raise RescueOptionError(f"label_selector: {error}") from error
+            raise OptionError(f"label_selector: {error}") from error
     found = [pod for pod in found if request.name in ("", pod.metadata.name)]
     if request.name and not found:
         beside = f" with the labels {request.label_selector}" if request.label_selector else ""

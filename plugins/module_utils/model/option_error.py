@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Errors of options, and the reading of durations for the options of all features."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from .values.duration import parse_duration
+
+
+class OptionError(ValueError):
+    """An option has an invalid value. The text begins with the option's name."""
+
+
+def seconds_of(params: Mapping[str, t.Any], name: str) -> int:
+    """Return the option ``name`` in whole seconds. Raise OptionError if it is not a duration."""
+    try:
+        return parse_duration(params[name])
+    except ValueError as error:
+        raise OptionError(f"{name}: {error}") from None
