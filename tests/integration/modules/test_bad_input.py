@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
+from lab.pytest_fixtures import ClusterFactory, delete_namespace
 from tests.integration.modules.module_process import COLLECTIONS, Modules, result_of, start_module
 from tests.integration.workloads import deployment, identity, pile_up, wait_until
 
@@ -214,6 +214,7 @@ class TestOddClusters:
             assert modules.restart(**identity(web))["workloads"][0]["reason"].startswith("namespace_terminating")
         finally:
             cluster.kubectl("patch", "deployment", "web", "-n", "leaving", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+            delete_namespace(cluster.api, "leaving")
 
 
 def _conditions(cluster: Cluster, node: str) -> list[dict[str, str]]:
