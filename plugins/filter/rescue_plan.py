@@ -11,8 +11,8 @@ version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Writes the result of M(onprem.kube_scheduling.k8s_critical_rescue), also of check mode, as text. For each critical pod it says what is
-    evicted on which node, or what stands in the way; those that need attention come first.
+  - Writes the result of M(onprem.kube_scheduling.k8s_critical_rescue), also of check mode, as text. For each critical pod it has the
+    evicted pods and their node, or the reasons why there is no eviction. Pods that need attention are first.
 options:
   _input:
     description: The result of the module.
@@ -36,12 +36,12 @@ options:
     choices: [rescued, released]
     default: rescued
   namespaces:
-    description: The namespaces that the module was given, for the first line where no pod waits.
+    description: The namespaces that the module was given, for the first line if no pod waits.
     type: list
     elements: str
     default: []
   label_selector:
-    description: The label selector that the module was given, for the first line where no pod waits.
+    description: The label selector that the module was given, for the first line if no pod waits.
     type: str
     default: ""
 seealso:

@@ -190,7 +190,10 @@ pods:
         V(impossible) (no eviction would help, or none is allowed) or V(failed).
       type: str
     reason:
-      description: "Why, as C(code: text)."
+      description: The code of the reason for the status. C(docs/rescue.md) lists the codes.
+      type: str
+    message:
+      description: The reason as text.
       type: str
     node:
       description: The node that it is bound to, or that is or would be cleared for it.
@@ -213,24 +216,44 @@ pods:
           description: Seconds that it got.
           type: int
         reason:
-          description: "Why it and no other, as C(code: text)."
+          description: V(lower_priority) or V(equal_priority), by its priority compared with that of the critical pod.
+          type: str
+        message:
+          description: The reasons for the selection of this pod, as text.
           type: str
     blockers:
-      description: What stands in the way; C(reason) is a code, C(text) says it in words, and C(nodes) is how many nodes it closes.
+      description: The reasons for which nodes stay closed to the pod even after evictions.
       type: list
       elements: dict
+      contains:
+        reason:
+          description: The code of the reason.
+          type: str
+        message:
+          description: The reason as text.
+          type: str
+        nodes:
+          description: The number of nodes that it closes; 0 if it is not about single nodes.
+          type: int
   sample:
     - namespace: kube-system
       name: coredns-5d78c9869d-x2k4p
       status: rescued
-      reason: "bound: it is on node worker-3"
+      reason: bound
+      message: it is bound to node worker-3
       node: worker-3
-      victims: [{namespace: shop, name: batch-7c9d8-4xv2z, priority: 0, grace_period: 10, reason: "lower_priority: ..."}]
+      victims:
+        - namespace: shop
+          name: batch-7c9d8-4xv2z
+          priority: 0
+          grace_period: 30
+          reason: lower_priority
+          message: its priority 0 is below 2000000000; its replacement fits on no other node now; 5 other ready pods of its controller
       blockers: []
 released:
   description: >-
-    The nodes that were given back because nobody needed their hold any more; with O(state=released), all that were held. In check mode the
-    nodes that would be given back; warnings name the other nodes that are held.
+    The nodes that were released because no rescue needs their hold any more; with O(state=released), all held nodes. In check mode the
+    nodes that would be released; warnings name the other held nodes.
   returned: always
   type: list
   elements: dict
@@ -244,8 +267,8 @@ released:
   sample: [{node: worker-2, pod: kube-system/metrics-server-6d94bc8694-9qkrs}]
 skipped_objects:
   description: >-
-    Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
-    no node with such a pod is cleared, no pod is evicted that such a PodDisruptionBudget may select, and such a node is no candidate.
+    Objects of the API server that cannot be decoded. No node with such a pod is cleared, no pod is evicted that such a
+    PodDisruptionBudget may select, and such a node is no candidate.
   returned: always
   type: list
   elements: dict
@@ -254,16 +277,16 @@ skipped_objects:
       description: Its kind.
       type: str
     namespace:
-      description: Its namespace; empty for an object of the whole cluster, and where it cannot be read.
+      description: Its namespace; empty for a cluster-scoped object, and if it cannot be read.
       type: str
     name:
-      description: Its name; empty where it cannot be read.
+      description: Its name; empty if it cannot be read.
       type: str
     reason:
       description: Always V(undecodable).
       type: str
     message:
-      description: What of it cannot be decoded.
+      description: The part that cannot be decoded, and the error.
       type: str
   sample:
     - kind: PodDisruptionBudget

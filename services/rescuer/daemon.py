@@ -111,12 +111,12 @@ class Daemon:
         self._shutdown_signal.check()
         began_at_s, version = time.monotonic(), self._cache.version
         self._update_leadership()
-        blind = self._stale()
+        stale = self._stale()
         # A failed request for the Lease does not count as a problem here, because it is repeated.
         self._problem = "; ".join(self._controller.stale_resources)
-        rest_s = STALE_RETRY_S if blind else self._reconcile()
+        rest_s = STALE_RETRY_S if stale else self._reconcile()
         self._leadership.on_reconciled(self._problem)
-        self._report_state(blind)
+        self._report_state(stale)
         self._health.heartbeat()
         return version, rest_s, time.monotonic() - began_at_s
 
@@ -152,17 +152,17 @@ class Daemon:
         texts = [self._leadership.error] if self._leadership.api_unreachable else self._controller.stale_resources
         return [self._with_credentials(text) for text in texts]
 
-    def _report_state(self, blind: list[str]) -> None:
+    def _report_state(self, stale: list[str]) -> None:
         self._metrics.set_pending(self._controller.tasks.values())
-        for text in blind:
+        for text in stale:
             self._observer.on_error(text)
-        for text in self._stale_optional_resources() if not blind else ():
+        for text in self._stale_optional_resources() if not stale else ():
             self._observer.on_error(text)
         stopping = ["it is being stopped"] if self._shutdown_signal.stopping else []
         lease = [self._leadership.error] if self._leadership.error and not self._leadership.api_unreachable else []
-        hindered = [self._problem] if self._problem and not blind else []
-        self._metrics.hindered.set(bool(blind or lease or hindered))
-        self._health.set_unready([*blind, *hindered, *lease, *stopping])
+        hindered = [self._problem] if self._problem and not stale else []
+        self._metrics.hindered.set(bool(stale or lease or hindered))
+        self._health.set_unready([*stale, *hindered, *lease, *stopping])
 
     def _stale_optional_resources(self) -> list[str]:
         """Return the errors of the other resources that are not up to date, each cause once. Their last state continues to count."""
@@ -210,14 +210,14 @@ class Daemon:
         The same time limits the wait for evictions that may still be carried out, because the next leader does not know of them.
         """
         self._controller.accepts_new = False
-        self._log.info("stopping", leading=self._leadership.leading, at_work=self._controller.is_clearing)
+        self._log.info("stopping", leading=self._leadership.leading, clearing=self._controller.is_clearing)
         end_at_s = time.monotonic() + self._settings.stop_timeout
         while self._controller.is_clearing and time.monotonic() < end_at_s and not self._shutdown_signal.force:
             version, rest_s, _busy_s = self._reconcile_once()
             self._wait_for_change(version, min(rest_s, SLICE_S))
         unfinished = [task.name for task in self._controller.tasks.values() if task.stage == CLEARING]
         if unfinished:
-            self._log.warning("stopped before these pods were bound; what is held for them is given back", pods=unfinished)
+            self._log.warning("stopped before these pods were bound; their nodes are released", pods=unfinished)
         if self._controller.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
             self._leadership.release_nodes()
         self._log.info("stopped")

@@ -85,7 +85,7 @@ class Leadership:
         if self.leading and not self._lease.held:
             self.leading = False
             self._controller.abandon_holds()
-            self._observer.on_error("the Lease is lost: another rescuer goes on with what was begun")
+            self._observer.on_error("the Lease is lost: the next leader continues the rescues")
         if self.leading and now_at_s > self._worked_at_s + UNABLE_FOR_S:
             self._step_down()
         if self.leading or self._problem or now_at_s < self._ask_at_s:
@@ -134,10 +134,10 @@ class Leadership:
             self._observer.on_error(f"what is held is left to the next rescuer: {error}")
             return
         if left:
-            self._log.error("nodes could not be given back; the next rescuer does it", nodes=left)
+            self._log.error("nodes were not released; the next leader releases them", nodes=left)
 
     def _step_down(self) -> None:
-        why = self._problem or "no look at the cluster was successful"
+        why = self._problem or "no reconciliation was successful"
         self._observer.on_error(f"the Lease is released, because this rescuer could not work for {UNABLE_FOR_S:.0f} s: {why}")
         self.release_nodes()
         self.stop()

@@ -54,14 +54,17 @@ class Metrics:
             f"{PREFIX}ignored_marks", "Nodes with the annotation of a hold that no taint and no record proves.", registry=registry
         )
         self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
-        self.hindered = Gauge(f"{PREFIX}hindered", "1 in a process that cannot do its work; /readyz says why.", registry=registry)
+        self.hindered = Gauge(f"{PREFIX}hindered", "1 in a process that cannot do its work; /readyz has the reason.", registry=registry)
         self.planning = Histogram(
-            f"{PREFIX}planning_seconds", "Look at the cluster and judge one pod.", buckets=PLANNING_BUCKETS_S, registry=registry
+            f"{PREFIX}planning_seconds",
+            "Seconds to observe the cluster and to plan one pod.",
+            buckets=PLANNING_BUCKETS_S,
+            registry=registry,
         )
         self.undecodable = Gauge(
             f"{PREFIX}undecodable_objects", "Objects that cannot be decoded at the moment, by kind.", ["kind"], registry=registry
         )
-        self.errors = Counter(f"{PREFIX}troubles", "Requests that failed, and other things that went wrong.", registry=registry)
+        self.errors = Counter(f"{PREFIX}errors", "Errors that were retried, or that were not fatal.", registry=registry)
         # Without this a label value that was never used would be missing instead of 0.
         for result in RESULTS:
             self.rescues.labels(result)

@@ -18,7 +18,7 @@ from ..common.health import Health
 from ..common.log import Log
 from .metrics import RESULTS, Metrics
 
-SAID_AGAIN_AFTER_S = 60.0
+LOGGED_AGAIN_AFTER_S = 60.0
 
 
 class LogObserver(RescueObserver):
@@ -43,7 +43,7 @@ class LogObserver(RescueObserver):
     def on_plan_changed(self, task: RescueTask) -> None:
         """Log the new plan."""
         plan = _plan_of(task) if task.status == PLANNED else {}
-        self._log.info("pod judged", pod=task.name, uid=task.uid, status=task.status, **_why(task.reason), **plan)
+        self._log.info("pod planned", pod=task.name, uid=task.uid, status=task.status, **_why(task.reason), **plan)
 
     def on_hold(self, task: RescueTask) -> None:
         """Log the hold."""
@@ -64,7 +64,7 @@ class LogObserver(RescueObserver):
 
     def on_released(self, node_name: str, pod_name: str) -> None:
         """Log the release."""
-        self._log.info("node given back", node=node_name, pod=pod_name)
+        self._log.info("node released", node=node_name, pod=pod_name)
 
     def on_finished(self, task: RescueTask) -> None:
         """Log the end of the task. The leader also counts it.
@@ -104,7 +104,7 @@ class LogObserver(RescueObserver):
         self._health.heartbeat()
         self._metrics.errors.inc()
         now_at_s = time.monotonic()
-        self._logged = {text: at_s for text, at_s in self._logged.items() if now_at_s - at_s < SAID_AGAIN_AFTER_S}
+        self._logged = {text: at_s for text, at_s in self._logged.items() if now_at_s - at_s < LOGGED_AGAIN_AFTER_S}
         if what not in self._logged:
             self._logged[what] = now_at_s
             self._log.warning(what)
@@ -125,4 +125,4 @@ def _pod_of(victim: Victim) -> str:
 
 
 def _why(reason: Reason | None) -> dict[str, str]:
-    return {} if reason is None else {"reason": reason.code, "text": reason.text or reason.code}
+    return {} if reason is None else {"reason": reason.code, "text": reason.text}

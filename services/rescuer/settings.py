@@ -14,7 +14,9 @@ from ..common.addresses import Address, parse_address
 from ..common.settings import Given, Program, SettingsError, origin_of, parse_given, read_given
 from .options import OPTIONS
 
-PROGRAM = Program("rescuer", "Makes room for critical pods that the scheduler finds no node for.", OPTIONS, example="grace_period: 30s")
+PROGRAM = Program(
+    "rescuer", "Frees capacity for critical pods for which the scheduler finds no node.", OPTIONS, example="grace_period: 30s"
+)
 DEFAULT_LISTEN_ADDRESS = "127.0.0.1:9235"
 
 

@@ -28,6 +28,11 @@ def reason_text(reason: t.Optional[Reason]) -> str:
     return "" if reason is None else str(reason)
 
 
+def reason_message(reason: t.Optional[Reason]) -> str:
+    """Return the text of the reason, for people. It is empty for None."""
+    return "" if reason is None else reason.text
+
+
 def reason_fields(reason: t.Optional[Reason]) -> dict[str, str]:
     """Return the keys ``reason`` (the code) and ``message`` (the text) of a result. Both are empty for None."""
     return {"reason": "", "message": ""} if reason is None else {"reason": reason.code, "message": reason.text}

@@ -8,7 +8,7 @@ import textwrap
 import typing as t
 from collections.abc import Mapping
 
-from ..rescue.options import RELEASED, RESCUED
+from ..rescue.options import STATE_RELEASED, STATE_RESCUED
 from .rows import skipped_objects
 
 Json = Mapping[str, t.Any]
@@ -31,7 +31,7 @@ def render_rescue(
     cluster: str = "",
     width: int = 120,
     plan: bool = False,
-    state: str = RESCUED,
+    state: str = STATE_RESCUED,
     namespaces: t.Sequence[str] = (),
     label_selector: str = "",
 ) -> str:
@@ -45,7 +45,7 @@ def render_rescue(
     released = result.get("released") or ()
     if pods:
         about = _count(len(pods), "critical pod") + _totals(pods)
-    elif state == RELEASED:
+    elif state == STATE_RELEASED:
         about = _count(len(released), "held node") if released else "no node is held"
     else:
         about = f"no critical pod waits for a node{_where(namespaces, label_selector)}"
@@ -74,16 +74,16 @@ def _totals(pods: t.Sequence[Json]) -> str:
 
 
 def _about(pod: Json) -> list[str]:
-    if pod["reason"].startswith("pod_gone"):
-        return [f"{pod['namespace']}/{pod['name']}: was deleted meanwhile", f"{INDENT}{pod['reason']}", *_victims(pod)]
+    if pod["reason"] == "pod_gone":
+        return [f"{pod['namespace']}/{pod['name']}: was deleted meanwhile", f"{INDENT}{_reason(pod)}", *_victims(pod)]
     node = f" on node {pod['node']}" if pod["node"] and pod["status"] in ("planned", "failed") else ""
     lines = [f"{pod['namespace']}/{pod['name']}: {WORDS[pod['status']]}{node}"]
     if len(pod["blockers"]) > 1:
-        # The reason contains the same texts in one line, so the list replaces it.
-        lines.append(f"{INDENT}{pod['reason'].partition(':')[0]}:")
-        lines += [f"{INDENT}{_nodes(blocker)}{blocker['text'] or blocker['reason']}" for blocker in pod["blockers"]]
+        # The message contains the same texts in one line, so the list replaces it.
+        lines.append(f"{INDENT}{pod['reason']}:")
+        lines += [f"{INDENT}{_nodes(blocker)}{blocker['message']}" for blocker in pod["blockers"]]
     else:
-        lines.append(f"{INDENT}{pod['reason']}")
+        lines.append(f"{INDENT}{_reason(pod)}")
     return lines + _victims(pod)
 
 
@@ -92,8 +92,12 @@ def _victims(pod: Json) -> list[str]:
     lines = []
     for victim in pod["victims"]:
         given = f"priority {victim['priority']}, {victim['grace_period']} s to end"
-        lines.append(f"{INDENT}{verb} {victim['namespace']}/{victim['name']} ({given}): {victim['reason']}")
+        lines.append(f"{INDENT}{verb} {victim['namespace']}/{victim['name']} ({given}): {_reason(victim)}")
     return lines
+
+
+def _reason(entry: Json) -> str:
+    return f"{entry['reason']}: {entry['message']}"
 
 
 def _nodes(blocker: Json) -> str:

@@ -66,9 +66,9 @@ def has_permanent_taint(node: Node, key: str, held_by: t.Optional[Hold]) -> bool
 def no_toleration_violation(pod: Pod, key: str) -> Reason:
     """Return the reason why the capacity cannot be held, with what to do about it."""
     text = (
-        f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would keep the room for it, and without a taint only the room of "
-        f"one single victim whose spec.priority is lower than that of the pod ({pod.spec.priority or 0}) and that has the same scheduler "
-        f"is safe: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} "
+        f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would reserve the capacity for it. Without the taint, only the "
+        f"capacity of a single victim can be reserved, which must have a lower spec.priority than the pod ({pod.spec.priority or 0}) and "
+        f"the same scheduler: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} "
         f"to {'its template' if pod.metadata.controller is not None else 'the pod'}"
     )
     return Reason("no_toleration", text)

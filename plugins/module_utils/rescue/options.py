@@ -18,8 +18,8 @@ HOLDS = (AUTO, TAINT, NONE)
 KUBE_SYSTEM, ALL = "kube-system", "all"
 HONORED = (KUBE_SYSTEM, ALL, NONE)
 """The namespaces in which the annotation makes pods critical: kube-system, all of ``namespaces``, or none."""
-RESCUED, RELEASED = "rescued", "released"
-STATES = (RESCUED, RELEASED)
+STATE_RESCUED, STATE_RELEASED = "rescued", "released"
+STATES = (STATE_RESCUED, STATE_RELEASED)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
 MINIMA: dict[str, int] = {
     "evict_timeout": 0,
@@ -78,7 +78,7 @@ class RescueRequest:
     options: RescueOptions
     name: str = ""
     label_selector: str = ""
-    state: str = RESCUED
+    state: str = STATE_RESCUED
     dry_run: bool = False
 
 

@@ -33,8 +33,8 @@ from .terminating_pods import is_preempted, terminating_pods
 from .victims.eviction_filter import preemptor_of
 
 NO_NODE = "no_node"
-ROOM_BECOMING_FREE = "room_becoming_free"
-OTHERS_ENDING = "others_ending"
+CAPACITY_BECOMING_FREE = "capacity_becoming_free"
+OTHERS_TERMINATING = "others_terminating"
 UNEXPLAINED = Reason(NO_NODE, "no eviction makes a node fit")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
@@ -151,15 +151,19 @@ class RescuePlanner:
         if not name or name not in self._snapshot.nodes or name in context.excluded_nodes:
             return context, None
         if self._filter_runner(pod, context).feasibility((name,)).feasible:
-            why = "where pods are ending to make room for it" if self._ending_soon_on(name, context) else "and there is room"
+            why = (
+                "where terminating pods free the capacity for it"
+                if self._ending_soon_on(name, context)
+                else "which has enough free capacity"
+            )
             return context, _waiting(
                 pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_holding(name, pod)}, {why}"
             )
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
-        aside = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
-        return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=aside), None
+        note = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
+        return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
     def _rescue_holding(self, name: str, pod: Pod) -> str:
         """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proved hold for the pod."""
@@ -210,7 +214,7 @@ class RescuePlanner:
             return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
         ending = self._ending(context)
         if ending:
-            return _waiting(pod, OTHERS_ENDING, _ending_first_text(ending, choice.node))
+            return _waiting(pod, OTHERS_TERMINATING, _ending_first_text(ending, choice.node))
         return _planned(pod, choice, context.note, kept_by=BY_NOMINATION)
 
     def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
@@ -254,9 +258,9 @@ class RescuePlanner:
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:
         soon = [name for name in feasible if self._ending_soon_on(name, context)]
         if len(soon) == len(feasible):
-            return _waiting(pod, ROOM_BECOMING_FREE, f"pods that are ending make room on node {soon[0]}")
+            return _waiting(pod, CAPACITY_BECOMING_FREE, f"terminating pods free enough capacity on node {soon[0]}")
         free = next(name for name in feasible if name not in soon)
-        return _waiting(pod, "fits", f"there is room on node {free}; the scheduler will place it")
+        return _waiting(pod, "fits", f"node {free} has enough free capacity; the scheduler will bind the pod")
 
     # --- nodes ---
 
@@ -304,7 +308,7 @@ class RescuePlanner:
         uid = pod.metadata.uid
         owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
         taken = len(owners) - owners.count(uid)
-        tried = Reason("tried_in_vain", "node(s) were tried in vain")
+        tried = Reason("tried_without_effect", "node(s) were tried without effect")
         counts = ((HELD, taken), (tried, len(context.excluded_nodes)))
         yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
         undecodable = (one for name, one in self._snapshot.undecodable_pods.items() if name in self._snapshot.nodes)
@@ -332,9 +336,9 @@ def _cleared_first_text(names: t.Sequence[str]) -> str:
     return f"nodes {' and '.join(names)} are being cleared for other critical pods first"
 
 
-def _planned(pod: Pod, choice: Choice, aside: str, *, kept_by: t.Optional[str]) -> RescuePlan:
+def _planned(pod: Pod, choice: Choice, note: str, *, kept_by: t.Optional[str]) -> RescuePlan:
     victims = _names(victim.pod for victim in choice.victims)
-    return RescuePlan(pod, PLANNED, Reason("makes_room", f"evict {victims} from node {choice.node}{aside}"), choice, kept_by)
+    return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, kept_by)
 
 
 def _names(pods: Iterable[Pod]) -> str:
@@ -348,22 +352,22 @@ def _waiting(pod: Pod, code: str, text: str) -> RescuePlan:
 def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
     more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
     return (
-        f"{_names(ending[:1])}{more} have to end first: only the nomination would keep the capacity of node {node_name}, and the scheduler "
+        f"{_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the scheduler "
         "can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
     )
 
 
 def _undecidable(doubt: Reason) -> Reason:
-    return Reason(doubt.code, f"whether evictions would help cannot be judged: {doubt.text or doubt.code}")
+    return Reason(doubt.code, f"it is not known whether evictions would help: {doubt.text or doubt.code}")
 
 
 def _blockers_of(doubts: Iterable[Reason]) -> tuple[Blocker, ...]:
     return tuple(Blocker(doubt, 0) for doubt in doubts)
 
 
-def _summary(blockers: t.Sequence[Blocker], aside: str) -> Reason:
+def _summary(blockers: t.Sequence[Blocker], note: str) -> Reason:
     """Return all blockers in one line, in the words of the scheduler."""
     if not blockers:
-        return Reason(NO_NODE, f"there is no node{aside}")
+        return Reason(NO_NODE, f"there is no node{note}")
     text = "; ".join(f"{blocker.reason.text or blocker.reason.code} (nodes: {blocker.nodes})" for blocker in blockers)
-    return Reason(NO_NODE, f"no eviction makes a node fit: {text}{aside}")
+    return Reason(NO_NODE, f"no eviction makes a node fit: {text}{note}")

@@ -102,7 +102,7 @@ def _is_hopeless(history: PodHistory, name: str, daemon: Daemon | None) -> bool:
     life = history.labelled(name)
     if life is None or daemon is None:
         return life is not None and "nominated" not in life.seen
-    judged = daemon.said("pod judged", pod=f"kube-system/{life.name}")
+    judged = daemon.said("pod planned", pod=f"kube-system/{life.name}")
     return bool(judged) and judged[-1]["status"] == "impossible"
 
 

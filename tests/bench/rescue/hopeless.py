@@ -74,7 +74,7 @@ def _started_s(cluster: Cluster, daemon: Daemon, history: PodHistory, name: str)
 
 
 def _told(daemon: Daemon) -> int:
-    return len({line["pod"] for line in daemon.said("pod judged", status="impossible")})
+    return len({line["pod"] for line in daemon.said("pod planned", status="impossible")})
 
 
 def _round_s(daemon: Daemon) -> float:

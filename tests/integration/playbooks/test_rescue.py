@@ -55,7 +55,7 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     assert scene.bound_to(pod) == node and scene.held() == []
 
     code, output = play(scene, tmp_path, "-e", f"rescue_name={hopeless}")
-    assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no_node" in output
+    assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no eviction makes a node fit" in output
 
     code, output = play(scene, tmp_path, "-e", "rescue_graceperiod=5", "-e", "rescue_max_attempts=0")
     assert code == 2 and "rescue_graceperiod: there is no such variable; perhaps rescue_grace_period was meant" in output

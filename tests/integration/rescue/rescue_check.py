@@ -86,7 +86,7 @@ class RescueCheck:
             self.seen[LOST_OTHERWISE] += 1
             print(f"seed {self.scene.task.seed} has lost a node with hold {self._options['hold']}: {row}")
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
-            self._wrong(f"{name} was planned ({planned['reason']}), and then {status}: {row['reason']}")
+            self._wrong(f"{name} was planned ({planned['message']}), and then {status}: {row['message']}")
         elif status == "rescued" and (not node or row["node"] != node):
             self._wrong(f"{name} is rescued on {row['node']!r}, and bound to {node!r}")
         elif status == "impossible":
@@ -95,9 +95,9 @@ class RescueCheck:
             if found and not row["victims"] and self._run(check_mode=True).get(name, {}).get("status") != "impossible":
                 self.seen["possible later"] += 1
             elif node or row["victims"] or found:
-                self._wrong(f"{name} is impossible ({row['reason']}), node {node!r}, victims {row['victims']}; brute force: {found}")
+                self._wrong(f"{name} is impossible ({row['message']}), node {node!r}, victims {row['victims']}; brute force: {found}")
         elif status != "rescued":
-            self._wrong(f"{name} is {status}: {row['reason']}")
+            self._wrong(f"{name} is {status}: {row['message']}")
         self._check_victims(row, before)
 
     def _was_taken(self, row: Json, before: World, after: World) -> bool:

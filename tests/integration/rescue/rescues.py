@@ -1,9 +1,10 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rescues as k8s_critical_rescue makes them: within this process where that is enough, and as a module of its own."""
+"""Runs of k8s_critical_rescue: in this process, or as a separate process."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ Json = dict[str, Any]
 
 MODULE = "k8s_critical_rescue"
 QUICK = {"settle_time": 0, "scheduled_timeout": 30}
-"""Nobody preempts here, so that nobody has to be waited for."""
+"""The scheduler of these clusters does not preempt, so a rescue need not wait for it."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +50,15 @@ class Rescues:
         )
         outcome = run_rescue(api, request)
         self.warnings[:] = outcome.warnings
-        return result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
+        result = result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
+        check_reasons(result)
+        return result
 
     def one(self, name: str, **options: Any) -> Json:
-        """What came of one pod."""
+        """The result of one pod."""
         (row,) = self.run(name=name, **options)["pods"]
         found: Json = row
-        print(found)  # where a test fails, pytest shows why it came so
+        print(found)  # pytest shows it if the test fails
         return found
 
     def start(self, *, check_mode: bool = False, **params: Any) -> subprocess.Popen[str]:
@@ -63,7 +66,17 @@ class Rescues:
         return start_module(MODULE, {"kubeconfig": self._user, **QUICK, **params}, check_mode=check_mode)
 
     def result(self, process: subprocess.Popen[str]) -> Json:
-        return result_of_process(process)
+        result = result_of_process(process)
+        check_reasons(result)
+        return result
+
+
+def check_reasons(result: Json) -> None:
+    """Check every reason of the result: it is a code, and it has a message."""
+    rows = result.get("pods", [])
+    entries = [*rows, *result.get("skipped_objects", []), *(one for row in rows for one in (*row["victims"], *row["blockers"]))]
+    for entry in entries:
+        assert re.fullmatch("[a-z_]+", entry["reason"]) and entry["message"].strip() and "text" not in entry, entry
 
 
 def victims(row: Json) -> set[str]:

@@ -40,9 +40,9 @@ def test_annotation_in_another_namespace_makes_no_pod_critical(cluster: Cluster,
     row: dict[str, Any]
     assert run(cluster, scene)["pods"] == []
     (row,) = run(cluster, scene, name=annotated)["pods"]
-    assert (row["status"], row["victims"]) == ("impossible", []) and "honor_critical_annotation is kube-system" in row["reason"], row
+    assert (row["status"], row["victims"]) == ("impossible", []) and "honor_critical_annotation is kube-system" in row["message"], row
     (row,) = run(cluster, scene, name=annotated, honor_critical_annotation="none")["pods"]
-    assert row["status"] == "impossible" and "honor_critical_annotation is none" in row["reason"], row
+    assert row["status"] == "impossible" and "honor_critical_annotation is none" in row["message"], row
     assert scene.evictions() == scene.evictions(dry_run=True) == scene.held() == []
     (row,) = run(cluster, scene, name=annotated, honor_critical_annotation="all")["pods"]
     assert row["status"] == "rescued" and victims(row) == {"web"} and len(scene.evictions()) == 1, row

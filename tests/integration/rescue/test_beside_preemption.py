@@ -61,7 +61,7 @@ def test_a_preemption_that_takes_longer_than_the_settle_time_is_waited_for(scene
     scene.occupant("other", _second, cpu="800m", priority="scene-high")
     pod = scene.critical("dns")
     plan = rescues.run(name=pod, check_mode=True)["pods"][0]
-    assert plan["status"] == "waiting" and first in plan["reason"]
+    assert plan["status"] == "waiting" and first in plan["message"]
     row = rescues.one(pod)
     assert (row["status"], row["node"], row["victims"]) == ("rescued", first, [])
     assert ours(scene) == [] and scene.bound_to(pod) == first
@@ -72,7 +72,7 @@ def test_equal_priority_which_preemption_does_not_touch(scene: Scene, rescues: R
     scene.occupant("other", node, cpu="800m", priority=CRITICAL)
     pod = scene.critical("dns")
     row = rescues.one(pod, settle_time=2)
-    assert row["status"] == "impossible" and "allow_equal_priority" in row["reason"] and ours(scene) == []
+    assert row["status"] == "impossible" and "allow_equal_priority" in row["message"] and ours(scene) == []
     row = rescues.one(pod, settle_time=2, allow_equal_priority=True)
     assert (row["status"], row["node"], victims(row)) == ("rescued", node, {"other"})
     assert len(ours(scene)) == 1 and scene.held() == []
@@ -80,7 +80,7 @@ def test_equal_priority_which_preemption_does_not_touch(scene: Scene, rescues: R
 
 @pytest.mark.parametrize("allowed", [0, 1, 2])
 def test_budgets_of_pods_that_preemption_does_not_touch(scene: Scene, rescues: Rescues, allowed: int) -> None:
-    """Two of the three pods would have to go."""
+    """Two of the three pods would have to be evicted."""
     (node,) = scene.nodes(cpu="900m")
     scene.occupant("other", node, cpu="300m", priority=CRITICAL, replicas=3)
     scene.budget("other", "other", allowed=allowed, replicas=3)
@@ -113,11 +113,11 @@ def test_victims_of_a_preemption_that_hang(scene: Scene, rescues: Rescues, toler
     try:
         wait_until(lambda: scene.nominated(pod) == first, what="the nomination")
         plan = rescues.run(name=pod, check_mode=True)["pods"][0]
-        assert plan["status"] == "waiting" and first in plan["reason"]
+        assert plan["status"] == "waiting" and first in plan["message"]
         time.sleep(HANGS_AFTER_S)
         plan = rescues.run(name=pod, check_mode=True)["pods"][0]
         assert (plan["status"], plan["node"], victims(plan)) == ("planned", second, {"web"})
-        assert first in plan["reason"] and stuck["metadata"]["name"] in plan["reason"]
+        assert first in plan["message"] and stuck["metadata"]["name"] in plan["message"]
         row = rescues.one(pod)
         assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"web"})
         assert len(ours(scene)) == 1 and scene.held() == []

@@ -208,7 +208,7 @@ def test_nothing_is_held_or_evicted_where_the_hold_cannot_be_recorded(scene: Sce
         result = rescues.run(name=pod)
         (row,) = result["pods"]
         assert result["failed"] and row["status"] == "failed", row
-        assert "ConfigMap kube-system/kube-scheduling-rescue" in row["reason"] and node in row["reason"]
+        assert "ConfigMap kube-system/kube-scheduling-rescue" in row["message"] and node in row["message"]
         assert scene.evictions() == [] and scene.held() == []
     finally:
         scene.api.request("DELETE", ATTEMPTS)

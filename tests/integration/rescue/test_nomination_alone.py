@@ -56,7 +56,7 @@ def test_a_pod_that_ends_on_another_node_is_awaited_where_a_nomination_alone_kee
     plain = scene.critical("plain", node=first, tolerates=False)
     scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/brief", {"gracePeriodSeconds": 10})
     plan = rescues.one(plain, check_mode=True)
-    assert plan["status"] == "waiting" and "brief" in plan["reason"], "the pod that ends is awaited"
+    assert plan["status"] == "waiting" and "brief" in plan["message"], "the pod that ends is awaited"
     row = rescues.one(plain)
     assert (row["status"], victims(row)) == ("rescued", {"web"})
     events = written(scene)

@@ -50,7 +50,12 @@ def test_a_plan_changes_nothing_and_is_what_then_happens(scene: Scene, rescues: 
     (row,) = plan["pods"]
     assert (plan["changed"], row["status"], row["node"], victims(row)) == (True, "planned", node, {"web"})
     assert scene.evictions() == [] and len(scene.evictions(dry_run=True)) == 1 and scene.held() == []
-    assert "web" in row["victims"][0]["name"] and row["victims"][0]["reason"] and row["victims"][0]["grace_period"] == 1
+    assert (
+        "web" in row["victims"][0]["name"]
+        and row["victims"][0]["reason"] == "lower_priority"
+        and row["victims"][0]["message"]
+        and row["victims"][0]["grace_period"] == 1
+    )
     done = rescues.run(name=pod)
     assert done["changed"] and victims(done["pods"][0]) == {"web"}
     again = rescues.run(name=pod)
@@ -132,7 +137,7 @@ def test_room_that_comes_free_in_parts_needs_a_hold(scene: Scene, rescues: Rescu
     scene.occupant("long", node, cpu="500m", grace=3)
     pod = scene.critical("dns", cpu="900m", tolerates=False)
     row = rescues.one(pod)
-    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["reason"] and scene.evictions() == []
+    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["message"] and scene.evictions() == []
     row = rescues.one(pod, hold="none")
     assert row["status"] == "failed" and len(row["victims"]) == len(scene.evictions()) == 2
 
@@ -166,11 +171,11 @@ def test_a_pod_without_the_toleration(scene: Scene, rescues: Rescues) -> None:
     scene.occupant("web", node, cpu="800m")
     annotated = scene.critical("old", priority="", tolerates=False, annotations={"scheduler.alpha.kubernetes.io/critical-pod": ""})
     row = rescues.one(annotated)
-    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["reason"] and scene.evictions() == []
+    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["message"] and scene.evictions() == []
     scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{annotated}", {"gracePeriodSeconds": 0})
     important = scene.critical("dns", tolerates=False)
     row = rescues.one(important, hold="taint")
-    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["reason"] and scene.evictions() == []
+    assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["message"] and scene.evictions() == []
     seen = set()
     with ThreadPoolExecutor(max_workers=1) as pool:
         running = pool.submit(rescues.one, important)

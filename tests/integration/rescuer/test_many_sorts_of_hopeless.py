@@ -95,7 +95,7 @@ def test_each_hopeless_pod_is_told_why_and_those_between_them_are_rescued(cluste
         hopeless_names = {f"kube-system/hopeless-{number:03}" for number in range(HOPELESS)}
 
         def told() -> dict[str, str]:
-            return {line["pod"]: line["text"] for line in daemon.said("pod judged", status="impossible") if line["pod"] in hopeless_names}
+            return {line["pod"]: line["text"] for line in daemon.said("pod planned", status="impossible") if line["pod"] in hopeless_names}
 
         wait_until(lambda: len(told()) == HOPELESS, timeout_s=WAIT_S, what="the reasons of every pod")
         for number in range(len(SORTS)):

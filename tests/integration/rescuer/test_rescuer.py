@@ -63,7 +63,7 @@ def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start
     assert (eviction["critical_pod"], eviction["node"]) == (f"{SYSTEM}/{pod}", node)
     (end,) = daemon.said("pod no longer waits", pod=f"{SYSTEM}/{pod}")
     assert end["status"] == "rescued" and end["evicted"] == [eviction["pod"]]
-    assert len(daemon.said("node held")) == len(daemon.said("node given back", node=node)) == 1
+    assert len(daemon.said("node held")) == len(daemon.said("node released", node=node)) == 1
 
 
 def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -> None:
@@ -71,7 +71,7 @@ def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -
     scene.nodes(cpu="1")
     pod = scene.critical("dns", cpu="2")
     wait_until(lambda: daemon.metric("pending_critical_pods", status="impossible") == 1, timeout_s=40, what="an impossible pod")
-    (line,) = daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="impossible")
+    (line,) = daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="impossible")
     assert line["reason"] == "no_node" and "Insufficient cpu" in line["text"]
     assert daemon.metric("pending_critical_pods") == 1 and scene.evictions() == []
 
@@ -130,7 +130,7 @@ def test_a_stop_finishes_what_is_under_way(scene: Scene, cluster: Cluster, daemo
     assert daemon.stop() == 0
     assert scene.bound_to(pod) == node and scene.held() == []
     assert not cluster.get(LEASE)["spec"].get("holderIdentity")
-    assert daemon.said("stopping", at_work=True) and daemon.said("stopped")
+    assert daemon.said("stopping", clearing=True) and daemon.said("stopped")
 
 
 def test_a_stop_gives_the_node_back_in_time_and_the_other_copy_leads_at_once(scene: Scene, daemons: Start) -> None:
@@ -140,7 +140,7 @@ def test_a_stop_gives_the_node_back_in_time_and_the_other_copy_leads_at_once(sce
     wait_until(lambda: leader.said("pod evicted"), what="an eviction")
     began_s = time.monotonic()
     leader.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: leader.said("node given back"), what="the node")
+    wait_until(lambda: leader.said("node released"), what="the node")
     assert leader.process.wait(10) == 0 and time.monotonic() - began_s < 6
     wait_until(lambda: follower.leads, timeout_s=5, what="the next leader")
     wait_bound(scene, pod, node, follower)
@@ -160,7 +160,7 @@ def test_the_api_server_is_restarted_in_mid_rescue(scene: Scene, cluster: Cluste
     daemon.wait_ready(60)
     wait_bound(scene, pod, node, daemon, timeout_s=120)
     wait_until(lambda: scene.held() == [], timeout_s=30, what="a free node")
-    assert len(scene.evictions()) == 1 and daemon.metric("troubles_total") > 0
+    assert len(scene.evictions()) == 1 and daemon.metric("errors_total") > 0
     assert daemon.stop() == 0
 
 
@@ -168,13 +168,13 @@ def test_a_dry_run_changes_nothing(scene: Scene, cluster: Cluster, daemons: Star
     node = full_node(scene)
     pod = scene.critical("dns")
     daemon = daemons("--dry-run", "--housekeeping-interval=1s")
-    wait_until(lambda: daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="planned"), what="a plan")
-    (line,) = daemon.said("pod judged", pod=f"{SYSTEM}/{pod}", status="planned")
+    wait_until(lambda: daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="planned"), what="a plan")
+    (line,) = daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="planned")
     assert line["node"] == node and [victim.partition("/")[2].rpartition("-")[0] for victim in line["victims"]] == ["web"]
     # The plan is made anew, and as it is the same one nothing more is said.
     wait_until(lambda: len(scene.evictions(dry_run=True)) >= 2, what="a second look")
     assert daemon.metric("pending_critical_pods", status="planned") == 1
-    assert len(daemon.said("pod judged", status="planned")) == 1
+    assert len(daemon.said("pod planned", status="planned")) == 1
     assert daemon.stop() == 0
     asked = [event for event in requests_seen(cluster, scene.mark, user_agent=AGENT) if event.verb in CHANGES]
     assert asked and [event.path for event in asked if "dryRun=All" not in event.path] == []

@@ -72,7 +72,7 @@ def test_a_leader_that_may_not_use_the_config_map_lets_another_copy_lead(
     assert "configmaps" in unable.ask("/readyz")[1], unable.ask("/readyz")
     wait_until(lambda: unable.metric("hindered") == 1, what="the metric")
     wait_until(lambda: able.leads, timeout_s=120, what=f"another leader; {unable.log.read_text()}")
-    assert not unable.leads and unable.metric("troubles_total") > 0
+    assert not unable.leads and unable.metric("errors_total") > 0
     assert unable.said("the Lease is released, because this rescuer could not work")
     node = full_node(scene)
     wait_bound(scene, scene.critical("dns"), node, able, timeout_s=60)

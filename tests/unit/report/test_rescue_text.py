@@ -12,24 +12,29 @@ NOTHING: dict[str, t.Any] = {"pods": [], "released": [], "skipped_objects": []}
 HELD = {**NOTHING, "released": [{"node": "worker-6", "pod": "kube-system/dns"}]}
 
 
-def test_a_plan_says_what_would_be_released_and_a_run_what_was() -> None:
+def test_a_plan_lists_nodes_that_would_be_released_and_a_run_those_that_were() -> None:
     assert "\nwould be released: node worker-6, held for kube-system/dns" in render_rescue(HELD, plan=True)
     assert "\nreleased: node worker-6, held for kube-system/dns" in render_rescue(HELD)
 
 
-def test_without_a_pod_that_waits_the_first_line_says_where_none_waits() -> None:
+def test_without_a_waiting_pod_the_first_line_has_the_selection() -> None:
     shown = render_rescue(NOTHING, cluster="berlin", namespaces=["kube-system", "infra"], label_selector="app=dns")
     assert shown == "berlin: no critical pod waits for a node (namespaces: kube-system, infra; labels: app=dns)"
     assert render_rescue(NOTHING) == "no critical pod waits for a node"
 
 
-def test_a_release_says_nothing_of_pods() -> None:
+def test_a_release_does_not_mention_pods() -> None:
     assert render_rescue(NOTHING, state="released") == "no node is held"
     assert render_rescue(HELD, state="released").startswith("1 held node\n")
 
 
-def test_the_code_stands_before_several_blockers() -> None:
-    blockers = [{"reason": "taint", "text": "a taint", "nodes": 2}, {"reason": "undecodable", "text": "it cannot be decoded", "nodes": 1}]
+def test_several_blockers_are_listed_below_the_code() -> None:
+    blockers = [
+        {"reason": "taint", "message": "a taint", "nodes": 2},
+        {"reason": "undecodable", "message": "it cannot be decoded", "nodes": 1},
+    ]
     pod = {"namespace": "kube-system", "name": "dns", "status": "impossible", "node": "", "victims": [], "blockers": blockers}
-    shown = render_rescue({**NOTHING, "pods": [{**pod, "reason": "no_node: no eviction makes a node fit: a taint (nodes: 2)"}]})
+    shown = render_rescue(
+        {**NOTHING, "pods": [{**pod, "reason": "no_node", "message": "no eviction makes a node fit: a taint (nodes: 2)"}]}
+    )
     assert shown.splitlines()[3:] == ["    no_node:", "    2 nodes: a taint", "    1 node: it cannot be decoded"]

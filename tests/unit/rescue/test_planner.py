@@ -83,7 +83,7 @@ def judge(
     return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW, held=held).plan_rescue(the_pod, context or RescueContext())
 
 
-def test_lack_of_room_is_cured() -> None:
+def test_lack_of_capacity_is_cured() -> None:
     plan = judge(critical(), [node("n")], [pod("web", "800m", on="n")])
     assert plan.status == PLANNED and plan.hold_method == BY_TAINT and plan.choice is not None
     assert [victim.pod.metadata.name for victim in plan.choice.victims] == ["web"]
@@ -93,8 +93,8 @@ def test_lack_of_room_is_cured() -> None:
     ("the_pod", "pods", "context", "status", "code"),
     [
         (critical(), [pod("web", "300m", on="n")], RescueContext(), WAITING, "fits"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(), WAITING, "room_becoming_free"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=25)], RescueContext(), WAITING, "room_becoming_free"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(), WAITING, "capacity_becoming_free"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=25)], RescueContext(), WAITING, "capacity_becoming_free"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=26)], RescueContext(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], RescueContext(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(awaits_terminating=False), IMPOSSIBLE, "no_node"),
@@ -121,7 +121,7 @@ def test_lack_of_room_is_cured() -> None:
             "preemption_under_way",
         ),
         (critical(nominated="n"), [pod("web", "300m", on="n")], RescueContext(), WAITING, "preemption_under_way"),
-        (critical(nominated="n"), [pod("web", "800m", on="n")], RescueContext(), PLANNED, "makes_room"),
+        (critical(nominated="n"), [pod("web", "800m", on="n")], RescueContext(), PLANNED, "evictions_help"),
         (
             critical(),
             [pod("web", "800m", on="n")],
@@ -133,7 +133,7 @@ def test_lack_of_room_is_cured() -> None:
         (critical(), [pod("web", "800m", on="n")], RescueContext(excluded_victims=frozenset({"uid-web"})), IMPOSSIBLE, "no_node"),
         (critical(resourceClaims=[{"name": "gpu"}]), [pod("web", "800m", on="n")], RescueContext(), IMPOSSIBLE, "resource_claims"),
         (critical(schedulingGroup={"podGroupName": "g"}), [pod("web", "800m", on="n")], RescueContext(), IMPOSSIBLE, "scheduling_group"),
-        (critical(tolerations=()), [pod("web", "800m", on="n")], RescueContext(), PLANNED, "makes_room"),
+        (critical(tolerations=()), [pod("web", "800m", on="n")], RescueContext(), PLANNED, "evictions_help"),
         (critical("2"), [pod("web", "800m", on="n")], RescueContext(), IMPOSSIBLE, "no_node"),
     ],
 )
@@ -173,10 +173,10 @@ def test_pods_that_the_program_has_evicted_count_by_its_own_clock() -> None:
     def code(evicted: dict[str, float]) -> str:
         return RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted=evicted).plan_rescue(the_pod, RescueContext()).reason.code
 
-    assert (code({}), code({"uid-web": 2.0}), code({"uid-web": -16.0})) == ("no_node", "room_becoming_free", "no_node")
+    assert (code({}), code({"uid-web": 2.0}), code({"uid-web": -16.0})) == ("no_node", "capacity_becoming_free", "no_node")
     assert RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted={"uid-web": 2.0}).plan_rescue(
         the_pod, RescueContext(awaits_terminating=False)
-    ).reason.code == ("room_becoming_free")
+    ).reason.code == ("capacity_becoming_free")
 
 
 def test_many_terminating_pods_of_a_tenant_leave_the_other_nodes_to_the_rescue() -> None:
@@ -213,7 +213,7 @@ def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
     assert plan.choice is not None and (plan.choice.node, plan.hold_method) == ("kept", None)
 
 
-def test_without_a_toleration_the_room_has_to_come_free_in_one_piece() -> None:
+def test_without_a_toleration_the_capacity_must_become_free_in_one_piece() -> None:
     """What replaces the first of several victims takes what that one left, before the last one has left."""
     nodes = [node("two"), node("one")]
     pods = [pod("a", "450m", on="two", priority=1), pod("b", "450m", on="two", priority=1), pod("c", "800m", on="one", priority=5)]
@@ -242,7 +242,7 @@ def test_without_a_toleration_a_dearer_victim_is_taken_whose_replacement_respect
 def test_without_a_toleration_pods_that_are_ending_have_to_be_gone_first() -> None:
     pods = [pod("a", "450m", on="n", ends_in_s=3), pod("b", "450m", on="n")]
     plan = judge(critical("700m", tolerations=()), [node("n")], pods)
-    assert (plan.status, plan.reason.code) == (WAITING, "others_ending")
+    assert (plan.status, plan.reason.code) == (WAITING, "others_terminating")
     assert judge(critical("700m"), [node("n")], pods).status == PLANNED
 
 
@@ -253,7 +253,7 @@ def test_without_a_toleration_pods_that_end_on_any_node_have_to_be_gone_first() 
     ending = pod("brief", "100m", on="far", ends_in_s=3)
     unheld = critical(tolerations=())
     plan = judge(unheld, nodes, [*pods, ending])
-    assert (plan.status, plan.reason.code) == (WAITING, "others_ending") and "brief" in plan.reason.text
+    assert (plan.status, plan.reason.code) == (WAITING, "others_terminating") and "brief" in plan.reason.text
     assert judge(unheld, nodes, pods).hold_method == BY_NOMINATION
     assert judge(critical(), nodes, [*pods, ending]).hold_method == BY_TAINT, "a taint keeps the node"
     assert judge(unheld, nodes, [*pods, ending], hold="none").hold_method == BY_NOMINATION, "the capacity may be taken"
@@ -271,7 +271,7 @@ def test_pods_that_end_one_after_the_other_delay_a_rescue_for_a_while_only() -> 
     first, later = (
         judge(critical(tolerations=()), [node("n"), node("far")], pods, context=RescueContext(awaits_others=it)) for it in (True, False)
     )
-    assert first.reason.code == "others_ending" and (later.status, later.hold_method) == (PLANNED, BY_NOMINATION)
+    assert first.reason.code == "others_terminating" and (later.status, later.hold_method) == (PLANNED, BY_NOMINATION)
 
 
 def test_a_mark_alone_does_not_close_its_node() -> None:
@@ -325,7 +325,7 @@ def test_a_nomination_by_a_rescue_that_holds_the_node_names_that_rescue() -> Non
     mine = critical(nominated="n")
     hold = make_hold(mine, key=KEY, deadline_s=NOW + 60, writer="rescuer-a")
     said = judge(mine, [node("n")], [pod("web", "300m", on="n")], held={"n": hold}).reason
-    text = "it is nominated for node n by the rescue rescuer-a, which holds the node, and there is room"
+    text = "it is nominated for node n by the rescue rescuer-a, which holds the node, which has enough free capacity"
     assert (said.code, said.text) == ("preemption_under_way", text)
 
 
@@ -335,7 +335,9 @@ def test_the_toleration_is_asked_for_where_it_has_to_be_added(owners: bool, wher
     if not owners:
         mine = replace(mine, metadata=replace(mine.metadata, owner_references=None))
     said = judge(mine, [node("n")], [pod("web", "800m", on="n")], hold="taint").reason.text
-    assert "one single victim whose spec.priority is lower than that of the pod (2000000000)" in said and said.endswith(where)
+    assert "a single victim can be reserved, which must have a lower spec.priority than the pod (2000000000)" in said and said.endswith(
+        where
+    )
 
 
 def test_one_node_that_is_being_cleared_for_another_pod_is_told_in_the_singular() -> None:

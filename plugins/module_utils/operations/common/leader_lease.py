@@ -98,9 +98,7 @@ class LeaderLease:
         """Raise LeaseLostError if the Lease is not held. Call this before each write."""
         if not self.held:
             by = f": {self.holder} has it" if self.holder not in ("", self._identity) else ""
-            raise LeaseLostError(
-                f"the Lease {self._namespace}/{self._name} is not held any more{by}. What was begun is left to its holder."
-            )
+            raise LeaseLostError(f"the Lease {self._namespace}/{self._name} is not held any more{by}. The holder continues the rescues.")
 
     def acquire(self, timeout_s: float) -> bool:
         """Acquire the Lease and keep it renewed.
@@ -113,7 +111,7 @@ class LeaderLease:
         self._stop_renewal()
         deadline_s = self._clock() + timeout_s
         while True:
-            trouble: t.Optional[KubeError] = None
+            last_error: t.Optional[KubeError] = None
             try:
                 if self._try_acquire():
                     self._start_renewal()
@@ -121,11 +119,11 @@ class LeaderLease:
             except (ApiError, UnreachableError) as error:
                 if not is_transient(error):
                     raise
-                trouble = error
+                last_error = error
             left_s = deadline_s - self._clock()
             if left_s <= 0:
-                if trouble is not None:
-                    raise trouble
+                if last_error is not None:
+                    raise last_error
                 return False
             self._stopping.wait(min(RETRY_S, left_s))
 

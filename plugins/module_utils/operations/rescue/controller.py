@@ -19,7 +19,7 @@ from ...kube.client.errors import ConflictError, KubeError, UnreachableError, is
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.gc_pause import gc_paused
-from ...model.reason import Reason
+from ...model.reason import Reason, reason_message
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, effective_priority, is_critical, is_unschedulable, not_critical_message
@@ -27,7 +27,7 @@ from ...rescue.equivalence import depends_on_others, equivalence_key
 from ...rescue.opened_nodes import changed_nodes, has_opened
 from ...rescue.options import NONE, RescueOptions
 from ...rescue.plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan
-from ...rescue.planner import NO_NODE, ROOM_BECOMING_FREE, UNEXPLAINED, RescuePlanner
+from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED, RescuePlanner
 from ...rescue.terminating_pods import longest_wait_s
 from ...state.hold import Hold
 from ..common.event_recorder import EventRecorder
@@ -37,19 +37,32 @@ from .executor import RescueExecutor
 from .holds import Holds
 from .nomination import Nominator
 from .observer import RescueObserver
-from .records.attempt_store import AttemptStore, settle_leftovers
+from .records.attempt_store import AttemptStore, record_leftover_results
 from .records.rescued_pods import RescuedPodTracker
 from .scheduler_health import SchedulerHealth
-from .task import CLEARING, ENDED, FAILED, NO_OTHER_NODE, OTHER_RESCUE, POD_GONE, RESCUED, SETTLING, WATCHED, ReconcileView, RescueTask
+from .task import (
+    CLEARING,
+    ENDED,
+    FAILED,
+    NO_OTHER_NODE,
+    NOT_LEADER,
+    POD_GONE,
+    QUEUED,
+    REPLAN_S,
+    RESCUED,
+    SETTLING,
+    WATCHED,
+    ReconcileView,
+    RescueTask,
+)
 
 MAX_REQUEUE_S = 10.0
 """The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""
-REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 ERROR_RETRY_S = 2.0
 SEEN_LIVE_S = 2.0
+"""A condition of at most this age counts as new: its time has only whole seconds."""
 CLOCKS_DIFFER_S = 60.0
 """The maximum expected difference between the clocks of the scheduler and of the API servers."""
-OTHER_RESCUER = "other_rescuer"
 MAX_REQUEUE_CLEARING_S = 1.0
 """The same as MAX_REQUEUE_S while a node is being cleared."""
 STALE_RETRY_S = 1.0
@@ -66,9 +79,10 @@ MAX_NAMED_PODS = 5
 """Limit of pods in one message."""
 POSTPONED_EVENTS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
 """The Events of postponed rescues, by the reason's code."""
-
-
-RETRY_FOR_S, ANSWER_TIMEOUT_S = 5.0, REQUEST_TIMEOUT_S
+RETRY_FOR_S = 5.0
+"""Seconds for which a request is repeated after a transient error. After that the next reconciliation decides on a newer state."""
+ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S
+"""Limit of seconds for one response, the same as for an eviction."""
 WRITE_WITHIN_S = 5.0
 """Limit of seconds for a write to a node, a pod's status or the ConfigMap.
 
@@ -159,10 +173,10 @@ class RescueController:
 
     def reconcile(self) -> float:
         """Do the work that is possible now. Return the seconds after which the next call is due even if the cluster does not change."""
-        blind = self.stale_resources
-        if blind:
-            self.problem = "; ".join(blind)
-            for text in blind:
+        stale = self.stale_resources
+        if stale:
+            self.problem = "; ".join(stale)
+            for text in stale:
                 self._observer.on_error(text)
             return STALE_RETRY_S
         try:
@@ -198,8 +212,8 @@ class RescueController:
         errors = self._cache.errors
         broken = [f"{resource.plural}: {errors[resource.plural]}" for resource in REQUIRED_RESOURCES if resource.plural in errors]
         silent = self._cache.silent
-        quiet = [resource.plural for resource in REQUIRED_RESOURCES if resource.plural in silent and resource.plural not in errors]
-        return [*broken, *(f"{plural}: the API server has said nothing for {silent[plural]:.0f} s" for plural in quiet)]
+        without_data = [resource.plural for resource in REQUIRED_RESOURCES if resource.plural in silent and resource.plural not in errors]
+        return [*broken, *(f"{plural}: the API server has sent nothing for {silent[plural]:.0f} s" for plural in without_data)]
 
     def release_all_holds(self) -> None:
         """Release every held node, whichever program holds it. Raise LeaseLostError and KubeError."""
@@ -358,7 +372,7 @@ class RescueController:
     # --- act ---
 
     def _reconcile_next(self, view: ReconcileView) -> bool:
-        """Let the most important task that can act do so. Return whether the cluster must be observed again."""
+        """Let the first task in the order that can act do so. Return whether the cluster must be observed again."""
         leading = self._lease.held
         for task in self._in_order():
             try:
@@ -381,8 +395,9 @@ class RescueController:
         """
 
         def rank(task: RescueTask) -> tuple[bool, int, int, bool, float, str]:
-            judged_in, importance = task.planned_in_round if task.stage == WATCHED else 0, effective_priority(task.pod, self._options)
-            return task.stage != CLEARING, judged_in, -importance, depends_on_others(task.pod), task.unschedulable_since_s, task.name
+            planned_in = task.planned_in_round if task.stage == WATCHED else 0
+            priority = effective_priority(task.pod, self._options)
+            return task.stage != CLEARING, planned_in, -priority, depends_on_others(task.pod), task.unschedulable_since_s, task.name
 
         return sorted(self.tasks.values(), key=rank)
 
@@ -479,7 +494,7 @@ class RescueController:
         if plan.status == PLANNED and not self._dry_run and not self._may_write:
             task.status, task.reason = (
                 WAITING,
-                Reason(OTHER_RESCUER, f"{self._lease.holder or 'another program'} makes room at the moment"),
+                Reason(NOT_LEADER, f"{self._lease.holder or 'another program'} has the Lease and does the rescues"),
             )
             task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
             return False
@@ -490,10 +505,10 @@ class RescueController:
             return False
         choice = plan.choice
         changed = choice is not None and self._executor.start(task, plan, choice, view)
-        if plan.reason.code == ROOM_BECOMING_FREE and not task.loaded and self._may_write:
+        if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and self._may_write:
             changed = self._executor.resume(task, view)
         if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code == NO_NODE and not task.may_change_soon:
-            task.finish(FAILED, Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then {plan.reason}"))
+            task.finish(FAILED, Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then: {plan.reason.text}"))
         self._report(task)
         return changed
 
@@ -510,7 +525,7 @@ class RescueController:
         first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:
             return self._blocking_queued_task(task, view)
-        return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because only a nomination keeps the capacity for one of both pods")
+        return Reason(QUEUED, f"pod {first.name} is rescued first, because only a nomination reserves the capacity for one of both pods")
 
     def _blocking_queued_task(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
         """Return the pod that has waited for other rescues for its maximum time and begins first.
@@ -520,11 +535,11 @@ class RescueController:
         waiting = [one for one in self.tasks.values() if one.is_next(view.now_at_s)]
         if task.stage == CLEARING or not waiting:
             return None
-        importance = {one.uid: effective_priority(one.pod, self._options) for one in (task, *waiting)}
-        first = min(waiting, key=lambda one: (-importance[one.uid], one.queued_since_s, one.name))
-        if first is task or importance[task.uid] > importance[first.uid]:
+        priority = {one.uid: effective_priority(one.pod, self._options) for one in (task, *waiting)}
+        first = min(waiting, key=lambda one: (-priority[one.uid], one.queued_since_s, one.name))
+        if first is task or priority[task.uid] > priority[first.uid]:
             return None
-        return Reason(OTHER_RESCUE, f"pod {first.name} is rescued first, because it has waited for other rescues for a long time")
+        return Reason(QUEUED, f"pod {first.name} is rescued first, because it has waited for other rescues for a long time")
 
     @property
     def _may_write(self) -> bool:
@@ -539,7 +554,7 @@ class RescueController:
         task.was_possible = possible
         if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
             return plan
-        text = f"the scheduler has {self._options.settle_time} s to place it by itself"
+        text = f"the scheduler has {self._options.settle_time} s to bind it by itself"
         return RescuePlan(task.pod, WAITING, Reason(SETTLING, text))
 
     def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
@@ -563,10 +578,10 @@ class RescueController:
 
     def _report(self, task: RescueTask) -> None:
         """Report a changed status or reason. An impossible rescue is reported once its reasons are known."""
-        said, reason = task.reported_reason, task.reason
+        reported, reason = task.reported_reason, task.reason
         if reason is UNEXPLAINED:
             return
-        if said is not None and reason is not None and said.code == reason.code and (task.status != PLANNED or said == reason):
+        if reported is not None and reason is not None and reported.code == reason.code and (task.status != PLANNED or reported == reason):
             return
         task.reported_reason = reason
         self._observer.on_plan_changed(task)
@@ -575,7 +590,7 @@ class RescueController:
             return
         if task.status == IMPOSSIBLE or task.reason.code in POSTPONED_EVENTS:
             event = POSTPONED_EVENTS.get(task.reason.code, "RescueImpossible")
-            self._events.on_pod(task.pod, event, str(task.reason), warning=task.status == IMPOSSIBLE)
+            self._events.on_pod(task.pod, event, task.reason.text, warning=task.status == IMPOSSIBLE)
 
     def _finish(self, task: RescueTask, view: ReconcileView) -> bool:
         """Release the node, record the result of the attempt, and notify the observer.
@@ -611,7 +626,7 @@ class RescueController:
         task.outcome_recorded = True
         if task.status in (FAILED, RESCUED):
             warning = task.status == FAILED
-            self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", str(task.reason), warning=warning)
+            self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", reason_message(task.reason), warning=warning)
 
     def _reconcile_attempts(self, view: ReconcileView) -> None:
         """Correct the ConfigMap entries of ended programs, and record the fate of rescued pods.
@@ -625,7 +640,7 @@ class RescueController:
             return
         try:
             if not self._attempts_loaded:
-                settle_leftovers(self._attempts, view.snapshot, self.tasks, now_s=view.now_s)
+                record_leftover_results(self._attempts, view.snapshot, self.tasks, now_s=view.now_s)
                 self._rescued.load(self._attempts.read())
                 self._attempts_loaded = True
             self._rescued.check(view.snapshot, view.now_s)
@@ -674,8 +689,8 @@ class RescueController:
         task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
         task.queued_since_s = math.inf  # other pods need not wait for a rescue that cannot begin
         # A held node must not wait for an error that lasts, nor without limit for one that may pass.
-        in_vain = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
-        if is_permission_error(error) or in_vain:
+        has_no_effect = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
+        if is_permission_error(error) or has_no_effect:
             task.finish(FAILED, Reason("error", str(error)))
             return self._finish(task, view)
         return False
@@ -705,5 +720,5 @@ def _end_of(task: RescueTask, *, leading: bool) -> t.Optional[tuple[str, Reason]
     if not task.pod.spec.node_name:
         return None
     if leading and not task.attempt_started:
-        return RESCUED, Reason("bound", f"the scheduler has placed it on node {task.pod.spec.node_name} by itself")
-    return RESCUED, Reason("bound", f"it is on node {task.pod.spec.node_name}")
+        return RESCUED, Reason("bound", f"the scheduler has bound it to node {task.pod.spec.node_name} by itself")
+    return RESCUED, Reason("bound", f"it is bound to node {task.pod.spec.node_name}")

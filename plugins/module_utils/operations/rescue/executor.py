@@ -35,22 +35,22 @@ from ...state.rescue_attempts import Attempt, attempt_violation, cancel, existin
 from ..common.event_recorder import EventRecorder
 from ..common.leader_lease import LeaderLease
 from .eviction_requests import EvictionPendingError, EvictionRequests
-from .holds import Holds, node_of
+from .holds import Holds, node_or_stub
 from .live_checks import is_evicted, lost_hold_violation, may_have_succeeded, pod_changed_message, read_node, read_pod
 from .nomination import Nominator, nominate, withdraw
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore, record_of, victim_of
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
 from .records.rescued_pods import RescuedPodTracker
-from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, RESCUED, ReconcileView, RescueTask
+from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, REPLAN_S, RESCUED, ReconcileView, RescueTask
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
+POSTPONED_FOR_S = 5.0
+"""Seconds until the next plan for a pod whose rescue is not possible now: back-off, used-up attempts, or a full ConfigMap."""
 EXCLUDE_AFTER_DENIAL_S = 60.0
 """Seconds for which a pod is excluded after another denial, for example by a webhook."""
 RETRY_S = 0.5
-REPLAN_S = 1.0
-"""Seconds until the next plan for a pod whose node was released for another rescue."""
 NO_NOMINATION_FOR_S = 600.0
 """Seconds until the next try to nominate in addition to a taint if the role for nominations is missing."""
 
@@ -58,8 +58,8 @@ NO_NOMINATION_FOR_S = 600.0
 class RescueExecutor:
     """The steps of a task that has a plan.
 
-    Each returns whether it changed anything, so that the cluster must be observed again. Raise LeaseLostError before a write if another
-    program may be active.
+    ``start``, ``advance``, ``resume`` and ``resolve_uncertain`` return whether the task must be planned again on a new view.
+    ``release_node`` returns whether nothing is left to release. All raise LeaseLostError before a write if another program may be active.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class RescueExecutor:
         _limit_to_plan(task, choice, view)
         # From here on the end of the task releases the hold, even if this write fails.
         self._record_attempt(task, choice.victims[0], view)
-        self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has room for it")
+        self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
         return True
 
     def advance(self, task: RescueTask, view: ReconcileView, scheduler: t.Optional[Reason], goes_first: t.Optional[Reason] = None) -> bool:
@@ -148,13 +148,13 @@ class RescueExecutor:
         if goes_first is not None and task.hold is not None and task.hold.nominates:
             return self._release_for_now(task, plan, goes_first, view)
         if plan.hold_method == BY_TAINT and (task.hold is None or task.hold.nominates):
-            return self._give_up_node(task, Reason("not_kept", "the taint that kept others off has been removed"), view)
+            return self._give_up_node(task, Reason("hold_lost", "the taint that reserved the node was removed"), view)
         if goes_first is not None:
             task.set_plan(replace(plan, reason=goes_first))
             return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
         self._lease.ensure_held()
         if not self._nominate(task, view):
-            refused = Reason("not_kept", "the pod could not be nominated for it")
+            refused = Reason("not_nominated", "the pod could not be nominated for it")
             return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
         if view.now_at_s < task.settles_at_s:
             return False  # a node has opened: the scheduler may place the pod there
@@ -222,7 +222,7 @@ class RescueExecutor:
             self._withdraw(task)
             return True
         self._lease.ensure_held()
-        node = node_of(task.node, nodes)
+        node = node_or_stub(task.node, nodes)
         if not self._holds.release(node, task.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
             return False
         task.hold, task.nominated_version = None, ""
@@ -402,18 +402,18 @@ class RescueExecutor:
     def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
         """Report once that the role for nominations is missing, and try again later. With a taint, a nomination is not required."""
         if not self._no_nomination_until_s:
-            text = "pods are not nominated beside the taint, so that pods that tolerate it can take the capacity that becomes free in parts"
+            text = "pods are not nominated in addition to the taint. Pods that tolerate it can take the capacity that becomes free in parts"
             self._observer.on_error(f"{text}: {error}")
         self._no_nomination_until_s = view.now_at_s + NO_NOMINATION_FOR_S
 
     def _postpone(self, task: RescueTask, refusal: Reason, view: ReconcileView) -> bool:
         task.set_plan(RescuePlan(task.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
-        task.plan_at_s = view.now_at_s + EXCLUDE_AFTER_REFUSAL_S
+        task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
         return False
 
     def _fail_unbound(self, task: RescueTask) -> bool:
         waited = f"the scheduler has not bound it to node {task.node} within {self._options.scheduled_timeout} s"
-        task.finish(FAILED, Reason("not_bound", f"{waited}, although there is room"))
+        task.finish(FAILED, Reason("not_bound", f"{waited}, although the node has enough free capacity"))
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
@@ -423,7 +423,7 @@ class RescueExecutor:
         return True
 
     def _give_up_node(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:
-        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {why}")
+        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {why.text}")
         if not self.release_node(task, view.snapshot.nodes):
             task.back_off(view.now_at_s)
             if view.now_at_s > task.give_up_at_s:
@@ -432,7 +432,7 @@ class RescueExecutor:
         task.give_up_node(view.now_at_s)
         task.reset_backoff()
         if task.failed_nodes >= self._options.max_attempts:
-            self._fail_without_effect(task, f"; the last: {why}")
+            self._fail_without_effect(task, f"; the last: {why.text}")
         return True
 
     def _release_for_now(self, task: RescueTask, plan: RescuePlan, goes_first: Reason, view: ReconcileView) -> bool:
@@ -440,7 +440,7 @@ class RescueExecutor:
         if not self.release_node(task, view.snapshot.nodes):
             task.back_off(view.now_at_s)
             return False
-        task.requeue(view.now_at_s + REPLAN_S)
+        task.requeue(view.now_at_s + REPLAN_S[WAITING])
         task.set_plan(replace(plan, status=WAITING, reason=goes_first))
         task.reset_backoff()
         return True
@@ -476,7 +476,7 @@ class RescueExecutor:
             return
         self._observer.on_evicted(task, victim)
         metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the task may have another node by now
-        self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to make room for critical pod {task.name}")
+        self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")
         self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
 
     def _on_refusal(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView, *, dry_run: bool) -> None:
@@ -550,7 +550,7 @@ def _more_than_planned(task: RescueTask, choice: Choice, view: ReconcileView) ->
     staying = [pod.metadata for pod in view.snapshot.pods_by_node.get(task.node, ()) if not (pod.terminating or pod.terminal)]
     came = [metadata for metadata in staying if metadata.uid not in task.initial_pods and metadata.uid != task.uid]
     if came:
-        return Reason("room_taken", f"the capacity that was freed there was taken by {_names(came)}")
+        return Reason("capacity_taken", f"the capacity that was freed there was taken by {_names(came)}")
     replaced = sorted(metadata.uid for metadata in staying if metadata.uid in task.planned_victims and metadata.uid not in wanted)
     if len(further) > len(replaced):
         text = f"{_names(wanted[uid] for uid in further)} would have to be evicted there beyond the plan"

@@ -54,7 +54,7 @@ class Holds:
         self.expired: list[str] = []
         self.orphaned: list[str] = []
         self.unproven: list[str] = []
-        self._api, self._teller, self._witness, self._options = api, events, observer, options
+        self._api, self._events, self._observer, self._options = api, events, observer, options
         self._nominations = nominations
         self._records = HoldStore(api)
         self._released: dict[str, Hold] = {}
@@ -71,7 +71,7 @@ class Holds:
             unproved = self._find_unproven(snapshot)
         for name in unproved:
             if name not in self.unproven:
-                self._witness.on_error(_unproven_message(name))
+                self._observer.on_error(_unproven_message(name))
         self.unproven = unproved
 
     def place(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
@@ -115,16 +115,16 @@ class Holds:
         if now_at_s < self._retry_at_s.get(node.name, 0.0):
             return False
         self._retry_at_s.pop(node.name, None)
-        given_back = self.release(node, hold)
-        if not given_back:
+        released = self.release(node, hold)
+        if not released:
             self._retry_at_s[node.name] = now_at_s + RETRY_S
-        return given_back
+        return released
 
     def active(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
         """Return every node with a hold, except holds that were released already and that the watch may still show."""
         holds = self._held_nodes(snapshot).holds
         self._released = {name: hold for name, hold in self._released.items() if holds.get(name) == hold}
-        return [(node_of(name, snapshot.nodes), hold) for name, hold in holds.items() if self._released.get(name) != hold]
+        return [(node_or_stub(name, snapshot.nodes), hold) for name, hold in holds.items() if self._released.get(name) != hold]
 
     def release(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
         """Remove exactly this hold. Return False if that could not be written. ``waits``: the hold's pod may still be nominated."""
@@ -137,13 +137,13 @@ class Holds:
             if record is not None and record.hold == hold:
                 self._records.remove([record])
         except KubeError as error:
-            self._witness.on_error(f"node {node.name} could not be given back yet: {error}")
+            self._observer.on_error(f"node {node.name} is not released yet: {error}")
             return False
         self._released[node.name], self._released_marks[node.name] = hold, hold_annotation(node)
         if was_there:
             pod = f"{hold.namespace}/{hold.pod}"
-            self._witness.on_released(node.name, pod)
-            self._teller.on_node(node, "RescueHoldReleased", f"no longer held for pod {pod}")
+            self._observer.on_released(node.name, pod)
+            self._events.on_node(node, "RescueHoldReleased", f"no longer held for pod {pod}")
         return True
 
     def _withdraw(self, node: Node, hold: Hold) -> None:
@@ -155,7 +155,7 @@ class Holds:
             if is_permission_error(error) and not hold.nominates:
                 return  # the pod was never nominated
             # The node must not wait for an error that lasts. The scheduler clears the nomination after its next try.
-            self._witness.on_error(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
+            self._observer.on_error(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
 
     def _held_nodes(self, snapshot: ClusterSnapshot) -> HeldNodes:
         """Return the held nodes. The result is cached until one of its inputs changes."""
@@ -185,7 +185,7 @@ class Holds:
             self._records.remove(records)
         except KubeError as error:
             names = ", ".join(record.node for record in records)
-            self._witness.on_error(f"the records of holds of these nodes could not be removed yet: {names}: {error}")
+            self._observer.on_error(f"the records of holds of these nodes could not be removed yet: {names}: {error}")
             return False
         return True
 
@@ -201,7 +201,7 @@ class Holds:
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 
 
-def node_of(name: str, nodes: Mapping[str, Node]) -> Node:
+def node_or_stub(name: str, nodes: Mapping[str, Node]) -> Node:
     """Return the node.
 
     For a node that is gone or undecodable, return one with only its name, because writes read it from the API server.

@@ -74,4 +74,4 @@ def lost_hold_violation(node: Node, hold: t.Optional[Hold]) -> t.Optional[Reason
     """Return the reason if the taint of the hold has been removed. None if it is there, or if no taint reserves the node."""
     if hold is None or hold.taint is None or hold.taint in (node.spec.taints or ()):
         return None
-    return Reason("not_kept", "the taint that kept others off has been removed")
+    return Reason("hold_lost", "the taint that reserved the node was removed")

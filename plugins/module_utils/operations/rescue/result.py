@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable
 
-from ...model.reason import reason_text
+from ...model.reason import reason_fields, reason_message
 from ...model.undecodable import Undecodable, undecodable_results
 from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
 from .run import Released
@@ -19,18 +19,18 @@ Json = dict[str, t.Any]
 def result_of(tasks: Iterable[RescueTask], released: Iterable[Released], *, named: bool, undecodable: Iterable[Undecodable] = ()) -> Json:
     """Return the module's result. ``failed``: a pod could not be rescued, or a rescue of the ``named`` pod is impossible."""
     listed = sorted(tasks, key=lambda task: task.name)
-    given_back = [{"node": entry.node, "pod": entry.pod} for entry in released]
+    released_nodes = [{"node": entry.node, "pod": entry.pod} for entry in released]
     # A pod that was deleted needs no rescue any more, which is not a failure.
     failed = [task for task in listed if task.status == FAILED or (named and task.status == IMPOSSIBLE)]
     result: Json = {
-        "changed": bool(given_back) or any(task.attempt_started or _is_plan(task) for task in listed),
+        "changed": bool(released_nodes) or any(task.attempt_started or _is_plan(task) for task in listed),
         "pods": [row_of(task) for task in listed],
-        "released": given_back,
+        "released": released_nodes,
         "skipped_objects": undecodable_results(undecodable),
         "failed": bool(failed),
     }
     if failed:
-        result["msg"] = "; ".join(f"Pod {task.name}: {task.status}: {reason_text(task.reason)}" for task in failed)
+        result["msg"] = "; ".join(f"Pod {task.name}: {task.status}: {reason_message(task.reason)}" for task in failed)
     return result
 
 
@@ -42,7 +42,7 @@ def row_of(task: RescueTask) -> Json:
         "namespace": metadata.namespace,
         "name": metadata.name,
         "status": FAILED if task.status == POD_GONE else task.status,
-        "reason": reason_text(task.reason),
+        **reason_fields(task.reason),
         "node": task.pod.spec.node_name or task.node or (choice.node if choice is not None else ""),
         "victims": [_victim(victim) for victim in victims],
         "blockers": _blockers(task),
@@ -61,11 +61,11 @@ def _victim(victim: Victim) -> Json:
         "name": metadata.name,
         "priority": victim.priority,
         "grace_period": victim.grace_period,
-        "reason": reason_text(victim.reason),
+        **reason_fields(victim.reason),
     }
 
 
 def _blockers(task: RescueTask) -> list[Json]:
-    told = task.status == IMPOSSIBLE or (task.reason is not None and task.reason.code == NO_OTHER_NODE)
-    blockers = task.last_plan.blockers if task.last_plan is not None and told else ()
-    return [{"reason": blocker.reason.code, "text": blocker.reason.text, "nodes": blocker.nodes} for blocker in blockers]
+    has_blockers = task.status == IMPOSSIBLE or (task.reason is not None and task.reason.code == NO_OTHER_NODE)
+    blockers = task.last_plan.blockers if task.last_plan is not None and has_blockers else ()
+    return [{**reason_fields(blocker.reason), "nodes": blocker.nodes} for blocker in blockers]

@@ -19,16 +19,16 @@ from ...model.option_error import OptionError
 from ...model.reason import Reason
 from ...model.undecodable import Undecodable, undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
-from ...rescue.options import RELEASED, RescueOptions, RescueRequest, missing_namespaces
+from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
 from ...rescue.planner import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
-from .controller import OTHER_RESCUER, RescueController, rescue_client
+from .controller import RescueController, rescue_client
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
-from .task import FAILED, POD_GONE, RESCUED, RescueTask
+from .task import FAILED, NOT_LEADER, POD_GONE, RESCUED, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
 """Seconds that a run waits for the Lease of a killed program: its duration, and time for slow responses."""
@@ -98,7 +98,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
     notes = _ResultObserver()
     cache.start()
     try:
-        missing = missing_namespaces(request.options, cache.snapshot()) if request.state != RELEASED else ""
+        missing = missing_namespaces(request.options, cache.snapshot()) if request.state != STATE_RELEASED else ""
         if missing:
             raise OptionError(missing)
         controller = RescueController(
@@ -114,9 +114,9 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
         )
         error: t.Optional[KubeError] = None
         try:
-            if request.state == RELEASED and request.dry_run:
+            if request.state == STATE_RELEASED and request.dry_run:
                 return notes.outcome([], planned=_would_release_all(controller, cache))
-            if request.state == RELEASED:
+            if request.state == STATE_RELEASED:
                 _release_all(controller, cache, lease)
                 return notes.outcome([])
             _rescue(controller, cache, lease, request)
@@ -212,7 +212,7 @@ def _acquire(lease: LeaderLease) -> bool:
 
 def _needs_lease(controller: RescueController) -> bool:
     """Return whether something must be written. Otherwise no Lease is acquired."""
-    planned = any(task.reason is not None and task.reason.code == OTHER_RESCUER for task in controller.tasks.values())
+    planned = any(task.reason is not None and task.reason.code == NOT_LEADER for task in controller.tasks.values())
     return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
@@ -293,9 +293,9 @@ def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController)
         or "; ".join(controller.stale_resources)
         or f"the Lease {NAMESPACE}/{NAME} was not available, or the node could not be written"
     )
-    told = "" if error is None else f"{error} "
+    cause = "" if error is None else f"{error} "
     return RescueError(
-        f"{told}The run could not release what it has set: {nodes}. Reason: {why}. "
+        f"{cause}The run could not release these holds: {nodes}. Reason: {why}. "
         f"Release it with `{HOW_TO_RELEASE}` or `{HOW_TO_RELEASE_BY_PLAYBOOK}`."
     )
 
@@ -336,8 +336,8 @@ def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
             raise OptionError(f"label_selector: {error}") from error
     found = [pod for pod in found if request.name in ("", pod.metadata.name)]
     if request.name and not found:
-        beside = f" with the labels {request.label_selector}" if request.label_selector else ""
-        raise RescueError(f"Pod {request.name}{beside} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
+        labels = f" with the labels {request.label_selector}" if request.label_selector else ""
+        raise RescueError(f"Pod {request.name}{labels} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
     if request.name:
         return lambda pod: pod.metadata.name == request.name  # this includes a pod that a controller creates again with this name
     uids = {pod.metadata.uid for pod in found}
@@ -360,7 +360,7 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
     task = RescueTask(pod, unschedulable_since_s=0.0, settles_at_s=0.0)
     undecodable = undecodable_of(pod)
     if pod.spec.node_name:
-        task.finish(RESCUED, Reason("bound", f"it is on node {pod.spec.node_name}"))
+        task.finish(RESCUED, Reason("bound", f"it is bound to node {pod.spec.node_name}"))
     elif pod.terminating or pod.terminal:
         task.finish(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
     elif undecodable is not None:
@@ -368,7 +368,9 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
     elif not is_critical(pod, options):
         task.set_plan(RescuePlan(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(pod, options))))
     else:
-        task.set_plan(RescuePlan(pod, WAITING, Reason("not_judged_yet", "the scheduler has not said that it finds no node for it")))
+        task.set_plan(
+            RescuePlan(pod, WAITING, Reason("not_reported_yet", "the scheduler has not reported yet that it finds no node for it"))
+        )
     return task
 
 
@@ -393,7 +395,7 @@ def _release_all(controller: RescueController, cache: ClusterInformer, lease: Le
         return
     if not lease.acquire(LEASE_TIMEOUT_S):
         raise RescueError(
-            f"the rescuer or module run {lease.holder} has the Lease {NAMESPACE}/{NAME} and is making room. Stop it first "
+            f"the rescuer or module run {lease.holder} has the Lease {NAMESPACE}/{NAME} and does the rescues. Stop it first "
             "(the rescuer: kubectl -n kube-system scale deployment kube-scheduling-rescuer --replicas=0); "
             "it releases its own nodes when it stops"
         )

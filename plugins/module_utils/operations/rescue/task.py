@@ -13,12 +13,13 @@ from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
-from ...rescue.planner import NO_NODE, OTHERS_ENDING, ROOM_BECOMING_FREE, UNEXPLAINED, RescuePlanner
+from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED, RescuePlanner
 from ...state.hold import Hold
 from ...state.rescue_attempts import attempt_key
 
-OTHER_RESCUE = "other_rescue"
+QUEUED = "queued"
 SETTLING = "settling"
+NOT_LEADER = "not_leader"
 
 # Stages of a task.
 WATCHED = "watched"
@@ -35,7 +36,10 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
 MOST_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
-"""Seconds in which the settle time may begin again, for ``MOST_SETTLES`` settle times at most, whatever changes in the cluster."""
+MOST_SETTLING_S = 300.0
+"""In SETTLES_WITHIN_S seconds the scheduler gets at most MOST_SETTLES settle times, and at most MOST_SETTLING_S seconds in all."""
+REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
+"""Seconds until the next plan of a pod, by the status of the last plan."""
 TURN_ENDS_WITHIN_S = 15.0
 """Seconds after the grace period of a victim for its end and the scheduler's next attempt at the pod."""
 LEFT_ALONE_FOR_S = 60.0
@@ -48,7 +52,10 @@ class RescueTask:
 
     Times ending in ``_at_s`` are of the monotonic clock.
     ``unschedulable_since_s``: when the scheduler marked the pod as unschedulable, by the API server's clock.
-    ``status`` and ``reason`` are the present values for a result.
+    ``stage``: WATCHED (to be planned), CLEARING (evictions on ``node``) or ENDED. ``status`` and ``reason``: the present values for a
+    result.
+    ``plan_at_s``: the next plan. ``retry_at_s``: the next request after a refused one; ``first_refused_at_s``: the first refusal in a row.
+    ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to ``node``. ``evicted``: the pods that were evicted for it.
     ``last_plan``: the last plan, made in the round ``planned_in_round``. ``needs_explanation``: the reasons why no eviction helps are still
     to be found. ``reported_reason``: the reason that was last reported. ``was_possible``: evictions were possible in the last plan.
     ``node``: the node that is being cleared. ``hold``: the hold on it. ``nominated_version``: the version of the pod that was last
@@ -194,7 +201,7 @@ class RescueTask:
         """Restart the settle time of the scheduler, because capacity for the pod may have appeared."""
         if now_at_s > self._settling_restarted_at_s + SETTLES_WITHIN_S:
             self._settling_restarted_at_s = now_at_s
-        latest_s = self._settling_restarted_at_s + min(MOST_SETTLES * settle_time_s, SETTLES_WITHIN_S / 2)
+        latest_s = self._settling_restarted_at_s + min(MOST_SETTLES * settle_time_s, MOST_SETTLING_S)
         self.settles_at_s = max(self.settles_at_s, min(now_at_s + settle_time_s, latest_s))
 
     def note_wait(self, now_at_s: float) -> None:
@@ -205,9 +212,9 @@ class RescueTask:
         code = self.reason.code if self.reason is not None else ""
         if not self._is_queued:
             self.queued_since_s = math.inf
-        if code == ROOM_BECOMING_FREE:
+        if code == CAPACITY_BECOMING_FREE:
             self.waits_since_s = min(self.waits_since_s, now_at_s)
-        elif code == OTHERS_ENDING:
+        elif code == OTHERS_TERMINATING:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
 
     def queue(self, now_at_s: float, first: Reason) -> None:
@@ -226,7 +233,7 @@ class RescueTask:
     def _is_queued(self) -> bool:
         """True if only other rescues, their terminating pods, or the settle time of the scheduler delay its start."""
         code = self.reason.code if self.reason is not None else ""
-        return self.status == PLANNED or code in (OTHER_RESCUE, OTHERS_ENDING, SETTLING)
+        return self.status == PLANNED or code in (QUEUED, OTHERS_TERMINATING, SETTLING)
 
     def start(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """Begin to clear the node."""
@@ -238,14 +245,14 @@ class RescueTask:
 
     def give_up_node(self, now_at_s: float) -> None:
         """Give up the node that was cleared without effect, so that another one is planned."""
-        in_vain = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
-        self.failed_nodes += in_vain
-        self.excluded_nodes[self.node] = math.inf if in_vain else now_at_s + LEFT_ALONE_FOR_S
+        had_no_effect = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
+        self.failed_nodes += had_no_effect
+        self.excluded_nodes[self.node] = math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S
         self.requeue(0.0)
 
-    def requeue(self, judge_at_s: float) -> None:
+    def requeue(self, plan_at_s: float) -> None:
         """Stop the clearing of a node, and plan again from this time on."""
-        self.stage, self.node, self.hold, self.plan_at_s = WATCHED, "", None, judge_at_s
+        self.stage, self.node, self.hold, self.plan_at_s = WATCHED, "", None, plan_at_s
 
     @property
     def last_node(self) -> str:
@@ -255,9 +262,9 @@ class RescueTask:
     def count_failed_nodes(self, current: str) -> None:
         """Count the nodes that were cleared for the pod without effect, also by another program, except ``current``."""
         nodes = dict.fromkeys(victim.pod.spec.node_name for victim in self.evicted)
-        vain = [name for name in nodes if name != current]
-        self.failed_nodes = max(self.failed_nodes, len(vain))
-        self.excluded_nodes.update(dict.fromkeys(vain, math.inf))
+        failed = [name for name in nodes if name != current]
+        self.failed_nodes = max(self.failed_nodes, len(failed))
+        self.excluded_nodes.update(dict.fromkeys(failed, math.inf))
 
     def finish(self, status: str, reason: Reason) -> None:
         """End the task with this status and reason."""

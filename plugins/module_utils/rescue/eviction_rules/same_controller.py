@@ -9,7 +9,7 @@ import typing as t
 from ...model.reason import Reason
 from ..victims.node_pod import NodePod
 
-SAME_OWNER = Reason("same_owner", "it has the same controller as the pod that needs the room")
+SAME_CONTROLLER = Reason("same_controller", "it has the same controller as the pod that needs the capacity")
 
 
 def same_controller_violation(node_pod: NodePod, owner: t.Optional[str]) -> t.Optional[Reason]:
@@ -17,4 +17,4 @@ def same_controller_violation(node_pod: NodePod, owner: t.Optional[str]) -> t.Op
 
     ``owner``: the UID of the controller of the pod that needs the capacity.
     """
-    return SAME_OWNER if node_pod.owner == owner else None
+    return SAME_CONTROLLER if node_pod.owner == owner else None

@@ -9,7 +9,7 @@ import typing as t
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 
-TERMINATING = Reason("terminating", "it is on its way out already")
+TERMINATING = Reason("terminating", "it is terminating already")
 
 
 def terminating_violation(pod: Pod) -> t.Optional[Reason]:

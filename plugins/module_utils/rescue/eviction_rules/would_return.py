@@ -15,7 +15,10 @@ from ...state.hold import Hold, hold_taint, is_foreign_taint
 from ..options import NONE, RescueOptions
 from ..victims.node_pod import NodePod
 
-RETURNS = Reason("would_return", "what replaces it is as important, has no other room, and tolerates the taint that would keep this one")
+RETURNS = Reason(
+    "would_return",
+    "its replacement has at least the same priority, fits on no other node, and tolerates the taint that would reserve this one",
+)
 
 
 class ReplacementCheck:

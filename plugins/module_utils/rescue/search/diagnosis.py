@@ -21,7 +21,7 @@ from .shortage import Shortage
 MAX_VICTIMS = "max_victims"
 MOST_TEXTS = 2
 """The number of different texts that are shown for one code."""
-_TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not let as many pods go together as would have to")
+_TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not allow all evictions that are needed together")
 _OF_SEVERAL = {
     BUDGET: "PodDisruptionBudgets allow no disruption now",
     SEVERAL_BUDGETS: "more than one PodDisruptionBudget selects them, and the API server evicts no such pod",
@@ -92,7 +92,7 @@ class Diagnosis:
         if not rejected and not doubts:
             self._add_joint(name, occupants)
             return
-        self._nodes.update(Reason(reason.code, f"{reason.text}, even after evicting all that may go") for reason in set(rejected))
+        self._nodes.update(Reason(reason.code, f"{reason.text}, even after all allowed evictions") for reason in set(rejected))
         self._nodes.update(set(doubts))
         self._count_protected(node_pods)
 
@@ -113,7 +113,7 @@ class Diagnosis:
                 self._nodes[_TOGETHER] += 1
                 return
         if most is not None and len(attempt.victims) > most:
-            self._nodes[Reason(MAX_VICTIMS, f"more than {most} pods would have to go")] += 1
+            self._nodes[Reason(MAX_VICTIMS, f"more than {most} pods would have to be evicted")] += 1
 
     def _protected_text(self, code: str) -> str:
         number, words = self._protected_pods[code], self._words[code]

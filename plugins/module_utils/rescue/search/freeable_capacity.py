@@ -65,14 +65,14 @@ class FreeableCapacity:
         if placement is self._placement and budgets is self._budgets and at == self._at:
             return
         changed = budgets.changed_since(self._budgets) if self._budgets is not None else None
-        known, options, rooms = self._capacities, self._options, {}
+        known, options, capacities = self._capacities, self._options, {}
         for name in placement.snapshot.nodes:
             info = placement.info(name)
-            node_pods, room = pods_of_node(info, options), known.get(name)
-            if room is None or room.node_pods is not node_pods or changed is None or not room.namespaces.isdisjoint(changed):
-                room = self._capacity_of(info, node_pods, budgets)
-            rooms[name] = room
-        self._capacities, self._sorted = rooms, {}
+            node_pods, capacity = pods_of_node(info, options), known.get(name)
+            if capacity is None or capacity.node_pods is not node_pods or changed is None or not capacity.namespaces.isdisjoint(changed):
+                capacity = self._capacity_of(info, node_pods, budgets)
+            capacities[name] = capacity
+        self._capacities, self._sorted = capacities, {}
         self._placement, self._budgets, self._at = placement, budgets, at
 
     def nodes_with_capacity(self, asked: Asked) -> dict[str, tuple[Pod, ...]]:
@@ -86,13 +86,13 @@ class FreeableCapacity:
             first = bisect_left(amounts, amount)
             if found is None or len(names) - first < len(found):
                 found = names[first:]
-        rooms = self._capacities
-        return {name: rooms[name].may_leave for name in (rooms if found is None else found) if rooms[name].has(asked)}
+        capacities = self._capacities
+        return {name: capacities[name].may_leave for name in (capacities if found is None else found) if capacities[name].has(asked)}
 
     def _by_amount(self, resource: str) -> tuple[list[int], list[str]]:
         known = self._sorted.get(resource)
         if known is None:
-            pairs = sorted((room.amounts.get(resource, 0), name) for name, room in self._capacities.items())
+            pairs = sorted((capacity.amounts.get(resource, 0), name) for name, capacity in self._capacities.items())
             known = self._sorted[resource] = [amount for amount, _name in pairs], [name for _amount, name in pairs]
         return known
 

@@ -294,7 +294,7 @@ def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[EquivalentPods
     for pod in pods:
         if any(pod.frees):
             found.setdefault(pod[:3], []).append(pod.pod)
-    groups = [EquivalentPods(*alike, members) for alike, members in found.items()]
+    groups = [EquivalentPods(*shape, members) for shape, members in found.items()]
     return sorted(groups, key=lambda group: (-group.priority, group.frees, group.budget or ()))
 
 

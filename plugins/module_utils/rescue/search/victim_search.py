@@ -35,7 +35,7 @@ from .eviction_dry_run import EvictionDryRun
 from .node_candidate import LowerBound, NodeCandidate, SearchContext
 from .shortage import PodDemand, Shortage
 
-NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evictions there would not end"),)
+NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evicted pods would not end there"),)
 
 
 class VictimSearch:
@@ -168,9 +168,9 @@ class VictimSearch:
 
     def _reason(self, pod: Pod) -> Reason:
         priority, own = effective_priority(pod, self._options), effective_priority(self._pod, self._options)
-        compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is {own}, too"
+        compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is the same, {own}"
         costs = self.context.costs
-        home = "has no room elsewhere now" if costs.is_unreschedulable(pod) else "fits on another node now"
+        home = "fits on no other node now" if costs.is_unreschedulable(pod) else "fits on another node now"
         stays = costs.remaining_ready(costs.node_pod(pod))
         siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
         return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {home}; {siblings}")

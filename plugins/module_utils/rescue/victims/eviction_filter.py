@@ -21,7 +21,7 @@ from ..pdb_ledger import BudgetKey, PdbLedger
 from .node_pod import NodePod, Preemptor
 
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
-EXCLUDED = Reason("banned", "it may not be evicted this time")
+EXCLUDED = Reason("excluded", "its eviction was refused, so that it is excluded for now")
 
 
 def preemptor_of(pod: Pod, options: RescueOptions) -> Preemptor:
@@ -58,7 +58,7 @@ class EvictionFilter:
         self._replacements = replacements
         self._budgets = budgets
         self._excluded_victims = frozenset(excluded_victims)
-        self._importance = preemptor_of(pod, options)
+        self._preemptor = preemptor_of(pod, options)
         controller = pod.metadata.controller
         self._owner = controller.uid if controller is not None else None
 
@@ -94,7 +94,7 @@ class EvictionFilter:
         """Return the reason why the pod may not be evicted for the pod that needs the capacity."""
         return (
             same_controller_violation(node_pod, self._owner)
-            or priority_violation(node_pod, self._importance)
+            or priority_violation(node_pod, self._preemptor)
             or would_return_violation(node_pod, self._replacements)
         )
 

@@ -17,7 +17,7 @@ from ..eviction_rules.bare_pod import bare_pod_violation
 from ..eviction_rules.daemon_set import daemon_set_violation
 from ..eviction_rules.grace_period import grace_period_violation
 from ..eviction_rules.local_storage import local_storage_violation
-from ..eviction_rules.not_bound import not_bound_violation
+from ..eviction_rules.not_on_node import not_on_node_violation
 from ..eviction_rules.safe_to_evict import safe_to_evict_violation
 from ..eviction_rules.static_pod import static_pod_violation
 from ..eviction_rules.terminating import terminating_violation
@@ -54,7 +54,7 @@ def fixed_violation(pod: Pod) -> t.Optional[Reason]:
     """Return the first reason that forbids the eviction of the pod and that no option changes. Return None if there is none."""
     return (
         undecodable_violation(pod)
-        or not_bound_violation(pod)
+        or not_on_node_violation(pod)
         or terminating_violation(pod)
         or static_pod_violation(pod)
         or daemon_set_violation(pod)

@@ -241,10 +241,10 @@ class Notes(RescueObserver):
     """What was troubling."""
 
     def __init__(self) -> None:
-        self.troubles: list[str] = []
+        self.errors: list[str] = []
 
     def on_error(self, what: str) -> None:
-        self.troubles.append(what)
+        self.errors.append(what)
 
 
 class Scene(t.NamedTuple):

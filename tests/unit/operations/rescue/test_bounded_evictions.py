@@ -267,7 +267,7 @@ def test_entries_that_do_not_fit_into_the_config_map_are_named_once() -> None:
     on.attempts.dropped = [f"a/{number}" for number in range(7)]
     on.controller.reconcile()
     on.controller.reconcile()
-    (said,) = [text for text in on.notes.troubles if "is full" in text]
+    (said,) = [text for text in on.notes.errors if "is full" in text]
     assert "a/0, a/1, a/2, a/3, a/4 and others" in said
 
 

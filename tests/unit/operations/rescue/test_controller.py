@@ -312,7 +312,7 @@ def test_a_broken_watch_decides_nothing() -> None:
     on = full("n")
     on.cluster.errors = {"pods": "no answer"}
     on.controller.reconcile()
-    assert on.controller.tasks == {} and on.cluster.evicted == [] and on.notes.troubles == ["pods: no answer"]
+    assert on.controller.tasks == {} and on.cluster.evicted == [] and on.notes.errors == ["pods: no answer"]
 
 
 def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() -> None:
@@ -350,7 +350,7 @@ def test_a_forged_mark_is_reported_once_and_ignored() -> None:
     for _tick in range(3):
         on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and on.controller.holds.unproven == ["m"]
-    assert [text for text in on.notes.troubles if "node m has an annotation" in text] == on.notes.troubles
+    assert [text for text in on.notes.errors if "node m has an annotation" in text] == on.notes.errors
 
 
 def test_no_node_is_held_without_a_record() -> None:
@@ -603,7 +603,7 @@ def test_pod_that_goes_before_its_eviction_counts_as_leaving(error: KubeError, g
 
     on.cluster.refuse_eviction = refuse
     on.controller.reconcile()
-    assert on.cluster.evicted == [] and reason_of(on) == "room_becoming_free"
+    assert on.cluster.evicted == [] and reason_of(on) == "capacity_becoming_free"
     assert the_task(on).evicted == []
 
 
@@ -744,7 +744,7 @@ def test_silent_watch_is_not_the_basis_of_a_write() -> None:
     on.cluster.silent = {"pods": 76.0}
     on.controller.reconcile()
     assert on.cluster.evicted == [] and on.cluster.held == []
-    assert "pods" in on.notes.troubles[0] and "76 s" in on.notes.troubles[0]
+    assert "pods" in on.notes.errors[0] and "76 s" in on.notes.errors[0]
 
 
 # --- the scheduler's own time -----------------------------------------------------------------------------------------

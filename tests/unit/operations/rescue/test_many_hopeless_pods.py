@@ -217,7 +217,7 @@ def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_look(mon
 
     monkeypatch.setattr(RescuePlanner, "plan_rescue", late)
     on.controller.reconcile()
-    assert any("the node cannot be written" in text for text in on.notes.troubles)
+    assert any("the node cannot be written" in text for text in on.notes.errors)
 
 
 @pytest.mark.usefixtures("slow")

@@ -362,9 +362,9 @@ def test_missing_role_for_the_nomination_beside_a_taint_is_said_once_and_stops_n
     for _tick in range(5):
         on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and asked == ["dns"]
-    assert len(on.notes.troubles) == 1 and "pods are not nominated beside the taint" in on.notes.troubles[0]
+    assert len(on.notes.errors) == 1 and "pods are not nominated in addition to the taint" in on.notes.errors[0]
     on.controller.release_all_holds()
-    assert on.cluster.held == [] and len(on.notes.troubles) == 1
+    assert on.cluster.held == [] and len(on.notes.errors) == 1
 
 
 @pytest.mark.parametrize("error", [TROUBLE, UnreachableError("gone"), ConflictError("changed", status=409)])
@@ -429,7 +429,7 @@ def test_without_the_role_a_rescue_beside_the_taint_of_somebody_else_goes_on_wit
     on.cluster.refuse_patch = lambda name, _release: NO_ROLE if name == "dns" else None
     on.controller.reconcile()
     on.controller.release_own_holds()
-    assert on.cluster.evicted == ["v1", "v2"] and len(on.notes.troubles) == 1, on.notes.troubles
+    assert on.cluster.evicted == ["v1", "v2"] and len(on.notes.errors) == 1, on.notes.errors
 
 
 def test_rescue_beside_the_taint_of_somebody_else_goes_on_when_the_lease_comes_back() -> None:

@@ -78,7 +78,7 @@ def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:
     on = two_rescues(first_tolerates=False)
     on.controller.reconcile()
     again(on)
-    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "queued" and on.cluster.held == ["n"]
     bind(on, "first", "n")
     again(on)
     assert on.cluster.evicted == ["v-n", "v-m"]
@@ -97,7 +97,7 @@ def test_no_other_rescue_begins_while_the_first_eviction_is_not_answered_yet() -
         on.controller.reconcile()
         again(on)
         assert list(on.controller.tasks["u-first"].uncertain_evictions) == ["u-v-n"]
-        assert on.cluster.evicted == [] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+        assert on.cluster.evicted == [] and code(on, "other") == "queued" and on.cluster.held == ["n"]
     finally:
         answered.set()
 
@@ -116,11 +116,11 @@ def test_a_rescue_that_a_nomination_alone_would_keep_begins_after_those_that_are
     on.cluster.refuse_eviction = lambda name, dry_run: REFUSED if name == "v-n" and not dry_run else None
     on.controller.reconcile()
     again(on)
-    assert on.cluster.evicted == [] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    assert on.cluster.evicted == [] and code(on, "other") == "queued" and on.cluster.held == ["n"]
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     again(on)
     again(on)
-    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "others_ending"
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "others_terminating"
     bind(on, "first", "n")
     again(on)
     assert on.cluster.evicted == ["v-n", "v-m"]
@@ -139,10 +139,10 @@ def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_und
 def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_afterwards() -> None:
     on = left_to_another()
     first = on.controller.tasks["u-first"]
-    assert (first.status, code(on, "first")) == ("waiting", "other_rescue") and first.excluded_nodes == {}
+    assert (first.status, code(on, "first")) == ("waiting", "queued") and first.excluded_nodes == {}
     assert first.plan_at_s <= time.monotonic() + 1
     again(on)
-    assert (first.status, code(on, "first")) == ("waiting", "others_ending")
+    assert (first.status, code(on, "first")) == ("waiting", "others_terminating")
     assert not run._is_done(on.controller, RescueRequest(RescueOptions()), run._Clock(600)), "the run waits for it"
     bind(on, "other", "m")
     again(on)
@@ -155,11 +155,11 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
     on.cluster.assume_terminating("u-v-m", format_time(time.time() + 5))
     on.controller.reconcile()
     first = on.controller.tasks["u-first"]
-    assert code(on, "first") == "others_ending"
+    assert code(on, "first") == "others_terminating"
     past = time.monotonic() + first.max_wait_s + 1
     context = first.context(past)
     assert (context.awaits_terminating, context.awaits_others) == (True, False)
-    first.status, first.reason = "waiting", Reason("room_becoming_free", "x")
+    first.status, first.reason = "waiting", Reason("capacity_becoming_free", "x")
     first.note_wait(time.monotonic())
     assert not first.context(past).awaits_terminating
 
@@ -174,7 +174,7 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
     on.controller.reconcile()
     on.cluster.pods["other"]["status"]["conditions"] = on.cluster.pods["first"]["status"]["conditions"]
     again(on)
-    assert code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    assert code(on, "other") == "queued" and on.cluster.held == ["n"]
     other = on.controller.tasks["u-other"]
     if waited:
         other.queued_since_s -= other.max_wait_s + 1
@@ -187,7 +187,7 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
     again(on)
     assert ("v-l" in on.cluster.evicted) is not waited
     if waited:
-        assert code(on, "third") == "other_rescue"
+        assert code(on, "third") == "queued"
         on.cluster.refuse_eviction = lambda _name, _dry_run: None
         bind(on, "first", "n")
         again(on)
@@ -222,7 +222,7 @@ def test_a_rescue_is_under_way_until_the_last_of_its_victims_is_evicted() -> Non
     first = on.controller.tasks["u-first"]
     first.grace_ends_at_s = dict.fromkeys(first.grace_ends_at_s, time.monotonic() - 60)
     again(on)
-    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "other_rescue" and on.cluster.held == ["n"]
+    assert on.cluster.evicted == ["v-n"] and code(on, "other") == "queued" and on.cluster.held == ["n"]
     del on.cluster.pods["w-n"]
     again(on)
     assert on.cluster.evicted == ["v-n", "v-m"], "no planned pod is left on the node"
@@ -358,9 +358,9 @@ def test_the_step_of_the_rescue_reports_a_renewal_that_fails(error: KubeError) -
     clear(on)
     on.cluster.refuse_patch = lambda _name, _release: error
     on.controller.nominations.renew()
-    assert nominated(on) == "" and not on.notes.troubles
+    assert nominated(on) == "" and not on.notes.errors
     on.controller.reconcile()
-    assert any(str(error) in trouble for trouble in on.notes.troubles)
+    assert any(str(error) in text for text in on.notes.errors)
 
 
 def test_beside_a_taint_the_step_of_the_rescue_nominates_again() -> None:

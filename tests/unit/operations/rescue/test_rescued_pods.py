@@ -186,7 +186,7 @@ def test_what_cannot_be_found_out_now_stays_open() -> None:
     assert entry(on).rescued == {}
 
 
-@pytest.mark.parametrize(("told", "status", "code"), [(True, "waiting", "backoff"), (False, "planned", "makes_room")])
+@pytest.mark.parametrize(("told", "status", "code"), [(True, "waiting", "backoff"), (False, "planned", "evictions_help")])
 def test_check_mode_judges_rescued_pods_and_writes_nothing(told: bool, status: str, code: str) -> None:
     on = rescued()
     delete(on, {}, seen=False)

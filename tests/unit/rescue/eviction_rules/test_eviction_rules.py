@@ -36,8 +36,8 @@ def code(pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str
         ({"owner": "node-1", "kind": "Node"}, "static", None),
         ({"kind": "DaemonSet"}, "daemon_set", None),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "terminating", None),
-        ({"owner": "dns"}, "same_owner", None),
-        ({"owner": "dns", "priority": CRITICAL}, "same_owner", None),
+        ({"owner": "dns"}, "same_controller", None),
+        ({"owner": "dns", "priority": CRITICAL}, "same_controller", None),
         ({"priority": CRITICAL + 1000}, "higher_priority", None),
         ({"priority": CRITICAL}, "critical", "allow_equal_priority"),
         ({"priority": 10, "priorityClassName": "system-cluster-critical"}, "critical", "allow_equal_priority"),
@@ -113,8 +113,8 @@ def test_pod_whose_replacement_could_preempt_an_annotated_pod_is_not_evicted(
 
 def test_pods_that_are_banned_or_have_yet_to_come_stay() -> None:
     victim = running("node-1")
-    assert code(victim, excluded_victims=[victim.metadata.uid]) == "banned"
-    assert code(running("")) == "not_bound"
+    assert code(victim, excluded_victims=[victim.metadata.uid]) == "excluded"
+    assert code(running("")) == "not_on_node"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_the_schedulers_reasons_where_no_eviction_helps() -> None:
     assert said(pending(requests={"memory": "2Gi"}), [running("d-1")], nodes=nodes) == {
         "insufficient_cpu: Insufficient cpu, even without its other pods": 2,
         "insufficient_memory: Insufficient memory, even without its other pods": 1,
-        "node_not_ready: node(s) were not ready: evictions there would not end": 1,
+        "node_not_ready: node(s) were not ready: evicted pods would not end there": 1,
         "untolerated_taint: node(s) had untolerated taint(s)": 1,
     }
 
@@ -52,14 +52,14 @@ def test_the_schedulers_reasons_where_no_eviction_helps() -> None:
 def test_what_keeps_the_others_where_they_are(here: t.Any, expected: str) -> None:
     pods = [running(name, "900m", **here) for name in ("a-1", "b-1")]
     found = said(pending(), [*pods, running("a-1", "10m")], budgets=[budget("web", WEB, allowed=0)])
-    assert found == {"insufficient_cpu: Insufficient cpu, even after evicting all that may go": 2, expected: 2}
+    assert found == {"insufficient_cpu: Insufficient cpu, even after all allowed evictions": 2, expected: 2}
 
 
 def test_pods_and_nodes_are_counted_apart() -> None:
     pods = [running("a-1", "300m", kind="DaemonSet") for _number in range(3)]
     found = said(pending(), [*pods, running("b-1", "900m", owner="")])
     assert found == {
-        "insufficient_cpu: Insufficient cpu, even after evicting all that may go": 2,
+        "insufficient_cpu: Insufficient cpu, even after all allowed evictions": 2,
         "bare_pod: 1 pod there: no controller would start it elsewhere; allow_bare_pods would allow it": 1,
         "daemon_set: 3 pods there: its DaemonSet would start it on the same node again": 1,
     }
@@ -69,7 +69,7 @@ def test_several_budgets_are_one_blocker() -> None:
     pods = [running("a-1", "900m", labels=WEB), running("b-1", "900m", labels={"app": "db"})]
     budgets = [budget("web", WEB, allowed=0), budget("db", {"app": "db"}, allowed=0)]
     assert said(pending(), pods, budgets=budgets) == {
-        "insufficient_cpu: Insufficient cpu, even after evicting all that may go": 2,
+        "insufficient_cpu: Insufficient cpu, even after all allowed evictions": 2,
         "budget: 2 pods there: PodDisruptionBudgets allow no disruption now": 2,
     }
 
@@ -78,8 +78,8 @@ def test_pods_that_may_not_all_go() -> None:
     pods = [running("a-1", "300m", labels=WEB) for _number in range(3)] + [running("b-1", "300m") for _number in range(3)]
     found = said(pending("900m"), pods, budgets=[budget("web", WEB, allowed=2)], options=RescueOptions(max_victims=2))
     assert found == {
-        "budget: PodDisruptionBudgets do not let as many pods go together as would have to": 1,
-        "max_victims: more than 2 pods would have to go": 1,
+        "budget: PodDisruptionBudgets do not allow all evictions that are needed together": 1,
+        "max_victims: more than 2 pods would have to be evicted": 1,
     }
 
 

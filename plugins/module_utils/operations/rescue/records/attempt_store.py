@@ -56,7 +56,7 @@ class AttemptStore:
         return read_attempts(after, now_s=self._api.now_s()).get(key)
 
 
-def settle_leftovers(attempts: AttemptStore, snapshot: ClusterSnapshot, tasks: Container[str], *, now_s: float) -> None:
+def record_leftover_results(attempts: AttemptStore, snapshot: ClusterSnapshot, tasks: Container[str], *, now_s: float) -> None:
     """Record the result of each attempt in progress for a pod that needs no rescue any more and has no task here.
 
     ``tasks`` are the UIDs of the pods with a task of this program. An attempt for a pod that is still pending stays in progress, because

@@ -9,9 +9,9 @@ import typing as t
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 
-NOT_BOUND = Reason("not_bound", "it has yet to come to the node")
+NOT_ON_NODE = Reason("not_on_node", "it is not bound to the node yet")
 
 
-def not_bound_violation(pod: Pod) -> t.Optional[Reason]:
+def not_on_node_violation(pod: Pod) -> t.Optional[Reason]:
     """Return a reason for a pod that has no node."""
-    return None if pod.spec.node_name else NOT_BOUND
+    return None if pod.spec.node_name else NOT_ON_NODE

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The reasons in the results of a rescue: every code has a message, and the guide has every code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.layout import REPOSITORY
+
+MODULE_UTILS = REPOSITORY / "plugins" / "module_utils"
+RESCUE = (MODULE_UTILS / "rescue", MODULE_UTILS / "operations" / "rescue", MODULE_UTILS / "state" / "rescue_attempts.py")
+BLOCKERS = (MODULE_UTILS / "scheduler", MODULE_UTILS / "model")
+"""The filters and the undecodable objects, whose reasons are blockers of a rescue."""
+
+
+def files_of(places: tuple[Path, ...]) -> list[Path]:
+    return [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+
+
+def reasons_in(file: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Reason":
+            yield node
+
+
+def constants(files: list[Path]) -> dict[str, str]:
+    """Return the values of the constants that are texts, by name."""
+    found = {}
+    for file in files:
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                found.update({target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)})
+    return found
+
+
+@pytest.mark.parametrize("file", files_of((*RESCUE, *BLOCKERS)), ids=lambda file: str(file.relative_to(MODULE_UTILS)))
+def test_no_reason_of_a_rescue_has_an_empty_message(file: Path) -> None:
+    for call in reasons_in(file):
+        text = call.args[1] if len(call.args) > 1 else next((one.value for one in call.keywords if one.arg == "text"), None)
+        assert text is not None, f"line {call.lineno}: the reason has no text"
+        assert not (isinstance(text, ast.Constant) and not text.value), f"line {call.lineno}: the text of the reason is empty"
+
+
+def test_the_guide_lists_every_code_of_a_rescue() -> None:
+    files = files_of(RESCUE)
+    known = constants([*files, *files_of(BLOCKERS)])
+    codes = set()
+    for call in (call for file in files for call in reasons_in(file)):
+        for part in ast.walk(call.args[0]):
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                codes.add(part.value)
+            elif isinstance(part, ast.Name) and part.id in known:
+                codes.add(known[part.id])
+    documented = set(re.findall(r"`([a-z_]+)`", (REPOSITORY / "docs" / "rescue.md").read_text()))
+    assert codes >= {"queued", "not_leader", "no_node", "not_on_node", "backoff"}
+    assert codes <= documented, sorted(codes - documented)
