@@ -16,7 +16,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak format build integration $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak format tables build integration $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -91,6 +91,9 @@ bench: lab-binaries ## measure spread check and rescues on 5,000 nodes; writes d
 soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 80,000 choices of victims, 100,000 objects of every kind
 	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/undecodable/test_every_object.py --timeout 0
+
+tables: env ## write the tables of the playbooks' variables into the guides
+	@$(PYTHON) -m tools.tables
 
 format: env ## rewrite Python files as `ruff` wants them
 	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .

@@ -258,7 +258,11 @@ def test_these_tags_restart_nothing(cluster: Cluster, waiting: str, tmp_path: Pa
 
 def test_these_variables_restart_nothing(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
     common = {"rebalance_namespaces": [waiting]}
-    hosts = {"plan-only": {**common, "rebalance_plan_only": True}, "few-nodes": {**common, "rebalance_min_ready_nodes": 50}}
+    hosts = {
+        "plan-only": {**common, "rebalance_plan_only": True},
+        "letter": {**common, "rebalance_plan_only": "t"},
+        "few-nodes": {**common, "rebalance_min_ready_nodes": 50},
+    }
     inventory = Inventory(tmp_path, cluster, hosts)
     before = _nodes(cluster, waiting)
 
@@ -266,32 +270,49 @@ def test_these_variables_restart_nothing(cluster: Cluster, waiting: str, tmp_pat
 
     assert run.code == 0, run.output
     assert _nodes(cluster, waiting) == before
-    assert (run.stats["plan-only"]["plan"], run.stats["plan-only"]["restarted"]) == (True, 1)
+    for host in ("plan-only", "letter"):
+        assert (run.stats[host]["plan"], run.stats[host]["restarted"]) == (True, 1)
     assert run.stats["few-nodes"]["restarted"] == 0
     assert "too_few_ready_nodes" in inventory.map("few-nodes")
 
 
-def test_mistakes_are_named_before_anything_is_done(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
+def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
     wrong: dict[str, tuple[dict[str, Any], list[str]]] = {
-        "typo": (
-            {"rebalance_max_skeew": 1},
+        "names": (
+            {"rebalance_max_skeew": 1, "rebalance_nodes": 2},
+            ["There is no variable rebalance_max_skeew, rebalance_nodes. The variables are rebalance_context, "],
+        ),
+        "word": ({"rebalance_plan_only": "flase"}, ["argument 'rebalance_plan_only' ", "The value 'flase' is not a valid boolean."]),
+        "choice": (
+            {"rebalance_strategy": "evict"},
+            ["rebalance_strategy must be one of: rollout, evict_surplus, auto, got: evict"],
+        ),
+        "everything": (
+            {
+                "rebalance_max_parallel": 0,
+                "rebalance_cooldown": -1,
+                "rebalance_max_attempts": True,
+                "rebalance_min_ready_nodes": "few",
+                "rebalance_map_width": "59",
+                "rebalance_report_path": "nowhere/report.html",
+                "rebalance_map_path": "{{ '.' }}",
+            },
             [
-                "rebalance_max_skeew: there is no such variable; perhaps rebalance_max_skew was meant",
-                "The variables are rebalance_context, ",
+                "rebalance_max_parallel is 0: it must be a number, at least 1",
+                "rebalance_cooldown is -1: it must be a number, at least 0",
+                "rebalance_max_attempts is True: it must be a number, at least 1",
+                "argument 'rebalance_min_ready_nodes' ",
+                "rebalance_map_width is 59: it must be a number, at least 60",
+                f"rebalance_report_path is nowhere/report.html, and there is no folder {tmp_path}/nowhere: create it first",
+                "rebalance_map_path is ., which is a folder: name a file in it",
             ],
         ),
-        "word": ({"rebalance_plan_only": "flase"}, ["rebalance_plan_only: 'flase' is neither true nor false"]),
-        "numbers": (
-            {"rebalance_max_parallel": 0, "rebalance_cooldown": -1},
-            ["rebalance_max_parallel: 0 is too small; it must be at least 1", "rebalance_cooldown: -1 is too small; it must be at least 0"],
-        ),
-        "folder": ({"rebalance_report_path": "nowhere/report.html"}, [f"rebalance_report_path: there is no folder {tmp_path}/nowhere"]),
-        "map": ({"rebalance_map_path": "{{ '.' }}"}, ["rebalance_map_path: . is a folder"]),
         "file": ({"rebalance_kubeconfig": "nowhere"}, ["kubeconfig: there is no file nowhere", "(in the playbooks: rebalance_kubeconfig"]),
     }
     common = {"rebalance_namespaces": [waiting]}
     hosts = {host: {**common, **variables} for host, (variables, _said) in wrong.items()}
-    inventory = Inventory(tmp_path, cluster, {**hosts, "good": {**common, "rebalance_max_skew": "", "rebalance_plan_only": "yes"}})
+    empty = {"rebalance_max_skew": "", "rebalance_kinds": "", "rebalance_context": ""}
+    inventory = Inventory(tmp_path, cluster, {**hosts, "good": {**common, **empty, "rebalance_plan_only": "yes"}})
     before = _nodes(cluster, waiting)
 
     run = inventory.play()

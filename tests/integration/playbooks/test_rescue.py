@@ -58,5 +58,5 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no eviction makes a node fit" in output
 
     code, output = play(scene, tmp_path, "-e", "rescue_graceperiod=5", "-e", "rescue_max_attempts=0")
-    assert code == 2 and "rescue_graceperiod: there is no such variable; perhaps rescue_grace_period was meant" in output
-    assert "rescue_max_attempts: 0 is too small; it must be at least 1" in output
+    assert code == 2 and "There is no variable rescue_graceperiod. The variables are rescue_allow_bare_pods, " in output
+    assert "rescue_max_attempts is 0: it must be a number, at least 1" in output

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.build import build
+from tools.paths import COLLECTIONS
 from tools.working_copy import repository_files
 
 WRITTEN_BY_THE_BUILD = {"FILES.json", "MANIFEST.json"}
@@ -46,6 +48,19 @@ def test_every_file_of_the_shipped_folders_is_there(artifact: set[str]) -> None:
 def test_nothing_that_a_run_left_behind(artifact: set[str]) -> None:
     left_behind = {name for name in artifact if {"__pycache__", "build", "output"} & set(Path(name).parts) or name.endswith(".pyc")}
     assert left_behind == set()
+
+
+@pytest.mark.parametrize("playbook", ["rebalance", "rescue"])
+def test_a_playbook_of_the_installed_collection_finds_the_declared_variables(archive_file: Path, tmp_path: Path, playbook: str) -> None:
+    collections = tmp_path / "ansible_collections"
+    with tarfile.open(archive_file) as archive:
+        archive.extractall(collections / "onprem" / "kube_scheduling", filter="data")
+    (collections / "kubernetes").symlink_to(COLLECTIONS / "ansible_collections" / "kubernetes")
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), f"onprem.kube_scheduling.{playbook}", "-e", f"{playbook}_nowhere=1"]
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}
+    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert answer.returncode == 2
+    assert f"There is no variable {playbook}_nowhere. The variables are {playbook}_" in answer.stdout
 
 
 def test_the_rescuer_starts_from_an_unpacked_artifact(archive_file: Path, tmp_path: Path) -> None:
