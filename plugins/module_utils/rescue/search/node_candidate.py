@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The cost of placing a pod on one node. It is computed only as far as needed to show that another node is cheaper."""
+"""The cost of placing a pod on one node. It is computed in steps, only as far as needed to show that another node is cheaper.
+
+``STEPS`` is their order. The first three are lower bounds of the cost by capacity alone. The last three find the victims.
+"""
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from enum import Enum
 from operator import ge
 
 from ...model.api.pod import Pod
 from ...scheduler.cluster_state import ClusterState
 from ..options import RescueOptions
-from ..pdb_ledger import BudgetKey, PdbLedger
+from ..pdb_ledger import PdbLedger
 from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET
 from ..victims.node_pod import NodePod
 from ..victims.victim_costs import VictimCosts
 from .amounts import Amounts, less
 from .eviction_dry_run import EvictionDryRun
-from .shortage import EvictablePod, Shortage
+from .shortage import EvictablePod, Shape, Shortage
 from .subset_search import EquivalentPods, SearchLimits, SubsetSearch, VictimSet
 
 MAX_EXACT_PODS = 16
@@ -55,6 +58,15 @@ class SearchContext:
         return SearchLimits(left, self.options.max_victims, steps)
 
 
+class Result(Enum):
+    """The result of a step."""
+
+    NEXT = "the next step can be taken"
+    REPEAT = "the same step must be taken again, with more pods"
+    VERIFIED = "all filters accept the victims, and the bound is their cost"
+    OUT = "no set of victims makes the pod fit on the node"
+
+
 class NodeCandidate:
     """A node and the cheapest victims there, as far as they are known.
 
@@ -63,83 +75,86 @@ class NodeCandidate:
     and the bound is their cost.
     """
 
-    def __init__(self, node_name: str, occupants: Shortage, means: SearchContext) -> None:
+    def __init__(self, node_name: str, shortage: Shortage, context: SearchContext) -> None:
         self.node_name = node_name
         self.lower_bound: LowerBound = ()
         self.victims: tuple[Pod, ...] = ()
         self.is_verified = False
-        self._missing = occupants.missing
-        self._evictable = occupants.evictable
-        self._context = means
+        self._missing = shortage.missing
+        self._evictable = shortage.evictable
+        self._context = context
+        # The position in STEPS of the step that comes next.
+        self._step = 0
         # The evictable pods without those whose priority is higher than needed.
         self._considered: list[EvictablePod] = []
-        # An unbound function, because a bound method would be a reference cycle: thousands of cycles would wait for the garbage collector
-        # after each plan.
-        self._next: Callable[[NodeCandidate], bool] = NodeCandidate._bound_priority
+        # The cheapest set by priority, from ``bound_weight``.
+        self._by_priority: t.Optional[VictimSet] = None
 
     def refine(self) -> bool:
-        """Compute the next part of the cost. Return whether the node is still a candidate."""
-        return self._next(self)
+        """Take the next step. Return whether the node is still a candidate."""
+        result = STEPS[self._step](self)
+        self._step += result is Result.NEXT
+        self.is_verified = result is Result.VERIFIED
+        return result is not Result.OUT
 
     # --- by capacity alone: a lower bound of the cost ---------------------------------------------------------------------
 
-    def _bound_priority(self) -> bool:
+    def bound_priority(self) -> Result:
         """Find the lowest priority up to which all pods together free enough."""
         short = list(self._missing)
         kinds = range(len(short))
-        highest, reached = NO_VICTIM, self._considered
+        highest, considered = NO_VICTIM, self._considered
         for pod in self._evictable if short else ():
             priority = pod.priority
             if priority > highest and max(short) <= 0:
                 break
             highest = priority
-            reached.append(pod)
+            considered.append(pod)
             for kind in kinds:
                 short[kind] -= pod.frees[kind]
         if max(short, default=0) > 0:
-            return False
-        self.lower_bound, self._next = (highest,), NodeCandidate._bound_weight
-        return True
+            return Result.OUT
+        self.lower_bound = (highest,)
+        return Result.NEXT
 
-    def _bound_weight(self) -> bool:
-        """Compute the first three fields of the cost."""
-        shape = (self._missing, tuple([pod[:3] for pod in self._considered]))
-        shapes = self._context.result_cache
-        if shape not in shapes:
+    def bound_weight(self) -> Result:
+        """Compute the cost by priority: the cheapest set if only the priorities count."""
+        key = (self._missing, tuple([pod.shape for pod in self._considered]))
+        cache = self._context.result_cache
+        if key not in cache:
             groups = _equivalent_by_priority(self._considered)
-            found = self._search(groups, self._considered)
-            shapes[shape] = found or (self._find_in_large_set(groups) if len(self._considered) > MAX_EXACT_PODS else None)
-        found = shapes[shape]
-        if found is None:
-            return self._bound_next_priority()
-        self.lower_bound, self._next = found.priority_cost, partial(NodeCandidate._bound_ties, found=found)
-        return True
+            found = self._search(groups)
+            cache[key] = found or (self._large_sets(self._considered).minimal_set(groups) if self._is_large else None)
+        self._by_priority = cache[key]
+        if self._by_priority is None:
+            return self._consider_next_priority()
+        self.lower_bound = self._by_priority.priority_cost
+        return Result.NEXT
 
-    def _bound_next_priority(self) -> bool:
+    def _consider_next_priority(self) -> Result:
         """Add the pods with the next higher priority, because budgets or ``max_victims`` exclude all sets so far."""
         highest = max((pod.priority for pod in self._considered), default=NO_VICTIM)
         higher = min((pod.priority for pod in self._evictable if pod.priority > highest), default=None)
         if higher is None:
-            return False
+            return Result.OUT
         self._considered = [pod for pod in self._evictable if pod.priority <= higher]
         self.lower_bound = (higher,)
-        return True
+        return Result.REPEAT
 
-    def _bound_ties(self, found: VictimSet) -> bool:
+    def bound_ties(self) -> Result:
         """Compute lower bounds of the other fields from the best pods, without a check that they free enough together."""
-        costs = self._context.costs
-        number = found.priority_cost[2]
+        costs, priority_cost = self._context.costs, self._cheapest_by_priority.priority_cost
+        number = priority_cost.number
         node_pods = self._possible_victims(number)
         self.lower_bound = (
-            *found.priority_cost,
+            *priority_cost,
             sum(sorted(map(costs.is_node_bound, node_pods))[:number]),
             sum(sorted(map(costs.has_no_capacity_elsewhere, node_pods))[:number]),
             -min(sorted(map(costs.remaining_ready, node_pods))[-number:], default=PRIORITY_OFFSET),
             tuple(sorted([node_pod.age for node_pod in node_pods])[:number][::-1]),
             (min([node_pod.name for node_pod in node_pods]),) if node_pods else (),
         )
-        self._next = partial(NodeCandidate._select_victims, first=found)
-        return True
+        return Result.NEXT
 
     def _possible_victims(self, number: int) -> list[NodePod]:
         """Return the pods that can be part of a set of this number of pods.
@@ -155,44 +170,152 @@ class NodeCandidate:
         enough = {freed for freed in frees if all(map(ge, freed, least))}
         return [pod.node_pod for pod in self._considered if pod.frees in enough]
 
-    def _select_victims(self, first: VictimSet) -> bool:
-        """Find the cheapest set, with all fields of its cost."""
-        costs, reached = self._context.costs, self._considered
-        if self._context.needs_full_filters and self._is_closed():
-            return False
-        costs.add_node_pods(pod.node_pod for pod in reached)
-        found = self._search(_equivalent_by_rank(reached, costs), reached, rank=costs.tie_breakers, ceiling=first.priority_cost)
+    # --- the victims ------------------------------------------------------------------------------------------------------
+
+    def select_victims(self) -> Result:
+        """Find the cheapest set by capacity, with all fields of its cost."""
+        costs, by_priority = self._context.costs, self._cheapest_by_priority
+        if self._context.needs_full_filters and self._stays_closed():
+            return Result.OUT
+        costs.add_node_pods(pod.node_pod for pod in self._considered)
+        groups = _equivalent_by_rank(self._considered, costs)
+        found = self._search(groups, rank=costs.tie_breakers, ceiling=by_priority.priority_cost)
         sets = [list(found.pods)] if found is not None else []
-        if len(reached) > MAX_EXACT_PODS:
-            sets = [self._without_unneeded(pods) for pods in (*sets, self._first_choice(first))]
+        if self._is_large:
+            large = self._large_sets(self._considered)
+            first = large.first_in_order(_equivalent_by_priority(self._considered), by_priority.numbers)
+            sets = [large.without_unneeded(pods) for pods in (*sets, first)]
         self._set_victims(min(sets, key=costs.cost_of))
-        self._next = NodeCandidate._verify
-        return True
+        return Result.NEXT
 
-    def _search(self, groups: Sequence[EquivalentPods], pods: Sequence[EvictablePod], **how: t.Any) -> t.Optional[VictimSet]:
-        steps = None if len(pods) <= MAX_EXACT_PODS else MAX_SEARCH_STEPS
-        return SubsetSearch(groups, self._missing, self._context.limits(pods, steps), **how).run()
+    def verify(self) -> Result:
+        """Ask all filters whether the pod fits without the victims."""
+        return Result.VERIFIED if self._fits(self.victims) else Result.NEXT
 
-    def _find_in_large_set(self, groups: Sequence[EquivalentPods]) -> t.Optional[VictimSet]:
-        """Return a set of victims if the limited search has found none. Return None if this finds none either."""
-        self._context.costs.add_node_pods(pod.node_pod for pod in self._considered)
-        for pool in self._pools(self._considered):
-            chosen = self._without_unneeded(pool) if self._free_enough(pool) else []
-            most = self._context.options.max_victims
-            if chosen and (most is None or len(chosen) <= most):
+    def search_with_filters(self) -> Result:
+        """Find the cheapest set that all filters accept, because a filter that is not about capacity has rejected the set so far."""
+        self._context.needs_full_filters = True
+        if self._stays_closed():
+            return Result.OUT
+        self._context.costs.add_node_pods(pod.node_pod for pod in self._evictable)
+        is_large = len(self._evictable) > MAX_EXACT_PODS
+        found = self._large_sets(self._evictable).accepted_set(self._fits) if is_large else self._accepted_set()
+        if found is None:
+            return Result.OUT
+        self._set_victims(found)
+        return Result.VERIFIED
+
+    def _accepted_set(self) -> t.Optional[list[Pod]]:
+        """Return the cheapest set that all filters accept, among all sets of the evictable pods."""
+        context = self._context
+        search = SubsetSearch(
+            _equivalent_by_rank(self._evictable, context.costs, one_by_one=True),
+            self._missing,
+            context.limits(self._evictable),
+            rank=context.costs.tie_breakers,
+            accepts=self._fits,
+            monotone=context.dry_run.is_monotone(pod.pod for pod in self._evictable),
+        )
+        found = search.run()
+        return list(found.pods) if found is not None else None
+
+    def _stays_closed(self) -> bool:
+        """Return whether no eviction opens the node. Return False if that is not known."""
+        everybody = [pod.pod for pod in self._evictable]
+        return self._context.dry_run.is_monotone(everybody) and not self._fits(everybody)
+
+    def _fits(self, pods: Iterable[Pod]) -> bool:
+        return self._context.dry_run.fits(self.node_name, pods)
+
+    def _set_victims(self, pods: Iterable[Pod]) -> None:
+        self.victims = tuple(_in_eviction_order(pods, self._context.costs))
+        self.lower_bound = self._context.costs.cost_of(self.victims)
+
+    # --- shared by the steps ----------------------------------------------------------------------------------------------
+
+    @property
+    def _cheapest_by_priority(self) -> VictimSet:
+        assert self._by_priority is not None  # bound_weight has found it
+        return self._by_priority
+
+    @property
+    def _is_large(self) -> bool:
+        return len(self._considered) > MAX_EXACT_PODS
+
+    def _large_sets(self, pods: Sequence[EvictablePod]) -> _LargeSets:
+        return _LargeSets(self._missing, pods, self._context)
+
+    def _search(self, groups: Sequence[EquivalentPods], **how: t.Any) -> t.Optional[VictimSet]:
+        steps = MAX_SEARCH_STEPS if self._is_large else None
+        return SubsetSearch(groups, self._missing, self._context.limits(self._considered, steps), **how).run()
+
+
+# Unbound functions, because a bound method in each candidate would be a reference cycle: thousands of cycles would wait for the garbage
+# collector after each plan.
+STEPS: tuple[Callable[[NodeCandidate], Result], ...] = (
+    NodeCandidate.bound_priority,
+    NodeCandidate.bound_weight,
+    NodeCandidate.bound_ties,
+    NodeCandidate.select_victims,
+    NodeCandidate.verify,
+    NodeCandidate.search_with_filters,
+)
+
+
+# --- more pods than the exact search takes ---------------------------------------------------------------------------------
+
+
+class _LargeSets:
+    """Sets of victims among these evictable pods of one node, if there are too many pods for the exact search.
+
+    A set is minimal: none of its pods can be kept. A cheaper set may exist. ``missing``: the amounts that a set must free. All of the pods
+    are added to the costs of the context.
+    """
+
+    def __init__(self, missing: Amounts, evictable: Sequence[EvictablePod], context: SearchContext) -> None:
+        self._missing = missing
+        self._evictable = evictable
+        self._context = context
+        self._costs = context.costs
+        self._costs.add_node_pods(pod.node_pod for pod in evictable)
+
+    def minimal_set(self, groups: Sequence[EquivalentPods]) -> t.Optional[VictimSet]:
+        """Return a set that frees enough within the limits. Return None if no such set is found. ``groups``: the pods, by shape."""
+        for pool in self._pools():
+            chosen = self.without_unneeded(pool) if self._free_enough(pool) else []
+            if chosen and self._is_within_max_victims(chosen):
                 uids = {pod.metadata.uid for pod in chosen}
                 numbers = tuple(sum(pod.metadata.uid in uids for pod in group.pods) for group in groups)
-                return VictimSet(self._context.costs.cost_of(chosen)[:3], (), (), numbers, tuple(chosen))
+                return VictimSet(self._costs.cost_of(chosen).by_priority, (), (), numbers, tuple(chosen))
         return None
 
-    def _pools(self, pods: Sequence[EvictablePod]) -> Iterator[list[Pod]]:
+    def accepted_set(self, accepts: Callable[[list[Pod]], bool]) -> t.Optional[list[Pod]]:
+        """Return a set that ``accepts`` allows, within the limits. Return None if no such set is found.
+
+        Pods with the highest priority are kept first.
+        """
+        for pool in self._pools():
+            if accepts(pool):
+                chosen = _without_unneeded(self._in_eviction_order(pool), accepts)
+                if self._is_within_max_victims(chosen):
+                    return chosen
+        return None
+
+    def first_in_order(self, groups: Sequence[EquivalentPods], numbers: Sequence[int]) -> list[Pod]:
+        """Return the given number of pods from each group: those that come first in the eviction order."""
+        return [pod for group, number in zip(groups, numbers) for pod in self._in_eviction_order(group.pods)[:number]]
+
+    def without_unneeded(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods without those that can be kept, the pods with the highest priority first."""
+        return _without_unneeded(self._in_eviction_order(pods), self._free_enough)
+
+    def _pools(self) -> Iterator[list[Pod]]:
         """Yield two sets of as many pods as budgets allow together.
 
         The first one prefers the pods that come first in the eviction order, the second one the pods that free most.
         """
-        costs = self._context.costs
-        yield self._within_budgets(sorted(pods, key=lambda pod: costs.eviction_order(pod.node_pod)))
-        yield self._within_budgets(sorted(pods, key=lambda pod: pod.frees, reverse=True))
+        yield self._within_budgets(sorted(self._evictable, key=lambda pod: self._costs.eviction_order(pod.node_pod)))
+        yield self._within_budgets(sorted(self._evictable, key=lambda pod: pod.frees, reverse=True))
 
     def _within_budgets(self, pods: Sequence[EvictablePod]) -> list[Pod]:
         left = dict(self._context.limits(pods).disruptions_left)
@@ -204,15 +327,9 @@ class NodeCandidate:
                 pool.append(pod.pod)
         return pool
 
-    def _first_choice(self, first: VictimSet) -> list[Pod]:
-        """Return a set with the same first three fields: from each group, the pods that come first in the eviction order."""
-        chosen: list[Pod] = []
-        for group, number in zip(_equivalent_by_priority(self._considered), first.numbers):
-            chosen += self._in_eviction_order(group.pods)[:number]
-        return chosen
-
-    def _without_unneeded(self, pods: list[Pod]) -> list[Pod]:
-        return _reprieved(self._in_eviction_order(pods), self._free_enough)
+    def _is_within_max_victims(self, pods: Sequence[Pod]) -> bool:
+        most = self._context.options.max_victims
+        return most is None or len(pods) <= most
 
     def _free_enough(self, pods: list[Pod]) -> bool:
         frees = {pod.pod.metadata.uid: pod.frees for pod in self._evictable}
@@ -221,79 +338,40 @@ class NodeCandidate:
             short = less(short, frees[pod.metadata.uid])
         return max(short, default=0) <= 0
 
-    # --- by all filters ---------------------------------------------------------------------------------------------------
-
-    def _verify(self) -> bool:
-        self.is_verified = self._context.dry_run.fits(self.node_name, self.victims)
-        if not self.is_verified:
-            self._next = NodeCandidate._search_with_filters
-        return True
-
-    def _search_with_filters(self) -> bool:
-        """Find the cheapest set that all filters accept, because a filter that is not about capacity has rejected the set so far."""
-        self._context.needs_full_filters = True
-        if self._is_closed():
-            return False
-        self._context.costs.add_node_pods(pod.node_pod for pod in self._evictable)
-        found = self._search_exactly() if len(self._evictable) <= MAX_EXACT_PODS else self._search_by_reprieve()
-        if found is None:
-            return False
-        self._set_victims(found)
-        self.is_verified = True
-        return True
-
-    def _is_closed(self) -> bool:
-        """Return whether no eviction opens the node. Return False if that is not known."""
-        everybody = [pod.pod for pod in self._evictable]
-        return self._context.dry_run.is_monotone(everybody) and not self._fits(everybody)
-
-    def _search_exactly(self) -> t.Optional[list[Pod]]:
-        means = self._context
-        search = SubsetSearch(
-            _equivalent_by_rank(self._evictable, means.costs, one_by_one=True),
-            self._missing,
-            means.limits(self._evictable),
-            rank=means.costs.tie_breakers,
-            accepts=self._fits,
-            monotone=means.dry_run.is_monotone(pod.pod for pod in self._evictable),
-        )
-        found = search.run()
-        return list(found.pods) if found is not None else None
-
-    def _search_by_reprieve(self) -> t.Optional[list[Pod]]:
-        """Return the pods that may be evicted together, without those that need not be evicted.
-
-        Pods with the highest priority are kept first. Return None if no such set is accepted, or if it exceeds ``max_victims``.
-        """
-        most = self._context.options.max_victims
-        for pool in self._pools(self._evictable):
-            if self._fits(pool):
-                chosen = _reprieved(self._in_eviction_order(pool), self._fits)
-                if most is None or len(chosen) <= most:
-                    return chosen
-        return None
-
-    def _fits(self, pods: list[Pod]) -> bool:
-        return self._context.dry_run.fits(self.node_name, pods)
-
-    def _set_victims(self, pods: Iterable[Pod]) -> None:
-        self.victims = tuple(self._in_eviction_order(pods))
-        self.lower_bound = self._context.costs.cost_of(self.victims)
-
     def _in_eviction_order(self, pods: Iterable[Pod]) -> list[Pod]:
-        costs = self._context.costs
-        return sorted(pods, key=lambda pod: costs.eviction_order(costs.node_pod(pod)))
+        return _in_eviction_order(pods, self._context.costs)
+
+
+def _in_eviction_order(pods: Iterable[Pod], costs: VictimCosts) -> list[Pod]:
+    """Return the pods sorted for eviction, the lowest priority and cost first."""
+    return sorted(pods, key=lambda pod: costs.eviction_order(costs.node_pod(pod)))
+
+
+def _without_unneeded(pods: list[Pod], enough: Callable[[list[Pod]], bool]) -> list[Pod]:
+    """Return the pods that are needed: without any one of them, ``enough`` is false. ``pods`` are in eviction order."""
+    chosen = list(pods)
+    is_minimal = False
+    while not is_minimal:
+        is_minimal = True
+        for pod in reversed(list(chosen)):
+            others = [other for other in chosen if other is not pod]
+            if enough(others):
+                chosen, is_minimal = others, False
+    return chosen
+
+
+# --- groups of pods -----------------------------------------------------------------------------------------------------------
 
 
 def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[EquivalentPods]:
-    """Return groups of pods that are equal in the first three fields of a cost and in what they free.
+    """Return groups of pods with equal shapes, without pods that free nothing.
 
     The highest priority comes first, then the pods that free less.
     """
-    found: dict[tuple[int, Amounts, t.Optional[BudgetKey]], list[Pod]] = {}
+    found: dict[Shape, list[Pod]] = {}
     for pod in pods:
         if any(pod.frees):
-            found.setdefault(pod[:3], []).append(pod.pod)
+            found.setdefault(pod.shape, []).append(pod.pod)
     groups = [EquivalentPods(*shape, members) for shape, members in found.items()]
     return sorted(groups, key=lambda group: (-group.priority, group.frees, group.budget or ()))
 
@@ -309,26 +387,10 @@ def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one
         # Pods whose parts are the same objects have the same template, so their replacements are equal.
         parts = (pod.pod.metadata.labels, spec.containers, spec.init_containers, spec.affinity, spec.tolerations, spec.node_selector)
         template = (*map(id, parts), id(spec.topology_spread_constraints), spec.scheduler_name)
-        key = (*pod[:3], pod.node_pod.owner, pod.node_pod.ready, *template)
+        key = (*pod.shape, pod.node_pod.owner, pod.node_pod.ready, *template)
         alone = one_by_one or pod.node_pod.in_gang or spec.volumes
         if one_by_one or any(pod.frees):
             found.setdefault((*key, pod.pod.metadata.uid) if alone else key, []).append(pod)
     groups = [sorted(members, key=lambda pod: costs.eviction_order(pod.node_pod)) for members in found.values()]
     groups.sort(key=lambda members: costs.eviction_order(members[0].node_pod), reverse=True)
-    return [EquivalentPods(*members[0][:3], [member.pod for member in members]) for members in groups]
-
-
-def _reprieved(pods: list[Pod], enough: Callable[[list[Pod]], bool]) -> list[Pod]:
-    """Return the pods that are needed: without any one of them, too little is freed.
-
-    ``pods`` are in eviction order, the lowest priority first.
-    """
-    chosen = list(pods)
-    settled = False
-    while not settled:
-        settled = True
-        for pod in reversed(list(chosen)):
-            others = [other for other in chosen if other is not pod]
-            if enough(others):
-                chosen, settled = others, False
-    return chosen
+    return [EquivalentPods(*members[0].shape, [member.pod for member in members]) for members in groups]

@@ -18,6 +18,9 @@ from ..pdb_ledger import BudgetKey
 from ..victims.node_pod import NodePod
 from .amounts import Amounts
 
+Shape = tuple[int, Amounts, t.Optional[BudgetKey]]
+"""The fields ``priority``, ``frees`` and ``budget`` of an ``EvictablePod``."""
+
 
 class EvictablePod(t.NamedTuple):
     """A pod that may be evicted.
@@ -30,6 +33,11 @@ class EvictablePod(t.NamedTuple):
     budget: t.Optional[BudgetKey]
     pod: Pod
     node_pod: NodePod
+
+    @property
+    def shape(self) -> Shape:
+        """Return ``priority``, ``frees`` and ``budget``. Pods with equal shapes are equal for a search by priority alone."""
+        return self[:3]
 
 
 class Shortage(t.NamedTuple):

@@ -14,11 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...model.api.pod import Pod
 from ..pdb_ledger import BudgetKey
-from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET
+from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET, PriorityCost
 from .amounts import Amounts
 
 Rank = tuple[t.Any, ...]
 """The fields of a cost from ``node_bound`` to ``ages``, or empty."""
+
+
+_RunningCost = tuple[int, int, int]
+"""The fields of a ``PriorityCost``. A plain tuple, because the search makes one for each set."""
 
 
 class EquivalentPods(t.NamedTuple):
@@ -47,12 +51,12 @@ class SearchLimits(t.NamedTuple):
 
 
 class VictimSet(t.NamedTuple):
-    """A set with the first three fields of its cost and its rank.
+    """A set with its cost.
 
-    ``numbers``: the number of pods from each group, in the order of the groups.
+    ``rank``: the other fields of the cost, without the names. ``numbers``: the number of pods from each group, in the order of the groups.
     """
 
-    priority_cost: tuple[int, int, int]
+    priority_cost: PriorityCost
     rank: Rank
     names: tuple[tuple[str, str], ...]
     numbers: tuple[int, ...]
@@ -62,9 +66,9 @@ class VictimSet(t.NamedTuple):
 class SubsetSearch:
     """One search. ``groups`` are in order of priority, the highest first.
 
-    ``rank`` returns the rank of a set; without it only the first three fields count. ``accepts`` returns whether a set that frees enough is
-    allowed. ``monotone``: every superset of an accepted set is accepted. No set above ``ceiling``, the first three fields of a cost, is
-    found.
+    ``rank`` returns the rank of a set; without it only the cost by priority counts. ``accepts`` returns whether a set that frees enough is
+    allowed. ``monotone``: every superset of an accepted set is accepted. No set whose cost by priority is above ``ceiling``
+    is found.
     """
 
     def __init__(
@@ -76,7 +80,7 @@ class SubsetSearch:
         rank: t.Optional[Callable[[list[Pod]], Rank]] = None,
         accepts: t.Optional[Callable[[list[Pod]], bool]] = None,
         monotone: bool = False,
-        ceiling: t.Optional[tuple[int, int, int]] = None,
+        ceiling: t.Optional[PriorityCost] = None,
     ) -> None:
         self._groups = groups
         self._missing = missing
@@ -99,7 +103,7 @@ class SubsetSearch:
         self._descend(0, self._missing, (NO_VICTIM, 0, 0), grown=True)
         return self._best
 
-    def _descend(self, position: int, missing: Amounts, priority_cost: tuple[int, int, int], *, grown: bool) -> bool:
+    def _descend(self, position: int, missing: Amounts, priority_cost: _RunningCost, *, grown: bool) -> bool:
         """Check all sets that add pods of the groups from ``position`` on. Return whether the current set is enough without them."""
         self._steps += 1
         if grown and max(missing, default=0) <= 0 and (self._accepts is None or self._accepts(self._pods)):
@@ -111,7 +115,7 @@ class SubsetSearch:
             self._branch(position, missing, priority_cost)
         return False
 
-    def _branch(self, position: int, missing: Amounts, priority_cost: tuple[int, int, int]) -> None:
+    def _branch(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> None:
         group = self._groups[position]
         # Sets without pods of this group are tried first, so the first set that is found keeps the pods with the highest priority.
         self._numbers.append(0)
@@ -147,7 +151,7 @@ class SubsetSearch:
     def _has_no_steps_left(self) -> bool:
         return self._limits.max_steps is not None and self._steps > self._limits.max_steps
 
-    def _cannot_improve(self, position: int, missing: Amounts, priority_cost: tuple[int, int, int]) -> bool:
+    def _cannot_improve(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> bool:
         """Return whether the remaining groups free too little, or only at a cost that is too high."""
         more = 1
         for amount, total, largest in zip(missing, self._totals[position], self._largest[position]):
@@ -166,7 +170,7 @@ class SubsetSearch:
             return False
         return least > best.priority_cost or self._rank is None or self._rank(self._pods) >= best.rank
 
-    def _offer(self, priority_cost: tuple[int, int, int]) -> None:
+    def _offer(self, priority_cost: _RunningCost) -> None:
         if self._ceiling is not None and priority_cost > self._ceiling:
             return
         best = self._best
@@ -174,9 +178,9 @@ class SubsetSearch:
             return
         rank = self._rank(self._pods) if self._rank is not None else ()
         names = tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in self._pods)) if self._rank is not None else ()
-        if best is None or (priority_cost, rank, names) < best[:3]:
+        if best is None or (priority_cost, rank, names) < (best.priority_cost, best.rank, best.names):
             numbers = (*self._numbers, *([0] * (len(self._groups) - len(self._numbers))))
-            self._best = VictimSet(priority_cost, rank, names, numbers, tuple(self._pods))
+            self._best = VictimSet(PriorityCost(*priority_cost), rank, names, numbers, tuple(self._pods))
 
 
 def _from_the_end(groups: Sequence[EquivalentPods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:

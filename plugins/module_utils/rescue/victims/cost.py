@@ -16,6 +16,14 @@ NO_VICTIM = -PRIORITY_OFFSET - 1
 """The highest priority of an empty set of victims."""
 
 
+class PriorityCost(t.NamedTuple):
+    """The fields of a ``Cost`` that the priorities of the victims alone give. The smaller one is better."""
+
+    highest: int
+    weight: int
+    number: int
+
+
 class Cost(t.NamedTuple):
     """A cost. The smaller one is better. Each field counts only if the fields before it are equal.
 
@@ -35,3 +43,8 @@ class Cost(t.NamedTuple):
     remaining_ready: int
     ages: tuple[int, ...]
     names: tuple[tuple[str, str], ...]
+
+    @property
+    def by_priority(self) -> PriorityCost:
+        """Return the fields that the priorities alone give."""
+        return PriorityCost(self.highest, self.weight, self.number)
