@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/benchmarks.md: parts that are measured apart, each of which leaves the others as they are."""
+"""docs/development/benchmarks.md: parts that are measured apart, each of which leaves the others as they are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "development" / "benchmarks.md"
 PARTS = ("spread", "uneven", "start", "rescue")
 HEADER = """<!--
 SPDX-License-Identifier: GPL-3.0-or-later

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part of docs/benchmarks.md about the spread check, out of the measurements."""
+"""The part of docs/development/benchmarks.md about the spread check, out of the measurements."""
 
 from __future__ import annotations
 

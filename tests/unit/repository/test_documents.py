@@ -86,12 +86,12 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
 @pytest.mark.parametrize(
     ("link", "good"),
     [
-        ("docs/architecture.md", True),
-        ("docs/architecture.md#folders", True),
+        ("docs/development/architecture.md", True),
+        ("docs/development/architecture.md#folders", True),
         ("docs", True),
-        ("#use-it", True),
+        ("#install", True),
         ("docs/nowhere.md", False),
-        ("docs/architecture.md#nowhere", False),
+        ("docs/development/architecture.md#nowhere", False),
         ("#nowhere", False),
         ("../elsewhere", False),
     ],
@@ -115,3 +115,41 @@ def leads_somewhere(document: Path, link: str) -> bool:
 def anchor_of(heading: str) -> str:
     """As GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def names_in_table(head: str) -> set[str]:
+    """The names in the first column of the table of README with this head."""
+    table = README[README.index(f"| {head} | |\n") :].split("\n\n")[0]
+    return set(re.findall(r"^\| `([a-z0-9_]+)` \|", table, re.MULTILINE))
+
+
+def test_readme_lists_the_modules_playbooks_and_services_that_exist() -> None:
+    assert names_in_table("module") == {file.stem for file in MODULES}
+    assert names_in_table("playbook") == {file.stem for file in (ROOT / "playbooks").glob("*.yml")}
+    assert names_in_table("service") == {file.parent.name for file in (ROOT / "services").glob("*/__main__.py")}
+
+
+def test_readme_names_every_filter() -> None:
+    filters = {file.stem for file in (ROOT / "plugins" / "filter").glob("*.py")}
+    assert {name for name in filters if f"`{name}`" not in README} == set()
+
+
+def test_readme_names_the_versions_that_are_tested() -> None:
+    (kubernetes,) = re.findall(r"^\s*k8s\.io/kubernetes v(\S+)", (ROOT / "lab" / "go.mod").read_text(), re.MULTILINE)
+    pins = re.findall(r"^ansible-core==(\d+\.\d+)", (ROOT / "requirements-dev.txt").read_text(), re.MULTILINE)
+    rows = {row.split("|")[1].strip(): row for row in README.splitlines() if row.count("|") == 4}
+    assert f" {kubernetes}:" in rows["Kubernetes"]
+    assert all(pin in rows["ansible-core"] for pin in pins) and len(pins) == 2
+    assert yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["requires_ansible"] == ">=2.18.0"
+    assert "| 2.18 or later |" in rows["ansible-core"]
+
+
+def test_the_hooks_for_commits_are_calls_of_make_targets() -> None:
+    settings = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())
+    targets = set(re.findall(r"^([a-z-]+):.*## check:", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    hooks = [hook for repository in settings["repos"] for hook in repository["hooks"]]
+    assert {repository["repo"] for repository in settings["repos"]} == {"local"}
+    assert [hook["entry"] for hook in hooks] == [f"make {hook['id']}" for hook in hooks] and {hook["id"] for hook in hooks} <= targets

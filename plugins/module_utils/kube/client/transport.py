@@ -22,7 +22,8 @@ BROKEN_OFF = "EOF occurred"
 
 READ_TIMEOUT_S = 60
 
-# Servers compress answers above 128 KiB. Unpacking them needs less CPU than receiving them uncompressed (docs/architecture.md).
+# Servers compress answers above 128 KiB. Unpacking them needs less CPU than receiving them uncompressed
+# (docs/development/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
 LONGEST_TEXT = 300
