@@ -90,6 +90,13 @@ options:
     description: Allow to evict pods with V(emptyDir) or V(hostPath) volumes, whose content stays behind or is lost.
     type: bool
     default: false
+  respect_windows:
+    description:
+      - Do not evict a pod outside of the maintenance window of its workload or namespace, which is the annotation
+        C(kube-scheduling.onprem/window). By default windows do not count, so that a tenant cannot prevent a rescue.
+      - Needs the verbs list and watch on deployments, statefulsets and replicasets. C(docs/rebalance.md) has the syntax of the annotation.
+    type: bool
+    default: false
   settle_time:
     description:
       - Seconds that the scheduler gets to place a pod by itself, from when it has reported that it finds no node.
@@ -324,6 +331,7 @@ def argument_spec():
         "allow_short_grace": {"type": "bool", "default": False},
         "allow_bare_pods": {"type": "bool", "default": False},
         "allow_local_storage": {"type": "bool", "default": False},
+        "respect_windows": {"type": "bool", "default": False},
         "settle_time": {"type": "int", "default": 2},
         "hold": {"type": "str", "choices": ["auto", "taint", "none"], "default": "auto"},
         "hold_taint_key": {"type": "str", "no_log": False, "default": "CriticalAddonsOnly"},

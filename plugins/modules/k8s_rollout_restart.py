@@ -21,6 +21,9 @@ description:
     budgets ask for, and below one.
   - Refuses workloads with containers that cannot start, and without a ready replica. Stops waiting for a rollout whose new pods
     cannot start. The reason has the container's message.
+  - Refuses workloads outside of their maintenance window, which is the annotation C(kube-scheduling.onprem/window) of the workload or of
+    its namespace, such as C(Mon-Fri 22:00-05:00 Europe/Berlin). An annotation that cannot be read protects the workload. The host of the
+    module needs time zone data, from its operating system or from the Python package tzdata. C(docs/rebalance.md) has the syntax.
   - Can be interrupted at any time. The next run takes the second look and does not restart again.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options

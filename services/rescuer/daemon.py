@@ -10,11 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ...plugins.module_utils.kube.cache.informer import ClusterInformer
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
 from ...plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
-from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController, rescue_client
+from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController, rescue_client, rescue_informer
 from ...plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
 from ...plugins.module_utils.operations.rescue.task import CLEARING
 from ...plugins.module_utils.rescue.options import missing_namespaces
@@ -57,7 +56,7 @@ class Daemon:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._cluster = cluster or {}
         self._health, self._shutdown_signal = health, shutdown
-        self._cache = ClusterInformer(api)
+        self._cache = rescue_informer(api, settings.rescue)
         writer = identity()
         self._lease = LeaderLease(api, writer)
         hasty = rescue_client(api, self._lease)

@@ -18,7 +18,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from ...plugins.module_utils.kube.cache.informer import CACHED_RESOURCES
+from ...plugins.module_utils.kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES
 from ...plugins.module_utils.operations.rescue.task import CLEARING, FAILED, POD_GONE, RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
 
@@ -74,7 +74,7 @@ class Metrics:
     def set_undecodable(self, kinds: Iterable[str]) -> None:
         """Count the objects that cannot be decoded. ``kinds`` has the kind of each."""
         tally = Tally(kinds)
-        for resource in CACHED_RESOURCES:
+        for resource in (*CACHED_RESOURCES, *WORKLOAD_RESOURCES):
             self.undecodable.labels(resource.kind).set(tally[resource.kind])
 
     def set_pending(self, tasks: Iterable[RescueTask]) -> None:

@@ -22,6 +22,7 @@ OPTIONS = (
     Option("allow_short_grace", SWITCH, "allow to evict pods whose own grace period is longer (false)"),
     Option("allow_bare_pods", SWITCH, "allow to evict pods without a controller (false)"),
     Option("allow_local_storage", SWITCH, "allow to evict pods with emptyDir or hostPath volumes (false)"),
+    Option("respect_windows", SWITCH, "do not evict pods outside of the maintenance window of their workload or namespace (false)"),
     Option("settle_time", DURATION, "what the scheduler gets to place a pod by itself, each time that this has become possible (2s)"),
     Option("hold", Kind("|".join(HOLDS), _one_of(*HOLDS)), "how the room is kept for the pod (auto)"),
     Option("hold_taint_key", TEXT, "the key of the taint that keeps it (CriticalAddonsOnly)"),

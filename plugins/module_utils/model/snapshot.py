@@ -120,7 +120,8 @@ class ClusterSnapshot:
         self.pods_by_node = known.pods_by_node
         self.pods_by_owner = known.pods_by_owner
         self.claims = known.claims
-        self.replica_sets_by_owner = _group(replica_sets, controller_uid)
+        self.all_replica_sets: tuple[Workload, ...] = tuple(replica_sets)
+        self.replica_sets_by_owner = _group(self.all_replica_sets, controller_uid)
         self.workloads_by_namespace = _group((*self.deployments, *self.stateful_sets), lambda workload: workload.metadata.namespace)
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)

@@ -55,6 +55,7 @@ class RescueOptions:
     allow_short_grace: bool = False
     allow_bare_pods: bool = False
     allow_local_storage: bool = False
+    respect_windows: bool = False
     settle_time: int = 2
     hold: str = AUTO
     hold_taint_key: str = DEFAULT_TAINT_KEY

@@ -21,6 +21,7 @@ from ..scheduler.feasibility import FilterRunner
 from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
+from .eviction_rules.outside_window import MaintenanceWindows
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_violation, respects_nomination, tolerates_hold
 from .options import RescueOptions
 from .pdb_ledger import PdbLedger
@@ -66,6 +67,7 @@ class RescuePlanner:
         self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period, evicted=evicted)
         self._evicted = frozenset(evicted or ())
         self._budgets = PdbLedger(snapshot)
+        self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
         for pods in self._terminating.ending_soon.values():
             for pod in pods:
                 self.placement.remove(pod)
@@ -253,6 +255,7 @@ class RescuePlanner:
             profiles=profiles,
             excluded_victims=context.excluded_victims,
             held=self._held,
+            windows=self._windows,
         )
 
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:

@@ -46,6 +46,9 @@ CACHED_RESOURCES = (
     resources.DEVICE_CLASSES,
 )
 
+WORKLOAD_RESOURCES = (resources.DEPLOYMENTS, resources.STATEFUL_SETS, resources.REPLICA_SETS)
+"""Resources for a caller that needs the workloads of pods, in addition to CACHED_RESOURCES."""
+
 OPTIONAL_RESOURCES = (*STORAGE_RESOURCES, resources.DEVICE_CLASSES)
 """Resources that an API server may not have. If it reports another resource as unknown, the answer is not from the API server."""
 
@@ -202,6 +205,9 @@ class ClusterInformer:
                 pods=self._pods.items(),
                 namespaces=self._items(resources.NAMESPACES),
                 budgets=self._items(resources.BUDGETS),
+                deployments=self._items(resources.DEPLOYMENTS),
+                stateful_sets=self._items(resources.STATEFUL_SETS),
+                replica_sets=self._items(resources.REPLICA_SETS),
                 jobs=self._items(resources.JOBS),
                 storage=self._known_storage(),
                 device_classes=None if self._is_skipped(resources.DEVICE_CLASSES) else self._items(resources.DEVICE_CLASSES),

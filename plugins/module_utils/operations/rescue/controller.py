@@ -13,7 +13,7 @@ import time
 import typing as t
 from dataclasses import replace
 
-from ...kube.cache.informer import REQUIRED_RESOURCES, ClusterInformer
+from ...kube.cache.informer import CACHED_RESOURCES, REQUIRED_RESOURCES, WORKLOAD_RESOURCES, ClusterInformer
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ConflictError, KubeError, UnreachableError, is_permission_error, is_transient
 from ...model.api.node import Node
@@ -99,6 +99,11 @@ def rescue_client(api: KubeApi, lease: LeaderLease) -> KubeApi:
     return api.with_timeouts(
         retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
     )
+
+
+def rescue_informer(api: KubeApi, options: RescueOptions) -> ClusterInformer:
+    """Return an informer of what these options need. Workloads are cached only for their maintenance windows."""
+    return ClusterInformer(api, (*CACHED_RESOURCES, *WORKLOAD_RESOURCES) if options.respect_windows else CACHED_RESOURCES)
 
 
 def waited_s(since_s: float, now_s: float) -> float:

@@ -25,7 +25,7 @@ from ...rescue.planner import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
-from .controller import RescueController, rescue_client
+from .controller import RescueController, rescue_client, rescue_informer
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
 from .task import FAILED, NOT_LEADER, POD_GONE, RESCUED, RescueTask
@@ -85,7 +85,7 @@ class RescueError(KubeError):
 
 def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
     """Rescue the pods that need it, or release all nodes. Raise OptionError, RescueError and KubeError."""
-    cache = ClusterInformer(api)
+    cache = rescue_informer(api, request.options)
     outcome = _run(api, request, cache)
     return outcome._replace(undecodable=cache.undecodable)
 

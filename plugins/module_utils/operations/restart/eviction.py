@@ -85,7 +85,7 @@ class EvictionStrategy:
         if self._options.dry_run:
             self._plan(report, observation, decision, decision.move, result)
             return None
-        remembered = remember_eviction(self._api, report.workload, decision.outcome)
+        remembered = remember_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if attempt.outcome is None:
             attempt.before = report
             result.reason, result.verdict = decision.reason, PENDING

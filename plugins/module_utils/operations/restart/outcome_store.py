@@ -14,6 +14,7 @@ from ...model.codec import replace
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import format_time
 from ...spread.history import RESTARTED_AT, is_eviction, made_current_revision
+from ...spread.preconditions.window import window_violation
 from ...spread.rollout import DONE, WAITING, Progress
 from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
@@ -36,11 +37,11 @@ class WrittenOutcome(t.NamedTuple):
     template: bytes
 
 
-def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> WrittenOutcome:
+def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> WrittenOutcome:
     """Record the outcome before a pod is evicted.
 
-    Raise StaleDecisionError if the workload or its recorded outcome has changed since the decision, because another run may have evicted a
-    pod.
+    Raise StaleDecisionError if the workload or its recorded outcome has changed since the decision on ``snapshot``, because another run may
+    have evicted a pod. Raise it also if the maintenance window has ended.
     """
     metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
     written = outcome
@@ -50,7 +51,7 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome) -> Writt
         now = live.workload.metadata
         if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
             raise StaleDecisionError
-        if read_outcome(now.annotations) != known:
+        if read_outcome(now.annotations) != known or window_violation(live.workload, snapshot, now_s=api.now_s()) is not None:
             raise StaleDecisionError
         written = replace(outcome, time=format_time(next_outcome_time(api.now_s(), live.workload)))
         return {OUTCOME_ANNOTATION: written.to_annotation()}

@@ -45,7 +45,7 @@ def write_restart(
     """
     metadata, resource = judged.metadata, WORKLOADS[judged.kind]
     live, template = read_live_workload(api, judged)
-    if live.metadata.generation != metadata.generation or not is_still_valid_for(live, judged, snapshot, options):
+    if live.metadata.generation != metadata.generation or not is_still_valid_for(live, judged, snapshot, options, now_s=api.now_s()):
         raise StaleDecisionError
     outcome = make_outcome(
         now_s=next_outcome_time(api.now_s(), live),
@@ -67,7 +67,7 @@ def write_restart(
         # Without the first condition it might be the outcome of another run in the same second.
         if repeated and read_outcome(live.metadata.annotations) == written:
             return live  # the patch had succeeded, only its response was lost
-        if template_now != template or not is_still_valid_for(live, judged, snapshot, options):
+        if template_now != template or not is_still_valid_for(live, judged, snapshot, options, now_s=api.now_s()):
             return None
     return None
 

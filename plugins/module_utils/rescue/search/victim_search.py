@@ -24,6 +24,7 @@ from ...scheduler.static_signature import static_signature
 from ...state.hold import Hold
 from ..critical import effective_priority
 from ..eviction_rules.grace_period import victim_grace_period_s
+from ..eviction_rules.outside_window import MaintenanceWindows
 from ..eviction_rules.would_return import ReplacementCheck
 from ..options import RescueOptions
 from ..pdb_ledger import PdbLedger
@@ -43,7 +44,7 @@ class VictimSearch:
 
     ``demand``: the capacity that the pod needs. ``with_capacity``: the nodes that may have this capacity after evictions, each with its
     pods that may be evicted. ``budgets``: the disruptions that are left; the search reserves none. ``excluded_victims``: uids of pods that
-    may not be victims now. ``held``: the holds by node name.
+    may not be victims now. ``held``: the holds by node name. ``windows``: the maintenance windows, if the options respect them.
     Raise QuantityError, which names the object.
     """
 
@@ -59,6 +60,7 @@ class VictimSearch:
         profiles: Profiles = DEFAULT_PROFILES,
         excluded_victims: Collection[str] = frozenset(),
         held: t.Optional[Mapping[str, Hold]] = None,
+        windows: t.Optional[MaintenanceWindows] = None,
     ) -> None:
         self._pod = pod
         self._placement = placement
@@ -73,7 +75,7 @@ class VictimSearch:
         self._reachable: t.Optional[dict[str, bool]] = None
         costs = VictimCosts(placement, profiles)
         replacements = ReplacementCheck(pod, placement.snapshot.nodes, options, costs.is_unreschedulable, held or {})
-        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, replacements)
+        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, replacements, windows)
         self.context = SearchContext(options, placement, budgets, costs, EvictionDryRun(pod, placement, profiles))
 
     @property

@@ -12,6 +12,7 @@ from ...model.reason import Reason
 from ..critical import effective_priority
 from ..eviction_rules.equal_priority import CRITICAL, EQUAL_PRIORITY, equal_priority_violation
 from ..eviction_rules.higher_priority import higher_priority_violation
+from ..eviction_rules.outside_window import MaintenanceWindows, outside_window_violation
 from ..eviction_rules.safe_to_evict import NOT_SAFE_TO_EVICT
 from ..eviction_rules.same_controller import same_controller_violation
 from ..eviction_rules.would_preempt import would_preempt_violation
@@ -44,7 +45,7 @@ class EvictionFilter:
     """The eviction rules for one pod, by its options. Budgets count in their state at the time of the call.
 
     ``excluded_victims``: uids of pods that may not be evicted now. ``replacements``: checks whether a replacement would use the capacity
-    again.
+    again. ``windows``: the maintenance windows, if the options respect them.
     """
 
     def __init__(
@@ -54,7 +55,9 @@ class EvictionFilter:
         budgets: PdbLedger,
         excluded_victims: Collection[str] = frozenset(),
         replacements: t.Optional[ReplacementCheck] = None,
+        windows: t.Optional[MaintenanceWindows] = None,
     ) -> None:
+        self._windows = windows
         self._replacements = replacements
         self._budgets = budgets
         self._excluded_victims = frozenset(excluded_victims)
@@ -81,11 +84,13 @@ class EvictionFilter:
 
         ``movable``: pods without a fixed violation and without an options violation.
         """
-        status, excluded_victims = self._budgets.status, self._excluded_victims
+        status, excluded_victims, windows = self._budgets.status, self._excluded_victims, self._windows
         found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
         for node_pod in movable:
-            if self._violation_for_pod(node_pod) is None and node_pod.pod.metadata.uid not in excluded_victims:
-                violation, budget = status(node_pod.pod, node_pod.budget_status_key)
+            pod = node_pod.pod
+            outside = windows is not None and outside_window_violation(pod, windows) is not None
+            if not outside and self._violation_for_pod(node_pod) is None and pod.metadata.uid not in excluded_victims:
+                violation, budget = status(pod, node_pod.budget_status_key)
                 if violation is None:
                     found.append((node_pod, budget))
         return found
@@ -99,6 +104,9 @@ class EvictionFilter:
         )
 
     def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
+        outside = outside_window_violation(node_pod.pod, self._windows)
+        if outside is not None:
+            return outside
         if node_pod.pod.metadata.uid in self._excluded_victims:
             return EXCLUDED
         return self._budgets.status(node_pod.pod, node_pod.budget_status_key).violation

@@ -29,6 +29,7 @@ from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.strategy.pending_revision import pending_revision_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
+from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.options import EVICT_SURPLUS, RestartOptions
 from ..rollout import is_rolling
@@ -95,6 +96,9 @@ def decide_eviction(
     move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)
+    outside = window_violation(workload, snapshot, now_s=now_s)
+    if outside is not None:
+        return EvictionDecision(REFUSED, outside, begun)
     if ours is not None:
         return EvictionDecision(EVICT, move.reason, begun, move, ours)
     permission = restart_permission(

@@ -17,7 +17,7 @@ def readability_violation(workload: Workload, snapshot: ClusterSnapshot, *, budg
 
     None otherwise. With ``budgets``, PodDisruptionBudgets are included.
     """
-    needed = {"pods", "persistentvolumeclaims", "resourcequotas", "limitranges"} | (
+    needed = {"namespaces", "pods", "persistentvolumeclaims", "resourcequotas", "limitranges"} | (
         {"replicasets"} if workload.kind == "Deployment" else set()
     )
     if budgets:

@@ -18,6 +18,7 @@ from ..history import RESTARTED_AT, interrupted_restart, restart_permission
 from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.window import window_violation
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
@@ -59,8 +60,9 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         useless = _no_benefit(workload_report)
         if useless is not None:
             return useless
-    if permission.violation is not None:
-        return RestartDecision(REFUSED, permission.violation)
+    forbidden = window_violation(workload, snapshot, now_s=now_s) or permission.violation
+    if forbidden is not None:
+        return RestartDecision(REFUSED, forbidden)
     # A restart of a workload that is not uneven does not count as an attempt.
     attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
     return RestartDecision(RESTART, workload_report.verdict.reason, attempts, snapshot.revision(workload), workload_report.eligible_hash)
@@ -92,14 +94,18 @@ def _no_benefit(workload_report: WorkloadReport) -> t.Optional[RestartDecision]:
     return None
 
 
-def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions) -> bool:
+def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:
     """Return whether the decision to restart ``judged``, as it is on ``snapshot``, also holds for its present state ``live``.
+
+    ``now_s`` must be inside of the maintenance window, which may have been changed or may have ended since the decision.
 
     The spec must be unchanged except for the number of replicas, which an autoscaler may write at any time. With another number of
     replicas, the restart must still pass the checks and affect no other budget. Its prediction is not repeated, because the nodes of the
     additional replicas are not known yet.
     """
     if live.metadata.uid != judged.metadata.uid or live.metadata.deletion_timestamp is not None:
+        return False
+    if window_violation(live, snapshot, now_s=now_s) is not None:
         return False
     replicas = live.spec.replicas
     scaled = replace_fields(judged, spec=replace_fields(judged.spec, replicas=replicas))

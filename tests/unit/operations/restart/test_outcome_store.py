@@ -77,5 +77,5 @@ def test_nothing_is_announced_for_a_workload_that_has_moved_on(meddler: t.Callab
     cluster, _snapshot, workload = marked(mark(20))
     api = FakeApi(cluster, now=NOW, meddlers=[meddler])
     with pytest.raises(StaleDecisionError):
-        remember_eviction(api, workload, mark(0))
+        remember_eviction(api, workload, mark(0), cluster.snapshot())
     assert api.patches == []

@@ -68,7 +68,7 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
 def start(clock: Clock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Health]]:
     """A daemon that leads, with this interval."""
     cluster: t.Any = Quiet(clock)
-    monkeypatch.setattr(module, "ClusterInformer", lambda _api: cluster)
+    monkeypatch.setattr(module, "rescue_informer", lambda _api, _options: cluster)
     monkeypatch.setattr(module, "AttemptStore", lambda _api: Attempts())
     monkeypatch.setattr(module, "rescue_client", lambda api, _lease: api)
 
