@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import operator
 import typing as t
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
@@ -74,10 +74,13 @@ class ClusterState:
         """The changes since the snapshot, in the order in which they were made. Entries are only appended."""
         return self._changes
 
-    def in_order(self, node_names: Iterable[str] | None) -> list[str]:
-        """Return the names that the snapshot has, in its order. Return all names of the snapshot if ``node_names`` is None."""
+    def in_order(self, node_names: Iterable[str] | None) -> Sequence[str]:
+        """Return the names that the snapshot has, in its order.
+
+        For None, return all names of the snapshot, always as the same tuple.
+        """
         if node_names is None:
-            return list(self.snapshot.nodes)
+            return self._base.names
         positions, wanted = self._base.positions, set(node_names)
         if len(wanted) > len(positions) // FULL_SCAN_SHARE:
             return [name for name in positions if name in wanted]
@@ -200,7 +203,8 @@ class _SnapshotState:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
-        self.positions: dict[str, int] = {name: position for position, name in enumerate(snapshot.nodes)}
+        self.names = tuple(snapshot.nodes)
+        self.positions: dict[str, int] = {name: position for position, name in enumerate(self.names)}
         self.infos: dict[str, NodeInfo] = {}
         self.rejections_by_signature: BoundedCache[Hashable, dict[str, Reasons]] = BoundedCache(MAX_STATIC_SIGNATURES)
         self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}

@@ -124,8 +124,8 @@ class FilterRunner:
         )
         self._unknown_checks = [unknown for unknown in unknowns if unknown is not None]
         # The results of the filters before the topology filters. They change only if the node itself changes, or if a ReadWriteOncePod
-        # claim becomes used or free.
-        self._has_volume_filters = any(rule is not None for rule in volume_filters)
+        # claim becomes used or free. Results that depend on the pod's claims are not shared with other pods.
+        self._has_volume_filters = bool(self._rejected_everywhere) or any(rule is not None for rule in volume_filters)
         self._local_results = (
             SignatureResults() if self._has_volume_filters else cluster_state.shared(FilterCache).of(pod_signature(pod, profile, devices))
         )
@@ -140,36 +140,21 @@ class FilterRunner:
     def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
         """Return the results for every node, or for those of ``node_names`` that the snapshot has.
 
-        If ``node_names`` is a tuple of names that the snapshot has, in its order, the results on the unchanged nodes are computed once for
-        all pods with the same signature.
+        For every node, or if ``node_names`` is a tuple of names that the snapshot has, in its order, the results on the unchanged nodes are
+        computed once for all pods with the same signature.
         """
         self._update()
-        if self._rejected_everywhere:
-            return Feasibility((), dict.fromkeys(self._cluster_state.in_order(node_names), self._rejected_everywhere), self.unknown, {})
-        if isinstance(node_names, tuple) and not self._has_volume_filters:
-            return self._feasibility_from_snapshot(self._snapshot_results(node_names))
-        return self._feasibility_of(self._cluster_state.in_order(node_names))
+        names = node_names if isinstance(node_names, tuple) else self._cluster_state.in_order(node_names)
+        if isinstance(names, tuple) and not self._has_volume_filters:
+            return self._feasibility_from_snapshot(self._snapshot_results(names))
+        return self._feasibility_of(self._cluster_state.in_order(names))
 
     def _feasibility_of(self, names: Iterable[str]) -> Feasibility:
         feasible: list[str] = []
         rejected: dict[str, Reasons] = {}
         unknown_nodes: dict[str, Reasons] = {}
-        # The cluster state does not change in this loop, so no result becomes outdated.
-        known, local_results, changed = self._results, self._local_results.by_node, self._changed_infos
-        only_node_local = self._only_node_local and not self._nominated
         for name in names:
-            if only_node_local:
-                on_node = local_results.get(name)
-                if on_node is not None and on_node.changed_info is changed.get(name):
-                    if on_node.reasons:
-                        rejected[name] = on_node.reasons
-                    else:
-                        feasible.append(name)
-                    continue
-            result = known.get(name)
-            if result is None:
-                result = known[name] = self._filter_node(name)
-            reasons, unknowns = result
+            reasons, unknowns = self.run_filters(name)
             if reasons:
                 rejected[name] = reasons
             elif unknowns:
@@ -203,8 +188,6 @@ class FilterRunner:
 
         ``names``: nodes that the snapshot has, in its order. Pods with the same signature get the same tuple.
         """
-        if self._rejected_everywhere:
-            return ()
         return names if self._has_volume_filters else self._snapshot_results(names).passing
 
     @property
@@ -219,7 +202,7 @@ class FilterRunner:
         one node only. Topology filters that are not active stay inactive as long as only pods like this one are added.
         """
         self._update()
-        if self._rejected_everywhere or self._has_volume_filters or self._nominated or self.unknown or not self._only_node_local:
+        if self._has_volume_filters or self._nominated or self.unknown or not self._only_node_local:
             return False
         return len(self._snapshot_results(names).passing) - len(self._changed_infos) >= pods
 
@@ -236,8 +219,6 @@ class FilterRunner:
 
     def run_filters(self, name: str) -> FilterResult:
         """Return the result for a node that the snapshot has."""
-        if self._rejected_everywhere:
-            return self._rejected_everywhere, PASSED
         self._update()
         result = self._results.get(name)
         if result is None:
@@ -249,8 +230,6 @@ class FilterRunner:
 
         Return None if the result depends on more than the pods that stay on the node. Then use a cluster state without the pods.
         """
-        if self._rejected_everywhere:
-            return self._rejected_everywhere, PASSED
         self._update()
         if self._has_volume_filters or self._feature_filter or self._unknown_checks or name in self._nominated:
             return None
@@ -277,8 +256,6 @@ class FilterRunner:
 
         Return None in the same cases as ``result_without_pods``.
         """
-        if self._rejected_everywhere:
-            return self._rejected_everywhere, PASSED
         self._update()
         if self._has_volume_filters or not self._only_node_local or name in self._nominated:
             return None
@@ -320,6 +297,8 @@ class FilterRunner:
         self._generation += 1
 
     def _filter_node(self, name: str) -> FilterResult:
+        if self._rejected_everywhere:
+            return self._rejected_everywhere, PASSED
         node = self._nodes[name]
         if name in self._nominated:
             return self._result_with_nominated_pods(self._nominated[name], node)
