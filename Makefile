@@ -4,7 +4,7 @@
 # Everything runs in .venv, which `env` makes; BASE_PYTHON=... chooses the interpreter below it.
 BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
-STEP := $(PYTHON) -m tools.step $(HOLD)
+STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
 # `test` runs these two at a time, and then the integration tests, which want the machine for themselves. Sanity takes longest.
 CHECKS := ruff sanity yamllint changelog-lint mypy unit docs-lint ansible-lint docs importer
@@ -77,7 +77,7 @@ build: env ## build the collection artifact into dist/
 	@$(STEP) build -- python -m tools.build
 
 importer: build ## check: galaxy-importer on the built artifact
-	@$(STEP) importer -- python -m tools.importer
+	@$(STEP) importer -- python -m tools.galaxy_importer
 
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
 integration: lab-binaries ## check: integration tests on the simulated cluster

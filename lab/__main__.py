@@ -16,7 +16,7 @@ from types import FrameType
 from lab import binaries, scenario
 from lab.cluster import Cluster, up
 from lab.errors import LabError
-from lab.kwok_request import FLAVOURS
+from lab.kwok_config import FLAVOURS
 from lab.layout import DEFAULT_NAME, default_folder
 
 EXIT_ERROR = 1

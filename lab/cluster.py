@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lab import binaries, bulk, control_plane, credentials, etcd, manifests, nodes, ports
+from lab import binaries, control_plane, credentials, etcd, etcd_bulk_load, manifests, nodes, ports
 from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
 from lab.errors import LabError
-from lab.kwok_request import flavour_named
+from lab.kwok_config import flavour_named
 from lab.layout import Layout, cache_dir
 from lab.locks import locked
 from lab.progress import silent
@@ -46,7 +46,7 @@ def up(
 ) -> Cluster:
     """Bring a cluster up, or adopt the one that runs in `folder`; returns when its control plane is ready.
 
-    A running cluster whose components died is repaired; one that cannot be repaired is made anew, and says so.
+    A running cluster whose components died is repaired; one that cannot be repaired is created again, with a message.
     Nodes of the scenario that exist are left alone. Raises LabError, with nothing left running.
     """
     layout = Layout.of(folder, name)
@@ -200,12 +200,12 @@ class Cluster:
         nodes.create(self.api, plan, etcd_address=self._component("etcd").health_address, log=log)
 
     def bulk_load(self, objects: Iterable[dict[str, Any]]) -> int:
-        """Write thousands of valid objects straight into etcd, see `lab.bulk`; returns how many they were."""
-        return bulk.load(self._component("etcd").health_address, objects)
+        """Write thousands of valid objects straight into etcd, see `lab.etcd_bulk_load`; returns how many they were."""
+        return etcd_bulk_load.load(self._component("etcd").health_address, objects)
 
     def bulk_unload(self, kind: str, namespace: str) -> None:
-        """Remove what `bulk_load` has stored of a kind in a namespace, see `lab.bulk`."""
-        bulk.unload(self._component("etcd").health_address, kind, namespace)
+        """Remove what `bulk_load` has stored of a kind in a namespace, see `lab.etcd_bulk_load`."""
+        etcd_bulk_load.unload(self._component("etcd").health_address, kind, namespace)
 
     def compact(self) -> int:
         """Let continue tokens and resource versions expire, see `lab.etcd.compact`.
@@ -267,7 +267,7 @@ def _create(layout: Layout, wanted: dict[str, Any], plan: Scenario | None, log: 
         _add_nodes(layout, plan, log)
         layout.state.write_text(json.dumps(wanted))
     except BaseException:
-        control_plane.abandon(layout, log)
+        control_plane.clean_up_failed_start(layout, log)
         raise
 
 

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lab import credentials, kwok_request, ports
+from lab import credentials, kwok_config, ports
 from lab.binaries import PROGRAMS
 from lab.components import Component, clean_environment, components
 from lab.errors import LabError
-from lab.kwok_request import Flavour
+from lab.kwok_config import Flavour
 from lab.layout import Layout
 from lab.processes import kill_all
 
@@ -33,8 +33,8 @@ def create(layout: Layout, *, binaries: Path, flavour: Flavour, prometheus: Path
     destroy(layout)
     layout.folder.mkdir(parents=True, exist_ok=True)
     try:
-        count = kwok_request.port_count(prometheus=prometheus is not None)
-        kwok_request.write(
+        count = kwok_config.port_count(prometheus=prometheus is not None)
+        kwok_config.write(
             layout,
             binaries=binaries,
             flavour=flavour,
@@ -46,7 +46,7 @@ def create(layout: Layout, *, binaries: Path, flavour: Flavour, prometheus: Path
         wait_healthy(layout, timeout_s=READY_TIMEOUT_S, log=log)
         credentials.write_admin(layout, server_of(layout))
     except BaseException as error:
-        abandon(layout, log)
+        clean_up_failed_start(layout, log)
         if isinstance(error, LabError):
             raise LabError(f"cluster {layout.name} did not start: {error}\nAll logs: {layout.folder}") from error
         raise
@@ -62,7 +62,7 @@ def repair(layout: Layout, log: Callable[[str], None]) -> None:
     wait_healthy(layout, timeout_s=READY_TIMEOUT_S, log=log)
 
 
-def abandon(layout: Layout, log: Callable[[str], None]) -> None:
+def clean_up_failed_start(layout: Layout, log: Callable[[str], None]) -> None:
     """End what a failed start has started; the files stay for the person who looks into it."""
     count = kill_all(layout.kwok)
     ports.release(layout.folder)
@@ -74,7 +74,7 @@ def abandon(layout: Layout, log: Callable[[str], None]) -> None:
 def destroy(layout: Layout) -> int:
     """End all processes and remove all files; returns the number of processes."""
     count = kill_all(layout.kwok)
-    for path in layout.own:
+    for path in layout.owned_paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -111,7 +111,7 @@ def wait_healthy(layout: Layout, *, timeout_s: float, log: Callable[[str], None]
 
 def _run_kwokctl(layout: Layout, kwokctl: Path, log: Callable[[str], None]) -> None:
     """Let kwokctl create and start everything; stop it as soon as one component has ended."""
-    command = [str(kwokctl), "--config", str(layout.kwok_request), "create", "cluster", "--name", layout.name]
+    command = [str(kwokctl), "--config", str(layout.kwok_config), "create", "cluster", "--name", layout.name]
     # An empty kubeconfig keeps kwokctl's hands off the user's own one.
     command += ["--kubeconfig", "", "--timeout", f"{READY_TIMEOUT_S:.0f}s"]
     layout.logs.symlink_to(layout.component_logs.relative_to(layout.folder))

@@ -44,7 +44,7 @@ def write_service_account(layout: Layout, server: str, api: ApiClient, *, name: 
         _create(api, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
     request = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
     token = api.post(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token", request)["status"]["token"]
-    path = layout.identities / f"{namespace}-{name}.kubeconfig"
+    path = layout.service_account_kubeconfigs / f"{namespace}-{name}.kubeconfig"
     path.parent.mkdir(exist_ok=True)
     _write(path, layout, server, {"token": token})
     return path

@@ -101,7 +101,7 @@ def run(*, workers: int, keep: bool) -> None:
         show = _show_spreading if workers > 1 else _show_single_worker
         show(cluster, default_folder("default") / "demo")
         if keep:
-            _cordon(cluster, all_but=None)  # for whoever looks around: the show ends with one open worker
+            _cordon(cluster, all_but=None)  # the demo ends with one open worker
         _say(f"\nThe cluster came out as it should, {time.monotonic() - started:.0f} s in all.")
     finally:
         if keep:

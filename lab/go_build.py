@@ -40,7 +40,7 @@ class GoModule:
 
     ``stamps``: values of Go variables that a plain build leaves empty, such as versions. ``largest``: the module, as Go's module cache
     names its folder, whose presence tells that most has been downloaded. ``cold_build`` and ``cold_build_bytes``: how long all programs
-    take with empty caches on two cores, and how much room.
+    take with empty caches on two cores, and the disk space.
     """
 
     folder: Path

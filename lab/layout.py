@@ -70,7 +70,7 @@ class Layout:
         return self.folder / "kubectl-cache"
 
     @property
-    def identities(self) -> Path:
+    def service_account_kubeconfigs(self) -> Path:
         """Kubeconfigs of service accounts."""
         return self.folder / "identities"
 
@@ -83,7 +83,7 @@ class Layout:
         return self.kwok_workdir / "clusters" / self.name
 
     @property
-    def kwok_request(self) -> Path:
+    def kwok_config(self) -> Path:
         """What kwokctl is asked to create."""
         return self.folder / "kwokctl.yaml"
 
@@ -117,15 +117,15 @@ class Layout:
         return self.component_logs / "audit.log"
 
     @property
-    def own(self) -> list[Path]:
+    def owned_paths(self) -> list[Path]:
         """Everything `down` removes; the folder may hold other clusters beside them."""
         return [
             self.kubeconfig,
             self.state,
             self.logs,
             self.kubectl_cache,
-            self.identities,
-            self.kwok_request,
+            self.service_account_kubeconfigs,
+            self.kwok_config,
             self.kwokctl_log,
             self.kwok_workdir,
         ]

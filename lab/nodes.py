@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address
 from typing import Any
 
-from lab import bulk
+from lab import etcd_bulk_load
 from lab.api import ApiClient
 from lab.binaries import KUBERNETES_VERSION
 from lab.errors import LabError
@@ -41,7 +41,7 @@ def create(api: ApiClient, scenario: Scenario, *, etcd_address: str, log: Callab
         _create_all(api, missing)
     else:
         _check_groups(api, scenario)
-        bulk.load(etcd_address, missing)
+        etcd_bulk_load.load(etcd_address, missing)
     _wait_usable(api, {node["metadata"]["name"] for node in missing}, log)
     if len(missing) >= BULK_FROM:
         _wait_leases(api, len(existing) + len(missing), log)

@@ -23,7 +23,7 @@ DEFAULT_RANGE = "20000-31999"
 
 
 def reserve(folder: Path, count: int) -> list[int]:
-    """Reserve `count` free ports for the cluster in `folder`; what it had reserved before is given back."""
+    """Reserve `count` free ports for the cluster in `folder`; earlier reservations of it are released."""
     with locked(cache_dir() / "ports.lock"):
         taken = {port: owner for port, owner in _read().items() if Path(owner).exists() and owner != str(folder)}
         found = [port for port, _ in zip(_free(taken), range(count), strict=False)]
@@ -38,7 +38,7 @@ def reserve(folder: Path, count: int) -> list[int]:
 
 
 def release(folder: Path) -> None:
-    """Give back the ports of the cluster in `folder`."""
+    """Release the ports of the cluster in `folder`."""
     with locked(cache_dir() / "ports.lock"):
         _write({port: owner for port, owner in _read().items() if owner != str(folder)})
 
@@ -55,7 +55,7 @@ def is_free(port: int) -> bool:
 
 
 def wait_until_free(port: int, *, timeout_s: float) -> None:
-    """Wait until the port can be bound; after that time whoever tries to bind it tells what is wrong."""
+    """Wait until the port can be bound; after that time the program that binds it reports the error."""
     deadline = time.monotonic() + timeout_s
     while not is_free(port) and time.monotonic() < deadline:
         time.sleep(0.02)

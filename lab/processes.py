@@ -81,7 +81,7 @@ def kill_all(kwok: Path, *, timeout_s: float = 10.0) -> int:
 
 
 def started_at(pid: int) -> str:
-    """When the process started, in clock ticks; with the pid it names a process for good. Empty when it is gone."""
+    """When the process started, in clock ticks; with the pid it identifies a process permanently. Empty if it has ended."""
     return "".join(_stat(pid)[19:20])
 
 

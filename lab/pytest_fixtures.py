@@ -129,7 +129,7 @@ def _clusters(folder: Path) -> Iterator[ClusterFactory]:
 
 def delete_namespace(api: ApiClient, name: str) -> None:
     """Delete a namespace; returns when its pods no longer hold capacity on the nodes."""
-    # Pods go at once, so that their grace periods do not hold room on the nodes for the next module.
+    # Pods end immediately, so that their grace periods use no capacity in the next module.
     options: dict[str, Any] = {"gracePeriodSeconds": 0}
     pods = f"/api/v1/namespaces/{name}/pods"
     api.request("DELETE", f"/api/v1/namespaces/{name}")

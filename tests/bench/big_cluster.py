@@ -13,7 +13,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from lab import bulk
+from lab import etcd_bulk_load
 from lab.cluster import Cluster, up
 from lab.errors import LabError
 from tests.bench import pod_variants
@@ -133,7 +133,7 @@ def deployment_objects(namespace: str, name: str, pod_hash: str, pod_spec: dict[
         "spec": pod_spec,
     }
     names = (f"{name}-{pod_hash}-{replica}" for replica in range(replicas))
-    yield from bulk.pods_running(template, zip(names, homes, strict=True))
+    yield from etcd_bulk_load.pods_running(template, zip(names, homes, strict=True))
 
 
 def _homes(index: int, variant: PodVariant) -> list[str]:

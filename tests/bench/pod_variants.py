@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the Deployments of the big cluster ask for beside room: most nothing, some a rule that looks beyond one node."""
+"""The rules of the Deployments of the big cluster: most have none, some have a rule about other nodes."""
 
 from __future__ import annotations
 

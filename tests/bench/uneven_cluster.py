@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lab import bulk
+from lab import etcd_bulk_load
 from lab.cluster import Cluster, up
 from tests.bench.big_cluster import deployment_objects, pod_spec_of, wait_until_listed
 
@@ -56,9 +56,11 @@ def _others() -> Iterator[dict[str, Any]]:
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": {"phase": "Active"}}
     spec = pod_spec_of("filler")
     full = {**spec, "containers": [{**spec["containers"][0], "resources": {"requests": {"cpu": "31950m", "memory": "128Mi"}}}]}
-    yield from bulk.pods_running(_template("filler", full), ((f"filler-{position}", _worker(position)) for position in FILLED))
+    yield from etcd_bulk_load.pods_running(_template("filler", full), ((f"filler-{position}", _worker(position)) for position in FILLED))
     further = range(PODS - DEPLOYMENTS * REPLICAS - len(FILLED))
-    yield from bulk.pods_running(_template("further", spec), ((f"further-{number}", _worker(number * ZONES)) for number in further))
+    yield from etcd_bulk_load.pods_running(
+        _template("further", spec), ((f"further-{number}", _worker(number * ZONES)) for number in further)
+    )
 
 
 def _template(app: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from lab import bulk
+from lab import etcd_bulk_load
 
 Json = dict[str, Any]
 
@@ -88,7 +88,7 @@ class Crowd:
                 yield self._replica_set(owner)
             if owner.allowed is not None:
                 yield _budget(owner, owner.allowed)
-            yield from bulk.pods_running(
+            yield from etcd_bulk_load.pods_running(
                 {"metadata": self._metadata(owner), "spec": self._stored_spec(owner)},
                 [(f"{owner.name}-{number}", node) for number, node in enumerate(owner.nodes)],
             )

@@ -50,7 +50,7 @@ def _share(daemon: Daemon, seconds: float, work: Callable[[], Any]) -> float:
 
 
 def _change(cluster: Cluster, seconds: float) -> None:
-    """Labels of so many pods a second, by and by of all namespaces."""
+    """Change the labels of so many pods a second, in one namespace after the other."""
     api = cluster.api
     names = [pod["metadata"] for pod in api.get("/api/v1/pods?resourceVersion=0&limit=2000")["items"]]
     pods = itertools.cycle(metadata for metadata in names if metadata["namespace"].startswith("team-"))

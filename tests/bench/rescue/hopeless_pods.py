@@ -50,12 +50,12 @@ def _too_large(number: int) -> Json:
 
 
 def _budgets_closed(number: int) -> Json:
-    """What it lacks is room that only the pod of the closed budget has."""
+    """A pod that needs the capacity of the pod with the closed budget."""
     return critical_pod(_name(number), cpu=f"{1300 + number}m")
 
 
 def _options_refuse(number: int) -> Json:
-    """Even with the pod of the closed budget, what it lacks is room of bare pods."""
+    """A pod that needs the capacity of bare pods too, not only of the pod with the closed budget."""
     return critical_pod(_name(number), cpu=f"{4300 + number}m")
 
 

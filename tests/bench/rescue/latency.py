@@ -16,7 +16,7 @@ from tests.bench.rescue.history import Life, PodHistory
 from tests.integration.rescuer.daemons import Daemon
 
 NEEDS = ("500m", "1200m", "2500m", "3500m", "5000m")
-"""What the critical pods ask for in turn: room for the larger ones takes several victims."""
+"""The requests of the critical pods, in turn: the larger ones need several victims."""
 BOUND_TIMEOUT_S = 60.0
 REFILL_TIMEOUT_S = 60.0
 FULL_FOR_S = 0.3

@@ -61,8 +61,8 @@ def sorts() -> dict[str, Pod]:
     host_port = {"ports": [{"containerPort": 53, "hostPort": 53}]}
     pods = {
         "one small victim": critical_pod("small"),
-        "room of half a node": critical_pod("half", cpu="4"),
-        "room of a whole node": critical_pod("whole", cpu="7500m"),
+        "capacity of half a node": critical_pod("half", cpu="4"),
+        "capacity of a whole node": critical_pod("whole", cpu="7500m"),
         "memory": critical_pod("memory", requests={"memory": "20Gi"}),
         "a host port": critical_pod("port"),
         "one of ten zones": critical_pod("zone", nodeSelector={"topology.kubernetes.io/zone": "zone-7"}),
@@ -72,7 +72,7 @@ def sorts() -> dict[str, Pod]:
     }
     pods["a host port"]["spec"]["containers"][0] |= host_port
     decoded = {need: _decoded(pod) for need, pod in pods.items()}
-    return {**decoded, "room, but all others are more important": _decoded(critical_pod("humble"), priority=min(ORDINARY) - 1)}
+    return {**decoded, "capacity, but all others have a higher priority": _decoded(critical_pod("humble"), priority=min(ORDINARY) - 1)}
 
 
 class Looks:

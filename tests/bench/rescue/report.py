@@ -46,7 +46,7 @@ def section(found: Measured) -> str:
     return "\n\n".join([*parts, "### Beside the scheduler's own preemption", COMPARISON, _comparison(found.ways), _winners(found.ways)])
 
 
-CLUSTERS = """All programs of the control plane run. Each node has four pods of ReplicaSets of four sizes, which leave no room; their
+CLUSTERS = """All programs of the control plane run. Each node has four pods of ReplicaSets of four sizes, without free capacity; their
 priorities are mixed, a few are critical themselves, and half of the ReplicaSets have a budget that allows 0, 1 or 5 disruptions."""
 
 LATENCY = """One critical pod after the other is created, of five sizes in turn, and bound by the scheduler on the node that the rescuer (a

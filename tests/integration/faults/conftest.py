@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.cluster import Cluster
-from lab.kwok_request import FLAVOURS
+from lab.kwok_config import FLAVOURS
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.faults.crowd import load_crowd
 

@@ -23,7 +23,7 @@ IN_SECOND_PAGE = 1_200_000
 
 
 def load_crowd(cluster: Cluster) -> str:
-    """Finished pods, which take up no room and give nobody work; returns their namespace."""
+    """Create finished pods, which use no capacity and cause no work. Return their namespace."""
     namespace = f"a-crowd-{secrets.token_hex(3)}"
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
     cluster.bulk_load(_pods(namespace))

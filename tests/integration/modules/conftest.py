@@ -30,7 +30,7 @@ def modules(cluster: Cluster) -> Modules:
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
-    """An annotated namespace; its workloads are gone when the test ends, so that they hold no room."""
+    """An annotated namespace. Its workloads are deleted when the test ends, so that they use no capacity."""
     name = f"test-{next(_NUMBERS)}"
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
     cluster.wait_namespace(name)

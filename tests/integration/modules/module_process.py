@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs a module of this collection as its own process, as Ansible does, and gives back what it returned."""
+"""Runs a module of this collection as its own process, as Ansible does, and returns its result."""
 
 from __future__ import annotations
 

@@ -457,10 +457,10 @@ def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(
     assert "cannot be tried in check mode" in line["reason"] and f"{name}.tests.onprem.example" in line["reason"]
 
 
-# --- in vain ----------------------------------------------------------------------------------------------------------
+# --- without effect ---------------------------------------------------------------------------------------------------
 
 
-def test_without_room_elsewhere_nothing_is_evicted(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_without_free_capacity_elsewhere_nothing_is_evicted(cluster: Cluster, modules: Modules, namespace: str) -> None:
     home, *others = workers(cluster)
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, node=home)

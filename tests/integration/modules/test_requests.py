@@ -14,7 +14,7 @@ from tests.integration.workloads import deployment, identity, pile_up
 # Shows that the server can be reached and knows the user. It takes the place of about thirty requests by which the kubernetes client
 # discovers the API.
 REACHED = Counter({"get /version": 1})
-# Everything that decides whether and where replicas may move: nodes, what takes up room on them, the workloads of this kind in the
+# Everything that decides whether and where replicas may move: nodes, what uses their capacity, the workloads of this kind in the
 # namespace with their revisions, and what bounds them.
 REPLICAS = ("nodes", "namespaces", "pods", "deployments", "replicasets", "poddisruptionbudgets")
 # StatefulSets may share budgets with the Deployment.

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Restarts on a real control plane: what is written, what comes of it, and what the next run makes of that."""
+"""Restarts on a real control plane: the writes, the results, and the decision of the next run."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_outcome_is_remembered_and_the_next_run_keeps_the_cooldown(cluster: 
     assert pod_uids(cluster, web) == pods
 
 
-def test_a_restart_in_vain_is_remembered_as_unchanged_and_backs_off(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_a_restart_without_effect_is_remembered_as_unchanged_and_backs_off(cluster: Cluster, modules: Modules, namespace: str) -> None:
     home, *others = workers(cluster)
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, node=home)
@@ -111,7 +111,7 @@ def test_a_restart_in_vain_is_remembered_as_unchanged_and_backs_off(cluster: Clu
     assert second["verdict"] == "unchanged" and known_outcome(cluster, web)["attempts"] == 2
     third = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
     assert third["action"] == "refused" and third["reason"].startswith("attempts_used_up: 2")
-    # Other eligible nodes: the attempts start anew.
+    # Other eligible nodes: the attempts start again.
     cluster.kubectl("delete", "pods", "-n", namespace, "-l", "app=filler", "--grace-period=0", "--force")
     cluster.cordon(others[-1])
     try:
@@ -149,7 +149,7 @@ def test_budgets_that_a_rollout_would_break_are_kept(cluster: Cluster, modules: 
     pile_up(cluster, web, budget(namespace, "keep", "web", minAvailable=3))
     pods = pod_uids(cluster, web)
     refused = modules.restart(**identity(web))
-    # An eviction would be turned down by this budget as well.
+    # This budget would also reject an eviction.
     assert refused["failed"] and "maxUnavailable 0" in refused["workloads"][0]["reason"]
     assert refused["workloads"][0]["reason"].startswith("budget:")
     assert modules.check(namespace)["restartable"] == []

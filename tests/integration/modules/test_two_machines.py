@@ -77,7 +77,7 @@ def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, node=home)
     cluster.apply([filler(namespace, node) for node in others])
-    # The one restarts in vain, the other keeps the cooldown, which is shorter than their clocks are apart; and the other way round.
+    # The first restarts without effect, the second keeps the cooldown, which is shorter than the difference of the clocks. Then vice versa.
     for first, second, params in ((ahead, behind, {"only_if_helps": False}), (behind, ahead, {"cooldown": 1})):
         assert first.restart(web, **params)["verdict"] == "unchanged"
         remembered = known_outcome(cluster, web)["time"]
@@ -90,7 +90,7 @@ def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str
 
 
 def waiting_s(cluster: Cluster, web: dict[str, Any]) -> int:
-    """Seconds between the last restart and the next one, as doubled by attempts in vain."""
+    """Seconds between the last restart and the next one, doubled by each attempt without effect."""
     return HALF_AN_HOUR_S * int(known_outcome(cluster, web)["attempts"])
 
 

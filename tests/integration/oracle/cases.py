@@ -183,7 +183,7 @@ def pod_specs(draw: Draw) -> Json:
 
 
 def bare_specs() -> st.SearchStrategy[Json]:
-    """Pods that ask for nothing, so that there is room for more."""
+    """Pods without requests, so that more of them fit."""
     return st.builds(lambda: {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0})
 
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
-from lab.kwok_request import FLAVOURS, Flavour
+from lab.kwok_config import FLAVOURS, Flavour
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.oracle.recorder import recording
 from tests.integration.oracle.second_scheduler import FEATURE_GATES, second_scheduler

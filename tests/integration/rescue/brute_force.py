@@ -108,7 +108,7 @@ class World:
         return self._options["allow_local_storage"] or not any(volume.local for volume in victim.spec.volumes or ())
 
     def _would_return(self, victim: Pod, pod: Pod) -> bool:
-        """Its replacement is as important, may go where it was while the room is kept, and nowhere else."""
+        """Its replacement has the same priority, and can run where the pod was while the capacity is held, and nowhere else."""
         if (victim.spec.priority or 0) < (pod.spec.priority or 0):
             return False
         node = self.snapshot.nodes[victim.spec.node_name]
@@ -150,7 +150,7 @@ class World:
         return [budget for budget in budgets if matches(budget.spec.selector, pod.metadata.labels)]
 
     def can_hold(self, node: Node, pod: Pod, victims: Sequence[Pod]) -> bool:
-        """The room stays the pod's: by a taint, by the pod's importance, or because nobody asks for that."""
+        """The capacity is held for the pod: by a taint, by its priority, or the options do not require it."""
         if self._options["hold"] == "none" or self.keeps(node, pod):
             return True
         own = pod.spec.priority or 0
@@ -158,7 +158,7 @@ class World:
         return self._options["hold"] == "auto" and len(victims) <= 1 and all(self.priority(victim) < own for victim in victims)
 
     def keeps(self, node: Node, pod: Pod) -> bool:
-        """A taint keeps the room for the pod: one that is there for good, or that is put on for it."""
+        """A taint holds the capacity for the pod: a permanent one, or one that the rescue sets."""
         if any(taint.key == HOLD_KEY and taint.effect == "NoSchedule" for taint in node.spec.taints or ()):
             return True
         return tolerates_any_hold(pod) and self._options["hold"] != "none"

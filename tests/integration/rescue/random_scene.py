@@ -123,7 +123,7 @@ class RandomScene(Scene):
         return allowed == {budget.name: budget.allowed for budget in self.task.budgets}
 
     def is_pending(self) -> bool:
-        """The scheduler has said something about each critical pod, and whoever has siblings has an owner."""
+        """The scheduler has said something about each critical pod, and each pod with siblings has an owner."""
         for critical in self.task.critical:
             pod = self.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{self._whole(critical.name)}")
             if critical.sibling is not None and not pod["metadata"].get("ownerReferences"):

@@ -28,7 +28,7 @@ AGENT = "onprem.kube_scheduling/k8s_critical_rescue"
 
 
 class RescueCheck:
-    """One case. ``problems``: what was wrong; ``seen``: what came of its pods."""
+    """One case. ``problems``: what was wrong; ``seen``: the results of its pods."""
 
     def __init__(self, scene: RandomScene, rescues: Rescues, api: KubeApi) -> None:
         self.scene = scene
@@ -179,9 +179,9 @@ class RescueCheck:
         self.seen["evictions"] += len(evicted)
 
     def _check_minimal(self, before: World, after: World, rows: list[Json]) -> None:
-        """Put any one victim back, with everything else as it came out: the pod does not fit any more.
+        """With any one victim restored, and everything else as it is in the end, the pod does not fit.
 
-        Told only where pods cannot have got each other's room: with one pod, or each on a node of its own that was cleared for it.
+        Checked only if no pod can have the capacity of another one: with one pod, or if a separate node was cleared for each.
         """
         rescued = [row for row in rows if row["status"] == "rescued" and row["victims"]]
         nodes = [row["node"] for row in rows if row["node"]]
@@ -199,14 +199,14 @@ class RescueCheck:
             for kept in gone:
                 if not before.fits(pod, row["node"], [victim for victim in gone if victim is not kept]):
                     continue
-                if _newcomers(row, before, after):
+                if _new_pods(row, before, after):
                     self.seen["room taken before"] += 1
                 else:
                     self._wrong(f"{kept.metadata.name} was evicted for {row['name']} in vain")
 
 
-def _newcomers(row: Json, before: World, after: World) -> list[str]:
-    """Who else has come to the node meanwhile, such as what replaces the victim of another pod: its room was not to be had."""
+def _new_pods(row: Json, before: World, after: World) -> list[str]:
+    """The other pods that are on the node since then, such as replacements of other victims: their capacity was not available."""
     there = {pod.metadata.uid for pod in before.snapshot.pods_by_node.get(row["node"], ())}
     now = after.snapshot.pods_by_node.get(row["node"], ())
     return [pod.metadata.name for pod in now if pod.metadata.uid not in there and pod.metadata.name != row["name"]]

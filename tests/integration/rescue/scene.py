@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small full nodes of a test's own, what runs on them, and critical pods that find no room there."""
+"""Small full nodes of one test, the pods on them, and critical pods that do not fit."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Scene:
         wait_until(marked, what=f"the scheduler's word on {name}")
 
     def evictions(self, *, dry_run: bool = False) -> list[str]:
-        """Pods of which the server has granted the eviction since the scene began, whoever asked."""
+        """Pods of which the server has granted the eviction since the scene began, from all clients."""
         events = self.cluster.audit().events(since=self.mark, verb="create", resource="pods")
         return [
             event.name

@@ -51,7 +51,7 @@ def attempts(cluster: Cluster) -> dict[str, str]:
 
 
 class Killed:
-    """A module that is killed when it asks for its n-th eviction, which is then turned down."""
+    """A module that is killed when it asks for its n-th eviction, which is then rejected."""
 
     def __init__(self, scene: Scene, rescues: Rescues, pod: str) -> None:
         self._scene, self._rescues, self._pod = scene, rescues, pod
@@ -197,7 +197,7 @@ def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_the_node_becomes_not_ready_meanwhile(scene: Scene, rescues: Rescues) -> None:
-    """Its kubelet has died: what was evicted there never ends, and the node is given back."""
+    """Its kubelet has died: the pods that were evicted there never end, and the node is released."""
     first, second = scene.nodes(2)
     scene.occupant("low", first, cpu="800m", priority="scene-low", grace=8)
     scene.occupant("high", second, cpu="800m", priority="scene-high")
@@ -210,7 +210,7 @@ def test_the_node_becomes_not_ready_meanwhile(scene: Scene, rescues: Rescues) ->
 
 
 def test_a_budget_appears_meanwhile(scene: Scene, rescues: Rescues) -> None:
-    """The second of two evictions is turned down by the server until the time for that is over; then another node is cleared."""
+    """The server rejects the second of two evictions until its time is over. Then another node is cleared."""
     first, second = scene.nodes(2, cpu="1")
     scene.occupant("low", first, cpu="300m", replicas=3, priority="scene-low", grace=1)
     scene.occupant("high", second, cpu="800m", priority="scene-high")

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.timeout(0)
 
 @dataclass(frozen=True)
 class Played:
-    """What came of all cases."""
+    """The results of all cases."""
 
     seen: Counter[str]
     problems: list[str]

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""k8s_critical_rescue on full nodes, with the real scheduler binding what room was made for."""
+"""k8s_critical_rescue on full nodes, with the real scheduler, which binds the rescued pods."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_two_critical_pods_for_one_gap(scene: Scene, rescues: Rescues) -> None:
     scene.occupant("kept", node, cpu="400m", priority="system-cluster-critical")
     first, second = scene.critical("a"), scene.critical("b")
     rows = rescues.run(label_selector=f"scene={scene.id}", scheduled_timeout=5)["pods"]
-    # Both tolerate the hold: the room may go to the one that it was not made for.
+    # Both tolerate the hold: either of them may get the capacity.
     statuses = [row["status"] for row in rows]
     assert statuses.count("rescued") == 1 and set(statuses) <= {"rescued", "impossible", "waiting", "failed"}
     assert len(scene.evictions()) == 1 and scene.held() == []
@@ -119,7 +119,7 @@ def test_two_critical_pods_for_one_gap(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_two_critical_pods_for_two_gaps_of_one_node(scene: Scene, rescues: Rescues) -> None:
-    """The second one waits until the node is given back, and is then helped as well."""
+    """The second one waits until the node is released, and is rescued then."""
     (node,) = scene.nodes(cpu="1500m")
     scene.occupant("low", node, cpu="700m", priority="scene-low")
     scene.occupant("high", node, cpu="700m", priority="scene-high")
@@ -130,8 +130,8 @@ def test_two_critical_pods_for_two_gaps_of_one_node(scene: Scene, rescues: Rescu
     assert len(scene.evictions()) == 2 and scene.held() == []
 
 
-def test_room_that_comes_free_in_parts_needs_a_hold(scene: Scene, rescues: Rescues) -> None:
-    """Pods that leave are replaced at once; whoever asks for no hold at all loses the room, once and not again and again."""
+def test_capacity_that_becomes_free_in_parts_needs_a_hold(scene: Scene, rescues: Rescues) -> None:
+    """Evicted pods are replaced immediately. Without a hold the capacity is lost, once and not repeatedly."""
     (node,) = scene.nodes(cpu="1")
     scene.occupant("brief", node, cpu="500m", grace=1)
     scene.occupant("long", node, cpu="500m", grace=3)
@@ -186,7 +186,7 @@ def test_a_pod_without_the_toleration(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_a_pod_without_the_toleration_that_the_scheduler_has_tried_often(scene: Scene, rescues: Rescues) -> None:
-    """It is in back-off when the room is there, and what replaces the victim is not: only its nomination keeps that off."""
+    """It is in back-off when the capacity is free, the victim's replacement is not: only the nomination keeps the replacement away."""
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("dns", tolerates=False)
@@ -267,7 +267,7 @@ def test_protected_pods_stay_and_the_reason_says_which_option_would_help(scene: 
     }
 
 
-def test_room_that_becomes_free_by_itself_is_waited_for(scene: Scene, rescues: Rescues) -> None:
+def test_a_rescue_waits_for_capacity_that_becomes_free_by_itself(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
     scene.bare("ending", node, cpu="800m", grace=3)
     pod = scene.critical("dns")

@@ -55,7 +55,7 @@ def test_what_the_watch_does_not_show_yet_stops_the_eviction(scene: Scene, chang
     assert len(scene.evictions()) == evicted
 
 
-def test_pod_that_is_gone_before_its_eviction_makes_room_and_no_other_pod_is_evicted(scene: Scene) -> None:
+def test_no_other_pod_is_evicted_if_the_victim_is_gone_before_its_eviction(scene: Scene) -> None:
     first, second = scene.nodes(2)
     scene.bare("tenant", first, cpu="800m", priority="scene-low")
     scene.occupant("web", second, cpu="800m", priority="scene-middle")

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rescuer is killed after each of its writes: whoever comes next ends the rescue, evicts no pod twice and leaves nothing behind."""
+"""The rescuer is killed after each of its writes: the next program ends the rescue, evicts no pod twice and leaves no hold."""
 
 from __future__ import annotations
 

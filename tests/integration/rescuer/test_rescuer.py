@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rescuer on full nodes: one copy leads, and whatever ends it, the node is given back and the pod gets its room."""
+"""The rescuer on full nodes: one replica leads. However it ends, the node is released and the pod is placed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHANGES = ("create", "patch", "update", "delete", "deletecollection")
 
 
 def full_node(scene: Scene, *, grace: int = 1) -> str:
-    """A node that has room for a critical pod of 500m only if its one pod leaves."""
+    """A node on which a critical pod of 500m fits only if its one pod is evicted."""
     (node,) = scene.nodes(cpu="1")
     scene.occupant("web", node, cpu="900m", grace=grace)
     return node
@@ -171,7 +171,7 @@ def test_a_dry_run_changes_nothing(scene: Scene, cluster: Cluster, daemons: Star
     wait_until(lambda: daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="planned"), what="a plan")
     (line,) = daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="planned")
     assert line["node"] == node and [victim.partition("/")[2].rpartition("-")[0] for victim in line["victims"]] == ["web"]
-    # The plan is made anew, and as it is the same one nothing more is said.
+    # The plan is made again. It is the same one, so nothing more is logged.
     wait_until(lambda: len(scene.evictions(dry_run=True)) >= 2, what="a second look")
     assert daemon.metric("pending_critical_pods", status="planned") == 1
     assert len(daemon.said("pod planned", status="planned")) == 1

@@ -61,7 +61,7 @@ def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, cluster: Cl
     assert [entry["node"] for entry in rescues.run(state="released")["released"]] == [others] and scene.held() == []
 
 
-def test_a_node_that_becomes_not_ready_is_given_back_and_another_one_is_cleared(scene: Scene, daemons: Start) -> None:
+def test_a_node_that_becomes_not_ready_is_released_and_another_one_is_cleared(scene: Scene, daemons: Start) -> None:
     daemon = daemons()
     wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
     first, second = scene.nodes(2)

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Port reservations: distinct between clusters, kept while the folder lives, given back."""
+"""Port reservations: distinct between clusters, kept while the folder exists, released after that."""
 
 from __future__ import annotations
 

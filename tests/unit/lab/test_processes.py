@@ -70,6 +70,6 @@ def test_bad_pid_file_is_stale(kwok: Path, text: str) -> None:
     assert pid_in(kwok / "pids" / "etcd.pid", kwok) is None
 
 
-def test_start_time_names_a_process_for_good() -> None:
+def test_start_time_identifies_a_process_permanently() -> None:
     assert started_at(os.getpid()).isdigit()
     assert started_at(999999999) == ""

@@ -23,16 +23,16 @@ class Rules:
     """What may import what; files are named by their path below `plugins/module_utils`."""
 
     arrows: Mapping[str, frozenset[str]]
-    """For each room the other rooms it may import."""
+    """For each folder, the other folders that it may import."""
 
-    pure_rooms: frozenset[str]
-    """Rooms that decide without touching the world."""
+    pure_folders: frozenset[str]
+    """Folders that decide without I/O."""
 
     impure_modules: frozenset[str]
-    """Modules, with all below them, that the pure rooms must not import."""
+    """Modules, with all below them, that the pure folders must not import."""
 
     excepted: Mapping[str, str]
-    """Files of the pure rooms, and the one of these modules that each may import."""
+    """Files of the pure folders, and the one of these modules that each may import."""
 
     third_party: Mapping[str, frozenset[str]]
     """For each package that is not Python's own, with all below it, the files that may import it."""
@@ -71,37 +71,37 @@ def imports_of(root: Path, file: Path) -> Iterator[Import]:
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             for alias in node.names:
-                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name out of one: for rooms and
+                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name out of one: for folders and
                 # packages the longer name gives the same answer.
                 yield Import(relative, node.lineno, f"{module}.{alias.name}")
 
 
 def _complaint(imported: Import, rules: Rules) -> str | None:
-    room = _room_of(imported.file)
-    if room is not None and room not in rules.arrows:
-        return f"the room {room} has no line in the table of arrows: decide what it may import, and add one"
+    folder = _folder_of(imported.file)
+    if folder is not None and folder not in rules.arrows:
+        return f"the folder {folder} has no line in the table of arrows: decide what it may import, and add one"
     if _within(imported.module, COLLECTION):
-        return _arrow_complaint(imported.module, room, rules)
+        return _arrow_complaint(imported.module, folder, rules)
     impure = any(_within(imported.module, name) for name in rules.impure_modules)
-    if room in rules.pure_rooms and impure and rules.excepted.get(_in_rooms(imported.file)) != imported.module:
-        return f"{room} only decides, and {imported.module} touches the world: move that to kube or to operations"
+    if folder in rules.pure_folders and impure and rules.excepted.get(_in_module_utils(imported.file)) != imported.module:
+        return f"{folder} only decides, and {imported.module} does I/O: move that to kube or to operations"
     return _third_party_complaint(imported, rules)
 
 
-def _arrow_complaint(module: str, room: str | None, rules: Rules) -> str | None:
-    if room is None:
-        # The services stand above all rooms.
+def _arrow_complaint(module: str, folder: str | None, rules: Rules) -> str | None:
+    if folder is None:
+        # The services may import every folder.
         return None
     if not _within(module, MODULE_UTILS):
-        return f"module_utils must not import {module}, which stands above it"
+        return f"module_utils must not import {module}, which imports it"
     target = module.removeprefix(MODULE_UTILS).lstrip(".").split(".")[0]
-    if target == room or target in rules.arrows[room]:
+    if target == folder or target in rules.arrows[folder]:
         return None
-    allowed = ", ".join(sorted(rules.arrows[room])) or "no other room"
-    return f"{room} must not import {target} (it may import: {allowed})"
+    allowed = ", ".join(sorted(rules.arrows[folder])) or "no other folder"
+    return f"{folder} must not import {target} (it may import: {allowed})"
 
 
-def _in_rooms(file: Path) -> str:
+def _in_module_utils(file: Path) -> str:
     return file.as_posix().removeprefix("plugins/module_utils/")
 
 
@@ -109,17 +109,17 @@ def _third_party_complaint(imported: Import, rules: Rules) -> str | None:
     top = imported.module.split(".")[0]
     if top in sys.stdlib_module_names:
         return None
-    file = _in_rooms(imported.file)
+    file = _in_module_utils(imported.file)
     for package, files in rules.third_party.items():
         if _within(imported.module, package):
             allowed = ", ".join(sorted(files))
             return None if file in files else f"only {allowed} may import {package}"
-    if _room_of(imported.file) is None:
+    if _folder_of(imported.file) is None:
         return None
     return f"{top} is a third-party package without a line in the table: one file wraps it, and has stand-ins for when it is missing"
 
 
-def _room_of(file: Path) -> str | None:
+def _folder_of(file: Path) -> str | None:
     """The folder below module_utils; None for the services."""
     parts = file.parts
     return parts[2] if parts[:2] == ("plugins", "module_utils") else None

@@ -50,7 +50,7 @@ def test_a_module_requires_what_requirements_txt_installs(module: Path) -> None:
     assert documented == {name: installed[name] for name in libraries_of("plugins/module_utils")}
 
 
-def test_every_library_that_the_sources_import_stands_in_requirements_txt() -> None:
+def test_every_library_that_the_sources_import_is_in_requirements_txt() -> None:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     names = {Requirement(line).name for line in lines if line.strip() and not line.startswith("#")}
     imported = libraries_of("plugins") | libraries_of("services")

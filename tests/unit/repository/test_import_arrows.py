@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms of module_utils import each other in one direction only, and without ansible-core but for one file."""
+"""The folders of module_utils import each other in one direction, and only one file imports ansible-core."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ARROWS = {
     "operations": {"model", "scheduler", "state", "spread", "rescue", "kube"},
 }
 
-PURE_ROOMS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config"}
+PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config"}
 
 IMPURE_MODULES = {
     "asyncio",
@@ -61,10 +61,10 @@ THIRD_PARTY = {
 }
 
 RULES = Rules(
-    arrows={room: frozenset(targets) for room, targets in ARROWS.items()},
-    pure_rooms=frozenset(PURE_ROOMS),
+    arrows={folder: frozenset(targets) for folder, targets in ARROWS.items()},
+    pure_folders=frozenset(PURE_FOLDERS),
     impure_modules=frozenset(IMPURE_MODULES),
-    # A lock round what msgspec does: threads of other rooms decode at the same time.
+    # A lock around the calls of msgspec: threads of other folders decode at the same time.
     excepted={"model/codec.py": "threading"},
     third_party={package: frozenset(files) for package, files in THIRD_PARTY.items()},
 )
@@ -78,15 +78,15 @@ def test_every_import_follows_the_rules() -> None:
 @pytest.mark.parametrize(
     ("file", "line", "complaint"),
     [
-        ("model/a.py", "from ..spread.check import check_spread", "model must not import spread (it may import: no other room)"),
+        ("model/a.py", "from ..spread.check import check_spread", "model must not import spread (it may import: no other folder)"),
         ("scheduler/a.py", "from .. import kube", "scheduler must not import kube (it may import: model)"),
         ("scheduler/filters/a.py", "from ...spread import check", "scheduler must not import spread"),
         ("spread/a.py", f"import {MODULE_UTILS}.rescue.plan", "spread must not import rescue"),
         ("kube/a.py", f"from {MODULE_UTILS}.state import lease", "kube must not import state"),
         ("scheduler_config/a.py", "from ..model.codec import Struct", "scheduler_config must not import model"),
-        ("kube/a.py", f"from {COLLECTION}.services import rescuer", "which stands above it"),
-        ("spread/a.py", "import socket", "spread only decides, and socket touches the world"),
-        ("state/a.py", "def now():\n    import subprocess", "state only decides, and subprocess touches the world"),
+        ("kube/a.py", f"from {COLLECTION}.services import rescuer", "which imports it"),
+        ("spread/a.py", "import socket", "spread only decides, and socket does I/O"),
+        ("state/a.py", "def now():\n    import subprocess", "state only decides, and subprocess does I/O"),
         ("model/a.py", "from urllib.request import urlopen", "model only decides"),
         ("rescue/a.py", "from kubernetes import client", "rescue only decides"),
         ("model/a.py", "import threading", "model only decides"),
@@ -97,7 +97,7 @@ def test_every_import_follows_the_rules() -> None:
         ("kube/a.py", "if TYPE_CHECKING:\n    import ansible.module_utils.basic", f"only {ANSIBLE_CONNECTION} may import ansible"),
         ("operations/a.py", "import ansible_collections.kubernetes.core", f"only {ANSIBLE_CONNECTION} may import"),
         ("operations/a.py", "import toml", "toml is a third-party package without a line in the table"),
-        ("novelty/a.py", "import json", "the room novelty has no line in the table"),
+        ("novelty/a.py", "import json", "the folder novelty has no line in the table"),
     ],
 )
 def test_a_forbidden_import_is_found(tmp_path: Path, file: str, line: str, complaint: str) -> None:

@@ -87,7 +87,7 @@ def test_rescue_goes_to_the_node_without_an_undecodable_pod() -> None:
     assert plan.choice is not None and (plan.choice.node, victims(plan)) == ("b", ["db"])
 
 
-def test_room_beside_an_undecodable_pod_is_not_taken_for_free() -> None:
+def test_capacity_beside_an_undecodable_pod_does_not_count_as_free() -> None:
     plan = judge([odd_pod("odd", on="a")])
     assert plan.status == IMPOSSIBLE
 

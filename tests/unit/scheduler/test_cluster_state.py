@@ -32,7 +32,7 @@ TEMPLATES: list[dict[str, t.Any]] = [
 """Siblings share their parts, those of different templates do not."""
 
 
-def test_a_removed_pod_leaves_its_room() -> None:
+def test_a_removed_pod_frees_its_capacity() -> None:
     old = pod(BIG, on="node-1")
     now = cluster_state(NODES, [old])
     assert find_feasible(pod(BIG), now).feasible == ("node-2",)
@@ -41,7 +41,7 @@ def test_a_removed_pod_leaves_its_room() -> None:
     assert now.pods_on("node-1") == []
 
 
-def test_an_assigned_pod_takes_room() -> None:
+def test_an_assigned_pod_uses_capacity() -> None:
     now = cluster_state(NODES)
     new = pod(BIG)
     now.assign(new, "node-2")

@@ -79,7 +79,7 @@ def test_the_caller_says_which_schedulers_are_known() -> None:
     assert found.unknown == ()
 
 
-def test_unreadable_pods_leave_the_room_unknown() -> None:
+def test_with_unreadable_pods_the_free_capacity_is_unknown() -> None:
     assert [reason.code for reason in feasibility_of(pod(), [node()], complete_pods=False).unknown] == ["pods_not_readable"]
 
 

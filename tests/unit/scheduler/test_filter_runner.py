@@ -34,7 +34,7 @@ def state() -> tuple[ClusterState, list[Pod]]:
     return cluster_state(NODES, here), here
 
 
-def anew(now: ClusterState) -> ClusterState:
+def built_again(now: ClusterState) -> ClusterState:
     """As the placement is, without what it has worked out."""
     other = ClusterState.of(now.snapshot)
     for change in now.changes:
@@ -75,11 +75,11 @@ def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
         lambda: now.remove(db),
     ]
     names = tuple(now.snapshot.nodes)
-    assert runner.feasibility() == runner.feasibility(names) == find_feasible(asked, anew(now))
+    assert runner.feasibility() == runner.feasibility(names) == find_feasible(asked, built_again(now))
     for move in moves:
         move()
-        assert runner.feasibility(names) == FilterRunner(asked, now.fork()).feasibility(names) == find_feasible(asked, anew(now))
-        assert runner.feasibility() == find_feasible(asked, anew(now)) == find_feasible(asked, now)
+        assert runner.feasibility(names) == FilterRunner(asked, now.fork()).feasibility(names) == find_feasible(asked, built_again(now))
+        assert runner.feasibility() == find_feasible(asked, built_again(now)) == find_feasible(asked, now)
         assert FilterRunner(asked, now.fork()).feasibility() == runner.feasibility()
 
 
@@ -94,7 +94,7 @@ def test_a_doubt_about_all_nodes_comes_with_a_pod_that_moves_to_one() -> None:
     assert set(runner.feasibility().unknown_nodes) == {"a-1", "a-2", "b-1"}
 
 
-def test_a_promise_that_is_given_up_makes_room() -> None:
+def test_a_removed_nomination_frees_its_capacity() -> None:
     now, (_web, _db, nominated) = state()
     runner = FilterRunner(pod({"cpu": "2"}), now)
     assert runner.feasibility().feasible == ("a-2",)
@@ -126,7 +126,7 @@ def test_pods_that_a_rule_tells_apart_share_no_verdicts(spec: Json) -> None:
     nodes = [*NODES, node("tainted", labels={HOST: "tainted", "zone": "t"}, taints=[{"key": "gpu", "effect": "NoSchedule"}])]
     now = cluster_state(nodes, [pod({"cpu": "3"}, on="a-1", containers=[container({"cpu": "3"}, ports=[{"hostPort": 80}])])])
     plain, other = pod(), pod(**spec)
-    expected = [find_feasible(asked, anew(now)) for asked in (plain, other)]
+    expected = [find_feasible(asked, built_again(now)) for asked in (plain, other)]
     assert expected[0] != expected[1]
     names = tuple(now.snapshot.nodes)
     assert [find_feasible(asked, now) for asked in (plain, other, plain, other)] == expected * 2

@@ -42,7 +42,9 @@ def template(requests: Json | None = None, **spec: t.Any) -> Pod:
     ("priority", "nominated", "goes_first"),
     [(0, 0, True), (0, 10, True), (10, 0, False), (10, 10, True), (None, 0, True), (None, -1, False), (0, None, True)],
 )
-def test_pods_of_the_same_or_higher_priority_keep_their_room(priority: int | None, nominated: int | None, goes_first: bool) -> None:
+def test_nominated_pods_of_the_same_or_higher_priority_keep_their_capacity(
+    priority: int | None, nominated: int | None, goes_first: bool
+) -> None:
     found = feasibility_of(pod(BIG, priority=priority), NODES, [promised(BIG, priority=nominated)])
     assert found.feasible == (("node-2",) if goes_first else ("node-1", "node-2"))
     assert {name: [reason.code for reason in reasons] for name, reasons in found.rejected.items()} == (
@@ -108,7 +110,7 @@ def test_the_pod_s_own_nomination_and_those_of_gone_pods_or_nodes_do_not_count()
     [
         (promised(BIG, schedulerName="other"), True),
         (promised(BIG, schedulingGates=[{"name": "wait"}]), True),
-        # Even with it there is room.
+        # The pod fits also together with it.
         (promised(schedulerName="other"), False),
         (promised(BIG, priority=-5, schedulerName="other"), False),
     ],

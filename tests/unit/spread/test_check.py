@@ -73,7 +73,7 @@ def test_a_workload_with_a_longer_name_does_not_count_as_spread():
         pytest.param({"node": "worker-2", "deletionTimestamp": "2026-01-01T00:00:00Z"}, id="terminating"),
     ],
 )
-def test_pods_that_do_not_run_for_good_do_not_count_as_spread(extra):
+def test_pods_that_do_not_run_permanently_do_not_count_as_spread(extra):
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, replicas=3)
     cluster.pod("web-9", owner=("ReplicaSet", "rs-web-hash1"), **extra)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""An API server in memory, for what happens between two requests and cannot be had on demand."""
+"""An API server in memory, for changes between two requests, which the lab cannot produce on demand."""
 
 from __future__ import annotations
 

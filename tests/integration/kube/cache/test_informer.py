@@ -379,7 +379,7 @@ def test_stopping_ends_every_thread_and_watch(api: KubeApi) -> None:
 
 @pytest.mark.parametrize("resource", CACHED_RESOURCES, ids=lambda resource: resource.plural)
 def test_bookmarks_of_every_resource_are_read(cluster: Cluster, resource: resources.Resource) -> None:
-    """The server sends one a minute, and one at once to whoever asks for the initial events."""
+    """The server sends one a minute, and one immediately if the initial events are requested."""
     query = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=10"
     bookmark = next(event["object"] for event in cluster.api.watch(f"{resource.path('')}?{query}") if event["type"] == "BOOKMARK")
     version = bookmark["metadata"]["resourceVersion"]

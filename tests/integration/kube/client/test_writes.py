@@ -119,7 +119,7 @@ def test_an_eviction_gives_the_grace_that_was_asked_for(
     assert abs(parse_time(metadata.deletion_timestamp) - api.now_s() - expected_s) < 2.5
 
 
-def test_a_budget_stands_above_any_grace(cluster: Cluster, api: KubeApi, namespace: str) -> None:
+def test_a_budget_counts_whatever_the_grace_period(cluster: Cluster, api: KubeApi, namespace: str) -> None:
     web = deployment(namespace, "kept", 1)
     cluster.apply([web, budget(namespace, "kept", "kept", minAvailable=1)])
     wait_rolled_out(cluster, web)

@@ -100,7 +100,7 @@ def test_a_denial_that_is_final_refuses() -> None:
 
 
 @pytest.mark.parametrize(("recent_s", "asked"), [(60.0, ["list", "watch", "watch"]), (0.0, ["list", "watch", "list", "watch"])])
-def test_after_a_time_without_a_connection_the_state_is_listed_anew(
+def test_after_a_time_without_a_connection_the_state_is_listed_again(
     monkeypatch: pytest.MonkeyPatch, recent_s: float, asked: list[str]
 ) -> None:
     """A watch from the old version would show what has ended meanwhile as if it were still there."""

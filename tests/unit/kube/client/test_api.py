@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What is repeated, for how long, and what ends a call at once. The answers here are those that cannot be had on demand."""
+"""The errors that are repeated, for how long, and those that end a call. The lab cannot produce these answers on demand."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_a_page_is_asked_for_before_the_one_before_it_is_there() -> None:
     assert list(Slow(3).pages()) == [_page(1), _page(2), _page(3)]
 
 
-def test_no_more_pages_wait_than_there_is_room_for() -> None:
+def test_no_more_pages_wait_than_the_limit_allows() -> None:
     book = Book(40)
     found = book.pages()
     for taken in range(1, 10):

@@ -87,7 +87,7 @@ def test_from_plan_to_bound() -> None:
     assert {"RescueStarted", "RescueHold", "RescueEviction", "RescueHoldReleased", "Rescued"} == set(on.cluster.events)
 
 
-def test_a_node_that_cannot_be_given_back_keeps_nobody_busy() -> None:
+def test_a_node_that_cannot_be_released_is_retried_with_pauses() -> None:
     on = full("n", "m")
     on.controller.reconcile()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
@@ -136,7 +136,7 @@ def test_pods_of_one_owner_are_rescued_side_by_side() -> None:
     assert sorted(on.cluster.evicted) == sorted(f"v-{name}" for name in names) and sorted(on.cluster.held) == names
 
 
-def test_evictions_in_vain_end_after_as_many_nodes_as_attempts_are_allowed() -> None:
+def test_evictions_without_effect_end_after_as_many_nodes_as_attempts_are_allowed() -> None:
     names = [f"n{number}" for number in range(6)]
     on = full(*names, max_attempts=3)
     for _round in names:
@@ -193,7 +193,7 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
     assert on.cluster.evicted == [] and on.cluster.held == []
 
 
-def test_a_planned_node_that_vanishes_is_planned_anew() -> None:
+def test_a_pod_is_planned_again_if_its_planned_node_is_deleted() -> None:
     on = full("n", "m", dry_run=True, once=False)
     on.controller.reconcile()
     assert planned_node(on) == "n"

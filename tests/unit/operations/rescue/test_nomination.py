@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Room that no taint can keep: the pod is nominated for the node, and again whenever the scheduler forgets."""
+"""Capacity that no taint can hold: the pod is nominated for the node, and again after the scheduler clears the nomination."""
 
 from __future__ import annotations
 
@@ -384,7 +384,7 @@ ADMINISTRATORS_TAINT = {"key": "CriticalAddonsOnly", "value": "true", "effect": 
 
 
 def on_reserved_node(**options: t.Any) -> Scene:
-    """Node n is reserved for add-ons for good. Two of them, with a low priority, have to leave; node m would be dearer."""
+    """Node n is permanently reserved for add-ons. Two of them, with a low priority, must be evicted. Node m would cost more."""
     pods = [pod("v1", "450m", on="n", priority=1), pod("v2", "450m", on="n", priority=2), pod("v-m", "900m", on="m", priority=100)]
     on = scene([node("n"), node("m")], [*pods, pod("dns", "900m")], **options)
     on.cluster.nodes["n"]["spec"]["taints"] = [ADMINISTRATORS_TAINT]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What came of a run is written over its own mark only."""
+"""The outcome of a run replaces only its own record."""
 
 from __future__ import annotations
 

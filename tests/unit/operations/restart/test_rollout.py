@@ -124,7 +124,7 @@ def test_a_partition_must_leave_something_to_restart() -> None:
     assert write(cluster, scaled(2))[0] is None
 
 
-def test_what_changed_before_the_first_write_is_judged_anew() -> None:
+def test_a_workload_that_changed_before_the_first_write_is_checked_again() -> None:
     cluster = web(3)
     judged = cluster.snapshot()
     cluster.deployments.clear()

@@ -162,7 +162,7 @@ def test_an_old_look_is_replaced_before_the_next_target_is_begun(monkeypatch: py
     assert api.listed.count("nodes") == 1 + 3
 
 
-def test_without_waiting_a_target_counts_with_the_room_that_those_before_it_take() -> None:
+def test_without_waiting_a_target_does_not_use_the_capacity_of_earlier_targets() -> None:
     cluster = workers(2)
     big = {"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "1500m"}}}]}}
     cluster.deployment("one", ["worker-1"] * 2, template=big)
@@ -178,7 +178,7 @@ def test_without_waiting_a_target_counts_with_the_room_that_those_before_it_take
         ("restarted", "collapsed"),
         ("skipped", "no_gain"),
     ]
-    # The second target is decided on a look of its own, which could have shown more room.
+    # The second target is decided on its own observation, which could have shown more free capacity.
     assert api.listed.count("nodes") == 2
 
 

@@ -125,7 +125,7 @@ def test_a_webhook_that_fails_only_in_earnest_leaves_nothing_written(slept: list
     assert [patch["metadata"]["annotations"] for patch in last] == [{OUTCOME_ANNOTATION: None}] * 2
 
 
-def test_an_eviction_that_was_turned_down_is_asked_for_as_a_dry_run_again(slept: list[float]) -> None:
+def test_a_rejected_eviction_is_requested_as_a_dry_run_again(slept: list[float]) -> None:
     api = EvictionRequests(piled_up("web"), earnest=answer(500, DOWN))
 
     def webhook_is_gone(pause_s: float) -> None:

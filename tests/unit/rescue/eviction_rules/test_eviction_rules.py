@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Who may make room, and what keeps the others where they are."""
+"""The pods that may be evicted, and the rules that protect the others."""
 
 from __future__ import annotations
 

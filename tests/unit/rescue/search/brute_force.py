@@ -22,7 +22,7 @@ Order = tuple[t.Any, ...]
 
 
 class BruteForce:
-    """Judges each set anew in a placement of its own. Who may go alone is taken from the rules, which have tests of their own."""
+    """Checks each set in its own cluster state. The pods that may be evicted come from the rules, which have their own tests."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nodes that cannot have enough room are left out before anything is worked out about single pods or sets of them."""
+"""Nodes that cannot have enough free capacity are excluded before single pods or sets of them are examined."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_possible_pod_among_hopeless_ones_gets_its_plan() -> None:
     assert len(plan.choice.victims) == 1
 
 
-def test_the_most_room_counts_pods_up_to_the_priority_and_no_others() -> None:
+def test_freeable_capacity_counts_pods_up_to_the_priority_and_no_others() -> None:
     pods = [
         running("n", "100m", priority=0),
         running("n", "200m", priority=10, requests={"example.com/gpu": "1"}),
@@ -132,20 +132,20 @@ def test_the_most_room_counts_pods_up_to_the_priority_and_no_others() -> None:
     assert not reach_of(pods, priority=21).nodes_with_capacity([("example.com/gpu", 1)]), "what the node does not offer is never free"
 
 
-def test_the_most_room_counts_no_more_pods_than_budgets_let_go_together() -> None:
+def test_freeable_capacity_counts_no_more_pods_than_budgets_allow_together() -> None:
     labels = {"app": "web"}
     pods = [running("n", f"{number}00m", labels=labels) for number in (1, 2, 3)]
     for allowed, most in enumerate((400, 700, 900, 1000)):
         assert most_cpu(pods, budgets=[budget("web", labels, allowed=allowed)]) == most
 
 
-def test_the_most_room_counts_no_more_pods_than_the_options_let_go_together() -> None:
+def test_freeable_capacity_counts_no_more_pods_than_the_options_allow_together() -> None:
     pods = [running("n", f"{number}00m") for number in (1, 2, 3)]
     for bound, most in ((1, 700), (2, 900), (3, 1000), (None, 1000)):
         assert most_cpu(pods, options=RescueOptions(max_victims=bound)) == most
 
 
-def test_a_budget_that_opens_makes_room_and_one_that_closes_takes_it() -> None:
+def test_freeable_capacity_follows_the_disruptions_that_a_budget_allows() -> None:
     labels = {"app": "web"}
     pods, reaches = [running("n", "900m", labels=labels)], FreeableCapacityCache()
     for allowed, most in ((0, 100), (1, 1000), (0, 100)):
@@ -172,7 +172,7 @@ SORTS = {
 
 
 @pytest.mark.parametrize("sort", SORTS)
-def test_for_pods_that_only_kept_pods_would_make_room_for_no_set_of_victims_is_sought(calls: Counter[str], sort: str) -> None:
+def test_no_set_of_victims_is_searched_if_only_protected_pods_have_the_capacity(calls: Counter[str], sort: str) -> None:
     names = [f"n-{number}" for number in range(NODES)]
     pods = [running(name, "800m", **SORTS[sort]) for name in names] + [running(name, "100m") for name in names]
     hopeless = [pending(f"{300 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
@@ -211,6 +211,6 @@ def reach_of(pods: list[Pod], *, priority: int = CRITICAL, **how: t.Any) -> Free
 
 
 def most_cpu(pods: list[Pod], **how: t.Any) -> int:
-    """The most cpu for which there may be room on the one node."""
+    """The most cpu that may become free on the one node."""
     reach = reach_of(pods, **how)
     return max(amount for amount in range(0, 1001, 50) if reach.nodes_with_capacity([("cpu", amount)]))

@@ -95,7 +95,9 @@ def test_no_budget_is_overdrawn_by_several_victims() -> None:
         ("another", False, CRITICAL, ["other"]),
     ],
 )
-def test_who_would_take_the_room_back_is_not_evicted(tolerates: str, room_elsewhere: bool, priority: int, found: list[str] | None) -> None:
+def test_a_pod_whose_replacement_would_take_the_capacity_is_not_evicted(
+    tolerates: str, room_elsewhere: bool, priority: int, found: list[str] | None
+) -> None:
     """The taint of a hold keeps off only who does not tolerate it."""
     toleration = [{"key": tolerates, "operator": "Exists"}]
     here = [running("a-1", "900m", name="other", priority=priority, tolerations=toleration)]
@@ -168,7 +170,7 @@ def test_nothing_is_chosen_for_a_pod_that_cannot_be_judged() -> None:
     assert [(blocker.reason.code, blocker.nodes) for blocker in blockers(judged)] == [("resource_claims", 1)]
 
 
-# --- rules beside room --------------------------------------------------------------------------------------------------
+# --- rules other than capacity --------------------------------------------------------------------------------------------------
 
 PORT = [{"containerPort": 53, "hostPort": 53}]
 
@@ -246,7 +248,7 @@ def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -
     assert found(now, allow_bare_pods=True) == []
 
 
-def test_a_pod_that_is_to_come_by_another_plan_takes_its_room() -> None:
+def test_a_pod_of_another_plan_uses_its_capacity() -> None:
     here = [running("a-1", "900m", name="one"), running("b-1", "900m", name="two", priority=3)]
     snapshot = ClusterSnapshot(nodes=[A, B], pods=here)
     placement = ClusterState.of(snapshot).fork()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Room on nodes."""
+"""Free capacity on nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_all_that_is_missing_is_named(used: t.Any, wanted: t.Any, allocatable: t
 
 
 @pytest.mark.parametrize(("phase", "expected"), [("Running", 1), ("Pending", 1), ("Unknown", 1), ("Succeeded", 0), ("Failed", 0)])
-def test_only_finished_pods_leave_room(phase: str, expected: int) -> None:
+def test_only_finished_pods_use_no_capacity(phase: str, expected: int) -> None:
     other = pod({"cpu": "4"}, on="node-1", status={"phase": phase})
     assert len(codes(pod({"cpu": "1"}), node(), [other])) == expected
 

@@ -405,7 +405,7 @@ TOO_MANY = "node(s) exceed max volume count"
 
 
 def full(*, claims: t.Any = (), storage: t.Any, pods: t.Any = (), names: t.Any = ("new",)) -> bool:
-    """Whether node-1, which can attach one volume, has no room for the pod's claims."""
+    """True if node-1, which can attach one volume, is rejected for the claims of the pod."""
     found = feasibility_of(pod(volumes=mounts(*names)), NODES[:1], pods, claims=claims, storage=storage)
     assert not found.rejected or [reason.text for reason, _count in found.counts()] == [TOO_MANY]
     return bool(found.rejected)

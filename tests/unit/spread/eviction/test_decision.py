@@ -141,7 +141,7 @@ def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json,
     assert decide(cluster, keys=keys).action == EVICT
 
 
-def test_domains_without_room_are_no_targets() -> None:
+def test_domains_without_free_capacity_are_no_targets() -> None:
     cluster = workers(4)
     cluster.deployment("web", homes(3, 0, 0, 0))
     cluster.pod("filler", "worker-2", template={"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "4"}}}]}})
@@ -440,7 +440,7 @@ def test_an_interrupted_eviction_is_waited_for_before_anything_else_goes() -> No
 
 
 @pytest.mark.parametrize(("denied", "action"), [(False, WAIT), (True, EVICT)])
-def test_a_sick_pod_whose_eviction_was_turned_down_is_tried_again(denied: bool, action: str) -> None:
+def test_the_eviction_of_a_sick_pod_is_tried_again_after_a_rejection(denied: bool, action: str) -> None:
     cluster = workers(3)
     workload = cluster.deployment("web", homes(2), replicas=3, metadata=pending())
     cluster.pod("sick", "worker-1", owner=("ReplicaSet", "rs-web-hash1"), phase="Pending")

@@ -111,7 +111,7 @@ def test_the_number_of_simulated_pods_does_not_grow_with_the_replicas(monkeypatc
         assert len(placed) == 2
 
 
-def test_a_restart_that_may_run_out_of_room_is_simulated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restart_that_may_lack_capacity_is_simulated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     restarts = played(monkeypatch)
     (line,) = judged(crowded(24, cpu="3").snapshot(), [ZONE, HOST], None)["workloads"]
     assert line["restart_helps"] is False

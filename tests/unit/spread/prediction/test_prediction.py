@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Whether a restart would help: room, strategies, and what the scheduler does not know."""
+"""The prediction of a restart: free capacity, strategies, and what is unknown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fill(cluster: ClusterBuilder, *nodes: str, cpu: str = "3500m") -> None:
         cluster.pod(f"filler-{node}", node, template={"metadata": {}, "spec": spec})
 
 
-def test_room_on_another_node_is_all_it_takes():
+def test_free_capacity_on_another_node_is_enough():
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 3)
     line = predict(cluster)
@@ -60,7 +60,7 @@ def test_full_nodes_are_counted_as_blockers():
     assert helps(cluster) == (False, [("insufficient_cpu", 2), ("untolerated_taint", 1)])
 
 
-def test_without_room_for_the_surge_pod_the_rollout_would_hang():
+def test_without_capacity_for_the_surge_pod_the_rollout_would_not_end():
     cluster = workers(2)
     cluster.deployment(
         "web", ["worker-1", "worker-1"], template={"spec": {"containers": [{"name": "m", "resources": {"requests": {"cpu": "2"}}}]}}
@@ -76,7 +76,7 @@ def test_a_strategy_that_takes_a_pod_away_first_frees_only_the_same_node():
     assert helps(cluster)[0] is False
 
 
-def test_recreate_helps_where_there_is_room_but_is_not_restartable():
+def test_recreate_helps_if_there_is_free_capacity_but_is_not_restartable():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, strategy={"type": "Recreate"})
     line = predict(cluster)
@@ -92,7 +92,7 @@ def test_a_shared_claim_of_one_writer_never_helps():
     assert helps(cluster) == (False, [("shared_rwo_volume", 0)])
 
 
-def test_a_quota_without_room_for_the_surge():
+def test_a_quota_that_does_not_allow_the_surge_pod():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
     cluster.quota("tight", {"pods": "2"}, {"pods": "2"})
@@ -217,7 +217,7 @@ def test_requests_that_a_limit_range_adds_are_not_overlooked(limit, expected):
     assert helps(cluster)[0] == expected
 
 
-def test_unreadable_pods_make_the_room_unknown():
+def test_with_unreadable_pods_restart_helps_is_unknown():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
     assert helps(cluster, snapshot={"complete_pods": False}) == ("unknown", [("pods_not_readable", 2)])
@@ -264,7 +264,7 @@ def test_the_partition_counts_replicas_from_the_first_ordinal(start, partition, 
 
 
 @pytest.mark.parametrize("start", [0, 4])
-def test_a_replaced_ordinal_leaves_its_room_to_its_successor(start):
+def test_a_replaced_ordinal_frees_its_capacity_for_its_successor(start):
     cluster = ClusterBuilder()
     cluster.node("worker-1", allocatable={"cpu": "6", "pods": "110"})
     cluster.node("worker-2", allocatable={"cpu": "3", "pods": "110"})
@@ -279,7 +279,7 @@ def test_a_skewed_workload_is_helped_by_a_smaller_skew(max_skew, expected):
     assert helps(cluster, max_skew=max_skew)[0] is expected
 
 
-def test_zones_need_room_in_the_other_zone():
+def test_zones_need_free_capacity_in_the_other_zone():
     cluster = workers(4)
     cluster.deployment("web", ["worker-1", "worker-3"])
     fill(cluster, "worker-2", "worker-4", cpu="4")
@@ -346,7 +346,7 @@ class TestDeclaredConstraints:
         assert helps(cluster) == (False, [("topology_spread_label", 2)])
 
     def test_a_second_pod_waits_until_the_first_has_made_way_for_it(self):
-        # Both new pods come at once, and only one finds room before the old ones leave.
+        # Both new pods are created together, and only one fits before the old ones end.
         cluster = workers(2)
         cluster.node("control-plane", taints=[{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}])
         cluster.deployment("web", ["worker-1"] * 2, strategy=rolling(1, 1), template=hard())

@@ -38,7 +38,7 @@ def remember(verdict: str, *, revision: str, age_s: int = 60, attempts: int = 1,
     return {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
 
 
-def test_a_collapsed_workload_with_room_elsewhere_is_restarted():
+def test_a_collapsed_workload_with_free_capacity_elsewhere_is_restarted():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
     assert decision(cluster) == ("restart", "collapsed")
@@ -51,7 +51,7 @@ def test_a_healthy_one_only_if_it_is_asked_for_by_name():
     assert decision(cluster, only_if_helps=False) == ("restart", "spread")
 
 
-def test_no_restart_in_vain():
+def test_a_restart_that_would_not_help_is_refused():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
     cluster.pod(
@@ -242,7 +242,7 @@ def test_attempts_count_only_where_there_was_something_to_improve():
 
 
 BACK_OFF_S = 2400
-"""How long the back-off lasts after three attempts in vain."""
+"""The back-off after three attempts without effect."""
 
 
 def three_nodes(*, uncordoned: bool = False, joined: bool = False) -> ClusterBuilder:
@@ -254,7 +254,7 @@ def three_nodes(*, uncordoned: bool = False, joined: bool = False) -> ClusterBui
 
 
 def used_up(*, age_s: int, **change: bool) -> ClusterBuilder:
-    """Three restarts were in vain while worker-3 was cordoned."""
+    """Three restarts had no effect while worker-3 was cordoned."""
     before = three_nodes()
     before.deployment("web", ["worker-1"] * 2)
     snapshot = before.snapshot()

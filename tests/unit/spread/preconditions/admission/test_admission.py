@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Namespaces that admit no new pod: a pod that goes would be gone for good."""
+"""Namespaces that admit no new pod: an evicted pod would not be replaced."""
 
 from __future__ import annotations
 

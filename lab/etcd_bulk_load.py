@@ -93,7 +93,7 @@ def _close(etcd: Etcd) -> None:
     """Make one more revision, for which every list of the newest state waits from now on.
 
     All changes of a transaction have the same revision, which no write of an API server does: its cache has reached that revision with the
-    first of them, and shows a part of them in a list. Whoever watched on from there would never hear of the rest.
+    first of them, and shows a part of them in a list. A watch that starts there would never show the rest.
     """
     etcd.call("kv/put", {"key": _base64(CLOSING_KEY), "value": ""})
 

@@ -98,7 +98,7 @@ def write(layout: Layout, *, binaries: Path, flavour: Flavour, ports: list[int],
     ]
     for path in sorted((SOURCES / "stages").glob("*.yaml")):
         documents.extend(document for document in yaml.safe_load_all(path.read_text()) if document)
-    layout.kwok_request.write_text(yaml.safe_dump_all(documents, sort_keys=False))
+    layout.kwok_config.write_text(yaml.safe_dump_all(documents, sort_keys=False))
 
 
 def port_count(*, prometheus: bool) -> int:
@@ -133,7 +133,7 @@ def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict
         # A lab's data need not survive a power cut, and syncing every write costs more than all else.
         _patch("etcd", ("unsafe-no-fsync", "true")),
         _patch("kube-apiserver", ("audit-log-maxsize", str(AUDIT_LOG_MEGABYTES)), *flavour.api_server_args),
-        # The node TTL controller annotates every node anew whenever a cluster grows past 100, 500, 1,000 nodes.
+        # The node TTL controller annotates every node again whenever a cluster grows past 100, 500, 1,000 nodes.
         _patch("kube-controller-manager", ("controllers", "*,-ttl-controller")),
         # There is one of each, which shall outlive an API server that is away for longer than a Lease.
         _patch("kube-controller-manager", ("leader-elect", "false")),

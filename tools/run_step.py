@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Runs one step of the Makefile: says its name, passes its output on, and shows that it lives while it is silent.
 
-The programs of `.venv` come first on the command's PATH: python -m tools.step NAME -- COMMAND...
+The programs of `.venv` come first on the command's PATH: python -m tools.run_step NAME -- COMMAND...
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ import time
 
 import pytest
 
-from tools import step
+from tools import run_step
 from tools.paths import ENVIRONMENT
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
     monkeypatch.setattr(sys, "argv", ["step", *arguments])
-    code = step.main()
+    code = run_step.main()
     return code, capfd.readouterr().out
 
 
@@ -38,13 +38,13 @@ def test_the_command_may_have_the_last_word(monkeypatch: pytest.MonkeyPatch, cap
 
 
 def test_a_silent_command_is_shown_to_be_alive(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(step, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr(run_step, "HEARTBEAT_S", 0.2)
     _, output = run(monkeypatch, capfd, "nap", "--", "sh", "-c", "printf .; sleep 0.7; printf .")
     assert ".\n    ... nap: still running (" in output
 
 
 def test_held_output_comes_at_the_end_in_one_piece(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(step, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr(run_step, "HEARTBEAT_S", 0.2)
     _, output = run(monkeypatch, capfd, "--hold", "talk", "--", "sh", "-c", "for i in 1 2 3 4 5; do echo $i; sleep 0.1; done")
     lines = output.splitlines()
     said = lines.index("==> talk says")
@@ -52,7 +52,7 @@ def test_held_output_comes_at_the_end_in_one_piece(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_a_command_leaves_running_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(step, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(run_step, "HEARTBEAT_S", 0.1)
     started = time.monotonic()
     code, _ = run(monkeypatch, capfd, "starter", "--", "sh", "-c", "sleep 5 & exit 0")
     assert code == 0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab import bulk
+from lab import etcd_bulk_load
 from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.nodes import BULK_FROM
@@ -43,14 +43,14 @@ def test_bulk_pods_run_and_can_be_deleted(lab_cluster: Cluster, namespaces: Call
         },
     }
     bindings = [(f"bulk-{number}", f"worker-{1 + number % 6}") for number in range(250)]
-    assert lab_cluster.bulk_load(bulk.pods_running(template, bindings)) == len(bindings)
+    assert lab_cluster.bulk_load(etcd_bulk_load.pods_running(template, bindings)) == len(bindings)
     pods = Pods(lab_cluster.api, namespace)
     wait_for(lambda: pods.ready("bulk-249"))
     assert len(lab_cluster.get(pods.path)["items"]) == len(bindings)
     pods.delete("bulk-0")
     wait_for(lambda: pods.gone("bulk-0"))
     with pytest.raises(LabError, match="on exist already"):
-        lab_cluster.bulk_load(bulk.pods_running(template, bindings[-1:]))
+        lab_cluster.bulk_load(etcd_bulk_load.pods_running(template, bindings[-1:]))
     lab_cluster.bulk_unload("Pod", namespace)
     assert not lab_cluster.get(pods.path)["items"], "a list never shows a part of what has gone"
 
