@@ -69,7 +69,7 @@ options:
       - How the replicas are moved.
       - V(rollout) restarts the whole workload by its own update strategy.
       - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
-        find room for the replacement in a domain with fewer replicas. It waits until the replacement is available, looks again, and
+        accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, looks again, and
         decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
         a replacement came to where it makes nothing better. PodDisruptionBudgets are kept by the API server; a pod that one of them
         does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
@@ -216,13 +216,16 @@ workloads:
         - In check mode V(restarted) and V(evicted) mean that it would be so.
       type: str
     reason:
-      description: "Why, as C(code) or C(code: text)."
+      description: The code of the reason for the action.
+      type: str
+    message:
+      description: The text of the reason for people.
       type: str
     before:
       description: Replicas by topology key and domain before the restart.
       type: dict
     after:
-      description: The same at the second look; empty without one.
+      description: The same at the check after the restart; empty without one.
       type: dict
     evicted:
       description:
@@ -243,9 +246,10 @@ workloads:
         replacement_node:
           description: The node of that pod.
           type: str
-    verdict:
+    outcome:
       description: >-
-        What came of it; V(improved), V(unchanged), V(worse), V(failed), V(pending) (no second look yet), or empty if nothing was done.
+        The result of the action; V(improved), V(unchanged), V(worse), V(failed), V(pending) (not checked yet), or empty if nothing was
+        done.
       type: str
     duration:
       description: Seconds from the decision to the end of the rollout or of the last eviction.
@@ -255,22 +259,24 @@ workloads:
       namespace: shop
       name: web
       action: restarted
-      reason: "collapsed: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible"
+      reason: collapsed
+      message: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible
       before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
       after: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
       evicted: []
-      verdict: improved
+      outcome: improved
       duration: 8
     - kind: StatefulSet
       namespace: shop
       name: queue
       action: evicted
-      reason: "surplus: 3 replicas in kubernetes.io/hostname=worker-1, room for one of them in worker-3 (0)"
+      reason: surplus
+      message: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to worker-3 (0)
       before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 1, worker-3: 0}}
       after: {kubernetes.io/hostname: {worker-1: 2, worker-2: 1, worker-3: 1}}
       evicted:
         - {pod: queue-2, node: worker-1, replacement: queue-2, replacement_node: worker-3}
-      verdict: improved
+      outcome: improved
       duration: 6
 skipped_objects:
   description: >-

@@ -33,11 +33,12 @@ options:
       - Set it to an empty string to look at namespaces whatever their annotations are.
     type: str
     default: collectdeployments=allow
-  label_selector:
+  label_selectors:
     description:
-      - Only look at workloads with these labels, in the syntax of C(kubectl --selector).
-    type: str
-    default: ""
+      - Only check workloads whose own labels match every one of these selectors, in the syntax of C(kubectl --selector).
+    type: list
+    elements: str
+    aliases: [label_selector]
   kinds:
     description:
       - The kinds of workload to look at.
@@ -53,7 +54,7 @@ options:
     default: 2
   predict:
     description:
-      - Whether to work out what a restart would do. Without it RV(workloads[].restart_helps) is V(unknown) and nothing is restartable.
+      - Whether to work out what a restart would do. Without it RV(workloads[].restart_helps) is null and no workload is restartable.
     type: bool
     default: true
   cooldown:
@@ -94,7 +95,7 @@ notes:
     names the cause (C(unreadable)).
   - Where a workload mounts a claim, list on persistentvolumes, storageclasses, csinodes, csidrivers, csistoragecapacities and
     volumeattachments as well; where one asks for an extended resource, list on deviceclasses. What of these is forbidden leaves
-    C(restart_helps) of such workloads C(unknown).
+    C(restart_helps) of such workloads null.
 seealso:
   - module: onprem.kube_scheduling.k8s_rollout_restart
 """
@@ -130,14 +131,18 @@ nodes:
   sample: {total: 7, ready: 7, eligible: 6}
 reason:
   description: >-
-    Why nothing was judged; empty if it was. V(too_few_ready_nodes), V(no_namespace) or V(no_workload) stands before the colon, and
-    V(unreadable) where the module fails because no chosen namespace can be read. V(no_workload) means that
-    O(label_selector) matches nothing.
+    The code of the reason why no workload was checked; empty if workloads were checked. It is V(too_few_ready_nodes), V(no_namespace),
+    V(no_workload) (O(label_selectors) match no workload) or V(unreadable) (the module fails, because no chosen namespace can be read).
+  returned: success, and where no chosen namespace can be read
+  type: str
+  sample: ""
+message:
+  description: The text of RV(reason) for people; empty if workloads were checked.
   returned: success, and where no chosen namespace can be read
   type: str
   sample: ""
 summary:
-  description: Counts of namespaces looked at and of workloads by verdict.
+  description: The number of checked namespaces, and of workloads by verdict. C(restartable) is the length of RV(restartable).
   returned: success, and where no chosen namespace can be read
   type: dict
   sample: {namespaces: 3, checked: 12, healthy: 9, collapsed: 2, skewed: 0, rolling: 0, skipped: 1, unknown: 0, restartable: 2}
@@ -179,26 +184,44 @@ workloads:
         (a rollout is in progress), V(skipped) or V(unknown).
       type: str
     reason:
-      description: "Why, as C(code) or C(code: text)."
+      description: The code of the reason for the verdict.
+      type: str
+    message:
+      description: The text of the reason for people.
       type: str
     restart_helps:
       description: >-
-        Whether a restart would spread it better; true, false, or the string V(unknown). It is worked out for the pods that admission
-        makes of the template, as the live pods of the current revision show them.
-      type: raw
+        True if a restart would spread the replicas better, false if it would not, and null if that is unknown or was not predicted. The
+        prediction is for the pods that admission makes of the template, as the live pods of the current revision show them.
+      type: bool
     feasible_domains:
-      description: By topology key, the domains in which the first new pod of a restart would find room; 20 of them at most.
+      description: By topology key, the domains that have free capacity for the first new pod of a restart; 20 of them at most.
       type: dict
     blockers:
-      description: >-
-        What stands in the way or cannot be judged; C(reason) is a code, C(text) the scheduler's own words where it has any, and
-        C(nodes) the number of nodes that it closes. V(pods_differ) names the field in which live pods of one revision differ.
+      description: The reasons that prevent a restart or its benefit, or that leave it unknown.
       type: list
       elements: dict
+      contains:
+        reason:
+          description: The code. V(pods_differ) means that live pods of one revision differ; the message names the field.
+          type: str
+        message:
+          description: The text for people; the scheduler's own message if it has one.
+          type: str
+        nodes:
+          description: The number of nodes that the reason excludes; 0 if it is not about nodes.
+          type: int
     advice:
-      description: "What in the template would make the spread last, as C(code: text)."
+      description: Changes of the template that would make the spread last.
       type: list
-      elements: str
+      elements: dict
+      contains:
+        reason:
+          description: The code of the advice.
+          type: str
+        message:
+          description: The text of the advice for people.
+          type: str
   sample:
     - kind: Deployment
       namespace: shop
@@ -209,11 +232,14 @@ workloads:
       domains: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
       eligible_domains: {kubernetes.io/hostname: 3}
       verdict: collapsed
-      reason: "collapsed: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible"
+      reason: collapsed
+      message: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible
       restart_helps: true
       feasible_domains: {kubernetes.io/hostname: [worker-1, worker-2, worker-3]}
       blockers: []
-      advice: ["no_spreading_rule: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ..."]
+      advice:
+        - reason: no_spreading_rule
+          message: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ...
 restartable:
   description: The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
   returned: success, and where no chosen namespace can be read
@@ -262,11 +288,21 @@ node_list:
       type: bool
   sample: [{name: worker-1, hostname: worker-1, zone: a, ready: true, schedulable: true}]
 skipped_namespaces:
-  description: Chosen namespaces that could not be read, and those that were asked for by name and lack the annotation.
+  description: Chosen namespaces that could not be read, and namespaces that O(namespaces) names and that lack the annotation.
   returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
-  sample: [{namespace: vault, reason: "cannot list pods in namespace vault: ..."}]
+  contains:
+    namespace:
+      description: Its name.
+      type: str
+    reason:
+      description: The code; V(unreadable), V(undecodable) or V(not_annotated).
+      type: str
+    message:
+      description: The text of the reason for people.
+      type: str
+  sample: [{namespace: vault, reason: unreadable, message: "cannot list pods in namespace vault: ..."}]
 skipped_objects:
   description: >-
     Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
@@ -297,6 +333,22 @@ skipped_objects:
       name: web
       reason: undecodable
       message: "cannot read the answer as PodDisruptionBudget: Expected `int`, got `str` - at `$.status.desiredHealthy`"
+options:
+  description: >-
+    The options that the check used, under their names, with their defaults. Null is an option that was not set.
+  returned: success, and where no chosen namespace can be read
+  type: dict
+  sample:
+    namespaces: null
+    namespace_annotation: collectdeployments=allow
+    label_selectors: []
+    kinds: [Deployment, StatefulSet]
+    topology_keys: [kubernetes.io/hostname]
+    max_skew: null
+    min_ready_nodes: 2
+    predict: true
+    cooldown: 600
+    max_attempts: 3
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
@@ -321,7 +373,7 @@ def argument_spec():
     return {
         "namespaces": {"type": "list", "elements": "str"},
         "namespace_annotation": {"type": "str", "default": "collectdeployments=allow"},
-        "label_selector": {"type": "str", "default": ""},
+        "label_selectors": {"type": "list", "elements": "str", "aliases": ["label_selector"]},
         "kinds": {
             "type": "list",
             "elements": "str",
@@ -351,14 +403,14 @@ def _check(module):
     try:
         options = check_options(module.params)
         api = connect(module, name="k8s_spread_check")
-        snapshot, report = run_spread_check(api, options, label_selector=module.params["label_selector"])
+        snapshot, report = run_spread_check(api, options)
     except (KubeError, OptionError) as error:
         fail(module, error)
-    result = report_to_result(report, include_healthy=module.params["include_healthy"])
+    result = report_to_result(report, options, include_healthy=module.params["include_healthy"])
     if module.params["include_nodes"]:
         result["node_list"] = nodes_to_result(snapshot)
     if report.reason is not None and report.reason.code == UNREADABLE:
-        module.fail_json(msg=str(report.reason), **result)
+        module.fail_json(msg=report.reason.text, **result)
     module.exit_json(changed=False, **result)
 
 

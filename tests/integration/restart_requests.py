@@ -33,7 +33,7 @@ def count_requests(cluster: Cluster, modules: Modules, namespace: str) -> dict[s
     def restarted(**params: Any) -> Callable[[], tuple[str, str]]:
         def run() -> tuple[str, str]:
             line = modules.restart(**params)["workloads"][0]
-            return line["action"], line["verdict"]
+            return line["action"], line["outcome"]
 
         return run
 

@@ -17,14 +17,15 @@ from ..spread.options import CheckOptions, check_labels_exist, check_missing_nam
 from ..spread.spread_report import SpreadReport
 
 
-def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str = "") -> tuple[ClusterSnapshot, SpreadReport]:
+def run_spread_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, SpreadReport]:
     """Read one snapshot and check it. Raise OptionError (names that the cluster does not have) and KubeError."""
+    label_selector = ",".join(options.label_selectors)
     try:
         snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector)
     except InvalidError as error:
         if not label_selector:
             raise
-        raise OptionError(f"label_selector: {error}") from error
+        raise OptionError(f"label_selectors: {error}") from error
     unreadable = {entry.namespace for entry in snapshot.skipped} | {one.metadata.name for one in snapshot.undecodable_of("Namespace")}
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())
@@ -36,5 +37,5 @@ def run_spread_check(api: KubeApi, options: CheckOptions, *, label_selector: str
 
 
 def _no_workload(options: CheckOptions, label_selector: str) -> Reason:
-    text = f"no {' or '.join(options.kinds)} in the chosen namespaces has the labels {label_selector}; check label_selector"
+    text = f"no {' or '.join(options.kinds)} in the chosen namespaces has the labels {label_selector}; check label_selectors"
     return Reason("no_workload", text)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
+from ..model.reason import reason_fields
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, choose_grid
 from .rows import Report, Row, WorkloadObservation
 
@@ -33,6 +34,7 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         "plan": report.plan,
         "error": report.error,
         "reason": report.reason,
+        "message": report.message,
         "totals": report.totals,
         "namespaces": report.summary.get("namespaces", 0),
         "healthy": report.summary.get("healthy", 0),
@@ -51,8 +53,8 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
         ],
         "sums": _sums(grid, before, after if report.seen_twice else None),
         "busiest": [] if grid.unit == DOMAINS or grid.shows_every_node else _busiest(report),
-        "skipped_namespaces": [{"name": ", ".join(names), "reason": reason} for reason, names in report.skipped_by_reason],
-        "skipped_objects": [{"name": name, "reason": reason} for name, reason in sorted(report.skipped_objects.items())],
+        "skipped_namespaces": [{"name": ", ".join(names), **reason_fields(reason)} for reason, names in report.skipped_by_reason],
+        "skipped_objects": [{"name": name, "message": message} for name, message in sorted(report.skipped_objects.items())],
     }
 
 
@@ -68,10 +70,11 @@ def _row(row: Row, grid: Grid) -> dict[str, t.Any]:
         "looks": looks,
         "deed": row.action,
         "outcome": row.outcome,
-        "why": row.why,
+        "reason": row.reason,
+        "message": row.message,
         "duration": row.duration_s if row.outcome else 0,
         "evicted": row.evicted,
-        "advice": list(row.advice),
+        "advice": [reason_fields(advice) for advice in row.advice],
     }
 
 
@@ -80,6 +83,7 @@ def _observation(look: WorkloadObservation, grid: Grid) -> dict[str, t.Any]:
     return {
         "verdict": look.verdict,
         "reason": look.reason,
+        "message": look.message,
         "fullest": look.fullest,
         "cells": [{"count": count, "heat": _heat(count or 0, placed)} for count in grid.counts(look.counts)],
     }

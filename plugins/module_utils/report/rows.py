@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
+from ..model.reason import Reason
 from ..model.well_known import HOSTNAME
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
@@ -57,11 +58,15 @@ class NodeColumn:
 
 @dataclass(frozen=True)
 class WorkloadObservation:
-    """A workload at one time. ``counts``: replicas by domain. 0 means that the workload can use the domain, absent that it cannot."""
+    """A workload at one time. ``counts``: replicas by domain. 0 means that the workload can use the domain, absent that it cannot.
+
+    ``reason`` is the code of the verdict's reason, ``message`` its text.
+    """
 
     counts: Counts
     verdict: str = ""
     reason: str = ""
+    message: str = ""
 
     @property
     def fullest(self) -> int:
@@ -74,7 +79,8 @@ class Row:
     """A workload before and after the run. ``after`` is None without a second observation.
 
     ``action`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty if there is nothing to do.
-    ``why`` is its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would be evicted.
+    ``reason`` (a code) and ``message`` (a text) are its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would
+    be evicted.
     """
 
     kind: str
@@ -85,10 +91,11 @@ class Row:
     after: t.Optional[WorkloadObservation]
     action: str = ""
     outcome: str = ""
-    why: str = ""
+    reason: str = ""
+    message: str = ""
     duration_s: int = 0
     evicted: int = 0
-    advice: tuple[str, ...] = ()
+    advice: tuple[Reason, ...] = ()
 
     @property
     def last(self) -> WorkloadObservation:
@@ -110,7 +117,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """The whole run. ``topology_key`` is the key of the counts. ``error`` and ``reason`` are empty if there was no problem."""
+    """The whole run. ``topology_key`` is the key of the counts. ``error``, ``reason`` and ``message`` are empty if there was no problem."""
 
     cluster: str
     plan: bool
@@ -121,16 +128,18 @@ class Report:
     summary: Counts
     totals: dict[str, t.Any]
     reason: str = ""
+    message: str = ""
     error: str = ""
-    skipped_namespaces: dict[str, str] = field(default_factory=dict)
+    skipped_namespaces: dict[str, Reason] = field(default_factory=dict)
     skipped_objects: dict[str, str] = field(default_factory=dict)
     lost_nodes: tuple[str, ...] = ()
     """Nodes that were ready in the first check, and in the second are not ready or do not exist."""
 
     @property
-    def skipped_by_reason(self) -> list[tuple[str, list[str]]]:
+    def skipped_by_reason(self) -> list[tuple[Reason, list[str]]]:
         """Return the reasons why namespaces were skipped, each with the names of the namespaces."""
-        return by_reason((reason, name) for name, reason in sorted(self.skipped_namespaces.items()))
+        found = by_message((reason.text, name) for name, reason in sorted(self.skipped_namespaces.items()))
+        return [(Reason(self.skipped_namespaces[names[0]].code, message), names) for message, names in found]
 
     @property
     def seen_twice(self) -> bool:
@@ -178,14 +187,15 @@ def build_report(
         summary=dict(first.get("summary") or {}),
         totals=_totals(first, second, actions.values(), plan=plan, error=error),
         reason=str(first.get("reason") or ""),
+        message=str(first.get("message") or ""),
         error=error,
-        skipped_namespaces={entry["namespace"]: entry["reason"] for entry in first.get("skipped_namespaces") or ()},
+        skipped_namespaces={entry["namespace"]: _reason(entry) for entry in first.get("skipped_namespaces") or ()},
         skipped_objects={name: text for result in (first, second, done) for name, text in skipped_objects(result).items()},
         lost_nodes=_lost_nodes(first, second),
     )
 
 
-def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+def by_message(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     """Return each text once, with its names. Texts about the same missing role are combined, although each names its own object."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for text, name in pairs:
@@ -196,12 +206,16 @@ def by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
 
 
 def skipped_objects(result: Mapping[str, t.Any]) -> dict[str, str]:
-    """Return the objects that a module could not decode, by kind, namespace and name."""
+    """Return the messages about the objects that a module could not decode, by kind, namespace and name."""
     found = {}
     for entry in result.get("skipped_objects") or ():
         path = "/".join(part for part in (entry["namespace"], entry["name"]) if part)
-        found[f"{entry['kind']} {path}".strip()] = f"{entry['reason']}: {entry['message']}"
+        found[f"{entry['kind']} {path}".strip()] = str(entry["message"])
     return found
+
+
+def _reason(entry: Mapping[str, t.Any]) -> Reason:
+    return Reason(str(entry["reason"]), str(entry["message"]))
 
 
 def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
@@ -278,18 +292,19 @@ class _RowReader:
             after = self._not_listed(restart_entry)
         elif restart_entry and restart_entry.get("after"):
             after = WorkloadObservation(dict(restart_entry["after"].get(self._topology_key) or {}))
-        action, why = self._action(entry, before, restart_entry, restartable=restartable)
+        action, reason = self._action(entry, before, restart_entry, restartable=restartable)
         return Row(
             *_key(entry),
             replicas=entry["replicas"],
             before=before,
             after=after,
             action=action,
-            outcome=(restart_entry or {}).get("verdict") or "" if not self._plan else "",
-            why=why,
+            outcome=(restart_entry or {}).get("outcome") or "" if not self._plan else "",
+            reason=reason.code,
+            message=reason.text,
             duration_s=int((restart_entry or {}).get("duration") or 0),
             evicted=len((restart_entry or {}).get("evicted") or ()),
-            advice=tuple(entry.get("advice") or ()),
+            advice=tuple(_reason(advice) for advice in entry.get("advice") or ()),
         )
 
     def _not_listed(self, restart_entry: t.Optional[Mapping[str, t.Any]]) -> WorkloadObservation:
@@ -298,11 +313,11 @@ class _RowReader:
         If that check omits healthy workloads, the replicas are those in the result of the restart.
         """
         if not self._healthy_left_out:
-            return WorkloadObservation({}, verdict=GONE, reason="gone: not there any more")
+            return WorkloadObservation({}, GONE, GONE, "the workload does not exist any more")
         counts = ((restart_entry or {}).get("after") or {}).get(self._topology_key)
         if counts:
             return WorkloadObservation(dict(counts), verdict=HEALTHY)
-        return WorkloadObservation({}, verdict=NOT_LISTED, reason="not_listed: healthy now, or deleted; healthy workloads were not listed")
+        return WorkloadObservation({}, NOT_LISTED, "not_listed", "healthy now, or deleted; healthy workloads are not listed")
 
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
         """Return the row of a workload that only the second check lists."""
@@ -311,31 +326,32 @@ class _RowReader:
 
     def _look(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
         counts = dict(entry["domains"].get(self._topology_key) or {})
-        return WorkloadObservation(counts, str(entry["verdict"]), str(entry["reason"]))
+        return WorkloadObservation(counts, str(entry["verdict"]), str(entry["reason"]), str(entry["message"]))
 
     def _action(
         self, entry: Mapping[str, t.Any], before: WorkloadObservation, restart_entry: t.Optional[Mapping[str, t.Any]], *, restartable: bool
-    ) -> tuple[str, str]:
+    ) -> tuple[str, Reason]:
         if restart_entry is not None:
             action = str(restart_entry["action"])
-            return (_PLANNED.get(action, action) if self._plan else action), str(restart_entry["reason"])
+            return (_PLANNED.get(action, action) if self._plan else action), _reason(restart_entry)
         if restartable:
-            return TO_RESTART, before.reason
+            return TO_RESTART, Reason(before.reason, before.message)
         if before.verdict in (COLLAPSED, SKEWED):
-            return STAYS, _obstacles(entry)
-        return "", "" if before.verdict == HEALTHY else before.reason
+            return STAYS, Reason("", _obstacles(entry))
+        return "", Reason("") if before.verdict == HEALTHY else Reason(before.reason, before.message)
 
 
 def _obstacles(entry: Mapping[str, t.Any]) -> str:
     """Return the reasons why a collapsed or skewed workload is not restarted."""
     texts = []
     for blocker in entry.get("blockers") or ():
-        text, nodes = blocker.get("text") or blocker["reason"], blocker.get("nodes") or 0
+        text, nodes = blocker["message"], blocker.get("nodes") or 0
         texts.append(f"{text} ({pluralize(nodes, 'node')})" if nodes else text)
     known = "; ".join(texts)
-    if entry.get("restart_helps") is True or entry.get("restart_helps") is False:
-        return known or "a restart would not spread it better"
-    return f"not known whether a restart would help: {known}" if known else "not known whether a restart would help"
+    if entry.get("restart_helps") is not None:
+        return known or "a restart would not spread the replicas better"
+    unknown = "it is unknown whether a restart would help"
+    return f"{unknown}: {known}" if known else unknown
 
 
 def _totals(
@@ -363,7 +379,8 @@ def _totals(
         "skewed_after": later.get(SKEWED, 0),
         "restartable": summary.get("restartable", 0),
         **by_action,
-        "improved": sum(entry.get("verdict") == IMPROVED for entry in done) if not plan else 0,
+        "improved": sum(entry.get("outcome") == IMPROVED for entry in done) if not plan else 0,
         "reason": str(first.get("reason") or ""),
+        "message": str(first.get("message") or ""),
         "error": error,
     }

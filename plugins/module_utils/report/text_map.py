@@ -12,7 +12,7 @@ from ..model.messages import pluralize
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_reason
+from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -52,10 +52,10 @@ def _head(report: Report, width: int) -> list[str]:
         namespaces = pluralize(summary.get("namespaces", 0), "namespace")
         total = pluralize(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
-        told = "" if report.reason == report.error else f" {report.reason}"
-        lines.append(f"Nothing was judged and nothing is done.{told}" if report.reason else _counts(report))
+        told = "" if report.message == report.error else f" {report.message[:1].upper()}{report.message[1:]}."
+        lines.append(f"No workload was checked.{told}" if report.reason else _counts(report))
     if report.lost_nodes:
-        lines.append(f"Not ready any more at the end of the run: {_named(report.lost_nodes)}")
+        lines.append(f"Not ready at the end of the run: {_named(report.lost_nodes)}")
     return [part for line in lines for part in textwrap.wrap(line, width)]
 
 
@@ -227,18 +227,18 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     titles = {
         FAILED: "Failed:",
         REFUSED: "Refused:",
-        SKIPPED: "Not restarted after all:",
-        STAYS: "Stay where they are, because a restart would not help or is not allowed:",
+        SKIPPED: "Skipped:",
+        STAYS: "Not moved, because a restart would not help or is not allowed:",
     }
     for action, title in titles.items():
-        yield _by_text(title, [(row.why, row) for row in report.rows if row.action == action], width)
+        yield _by_text(title, [(row.message, row) for row in report.rows if row.action == action], width)
     waiting = sum(row.action == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
         yield [f"{pluralize(waiting, 'workload')} can be restarted; this run was not asked to."]
     not_judged = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
-    yield _by_text("Not judged:", [(row.last.reason, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
-    yield _by_text("Advice:", [(advice, row) for row in report.rows for advice in row.advice], width)
-    skipped = [f"{_named(names)}: {reason}" for reason, names in report.skipped_by_reason]
+    yield _by_text("Not checked:", [(row.last.message, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
+    yield _by_text("Advice:", [(advice.text, row) for row in report.rows for advice in row.advice], width)
+    skipped = [f"{_named(names)}: {reason.text}" for reason, names in report.skipped_by_reason]
     if skipped:
         yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]
     objects = [f"{name}: {reason}" for name, reason in sorted(report.skipped_objects.items())]
@@ -248,7 +248,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
 
 def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: t.Optional[int] = None) -> list[str]:
     """Return each text once, with its workloads. Only the first ``most`` texts are returned."""
-    found = by_reason((text, f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}") for text, row in pairs)
+    found = by_message((text, f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}") for text, row in pairs)
     lines = [line for text, names in found[:most] for line in _indented(f"{_named(names)}: {text}", width)]
     left_out = sum(len(names) for _text, names in found[most:]) if most is not None else 0
     if left_out:

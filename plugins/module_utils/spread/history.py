@@ -25,7 +25,7 @@ def began_current_revision(workload: Workload, outcome: Outcome, snapshot: Clust
         return _made_update_revision(workload, outcome)
     if outcome.number is not None:
         return not _brought_back(workload, outcome, snapshot)
-    if outcome.verdict == PENDING:
+    if outcome.outcome == PENDING:
         return snapshot.is_next_revision_after(workload, outcome.revision)
     return outcome.revision == snapshot.revision(workload)
 
@@ -35,7 +35,7 @@ def _made_update_revision(workload: Workload, outcome: Outcome) -> bool:
 
     Until the revision is recorded, a higher generation means a later change.
     """
-    made = outcome.expected if outcome.verdict == PENDING else outcome.revision
+    made = outcome.expected if outcome.outcome == PENDING else outcome.revision
     if made is not None:
         return made == workload.status.update_revision
     return outcome.generation is None or outcome.generation == workload.metadata.generation
@@ -47,13 +47,13 @@ def _changed_since(workload: Workload, outcome: Outcome) -> bool:
     It is not known whether the change was to its template or to its scale.
     """
     annotations = workload.spec.template.metadata.annotations or {}
-    own = workload.kind == "StatefulSet" and outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time
+    own = workload.kind == "StatefulSet" and outcome.outcome == PENDING and annotations.get(RESTARTED_AT) == outcome.time
     return own and outcome.expected is None and outcome.generation is not None and outcome.generation < workload.metadata.generation
 
 
 def made_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
     """Return whether the outcome is pending and belongs to the restart that created the current revision."""
-    return outcome.verdict == PENDING and began_current_revision(workload, outcome, snapshot)
+    return outcome.outcome == PENDING and began_current_revision(workload, outcome, snapshot)
 
 
 def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
@@ -68,7 +68,7 @@ def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot)
     It was recorded for the current revision, and no restart created that revision.
     """
     annotations = workload.spec.template.metadata.annotations or {}
-    pending = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) != outcome.time
+    pending = outcome.outcome == PENDING and annotations.get(RESTARTED_AT) != outcome.time
     return pending and outcome.revision == snapshot.revision(workload) and not _brought_back(workload, outcome, snapshot)
 
 
@@ -121,5 +121,5 @@ def _brought_back(workload: Workload, outcome: Outcome, snapshot: ClusterSnapsho
     if outcome.number is None:
         return snapshot.is_rolled_back(workload)
     annotations = workload.spec.template.metadata.annotations or {}
-    own = outcome.verdict == PENDING and annotations.get(RESTARTED_AT) == outcome.time  # its restart has created the next number
+    own = outcome.outcome == PENDING and annotations.get(RESTARTED_AT) == outcome.time  # its restart has created the next number
     return number > outcome.number + own

@@ -19,7 +19,7 @@ UNREADABLE = "unreadable"
 """The code of the reason if namespaces are chosen and none of them can be read."""
 
 
-def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, str]]:
+def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, Reason]]:
     """Return the namespaces to check and the reasons for skipped ones.
 
     Skipped are chosen namespaces that cannot be read, and namespaces that the option names and that lack the annotation. A namespace
@@ -27,12 +27,12 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
     """
     unreadable = _unreadable(snapshot)
     chosen: list[Namespace] = []
-    skipped: dict[str, str] = {}
+    skipped: dict[str, Reason] = {}
     for name in _wanted(snapshot, options):
         namespace = snapshot.namespaces.get(name)
         if namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
             if options.namespaces is not None and options.namespace_annotation is not None:
-                skipped[name] = str(Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation)))
+                skipped[name] = Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation))
         elif name in unreadable:
             skipped[name] = unreadable[name]
         elif namespace is not None:
@@ -51,20 +51,21 @@ def _wanted(snapshot: ClusterSnapshot, options: CheckOptions) -> list[str]:
     return sorted(undecodable.union(snapshot.namespaces))
 
 
-def _unreadable(snapshot: ClusterSnapshot) -> dict[str, str]:
+def _unreadable(snapshot: ClusterSnapshot) -> dict[str, Reason]:
     """Return the namespaces that cannot be read completely, with one reason for each."""
-    reasons = {entry.namespace: entry.reason for entry in snapshot.skipped if entry.namespace}
-    reasons.update({one.metadata.name: str(one.reason) for one in snapshot.undecodable_of("Namespace")})
+    reasons = {entry.namespace: Reason(UNREADABLE, entry.reason) for entry in snapshot.skipped if entry.namespace}
+    reasons.update({one.metadata.name: one.reason for one in snapshot.undecodable_of("Namespace")})
     return reasons
 
 
-def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skipped: Mapping[str, str]) -> Reason:
+def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skipped: Mapping[str, Reason]) -> Reason:
+    """Return the reason why no namespace is checked: none is chosen, or none of the chosen ones can be read."""
     unreadable = _unreadable(snapshot)
     found = [name for name, reason in skipped.items() if unreadable.get(name) == reason]
     if not found:
         return Reason(NO_NAMESPACE, _no_namespace(options))
     number = pluralize(len(found), "namespace")
-    reasons = f"({found[0]}: {unreadable[found[0]]})"
+    reasons = f"({found[0]}: {unreadable[found[0]].text})"
     if options.namespaces is not None or options.namespace_annotation is None:
         return Reason(UNREADABLE, f"{number} {'is' if len(found) == 1 else 'are'} chosen and none can be read {reasons}")
     annotation = "=".join(options.namespace_annotation)
@@ -75,7 +76,7 @@ def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skip
 
 def _no_namespace(options: CheckOptions) -> str:
     if options.namespaces is not None:
-        return "none of the namespaces asked for can be judged"
+        return "none of the given namespaces can be checked"
     if options.namespace_annotation is None:
         return "there is no namespace"
     key, value = options.namespace_annotation
@@ -86,8 +87,8 @@ def _not_annotated(namespace: Namespace, key: str, value: str) -> str:
     present = (namespace.metadata.annotations or {}).get(key)
     command = f"{namespace.metadata.name} {shlex.quote(f'{key}={value}')}"
     if present is None:
-        return f"namespace has no annotation {key}={value}; to let it take part: kubectl annotate namespace {command}"
-    return f"its annotation {key} is {present!r}, not {value!r}; to let it take part: kubectl annotate --overwrite namespace {command}"
+        return f"namespace has no annotation {key}={value}; to include it: kubectl annotate namespace {command}"
+    return f"its annotation {key} is {present!r}, not {value!r}; to include it: kubectl annotate --overwrite namespace {command}"
 
 
 def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:

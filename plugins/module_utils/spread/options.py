@@ -109,12 +109,13 @@ def check_minima(params: Mapping[str, t.Any]) -> None:
 class CheckOptions(Struct, frozen=True):
     """The options of k8s_spread_check.
 
-    ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. ``cooldown_s`` and
-    ``max_attempts`` must equal the later options of k8s_rollout_restart.
+    ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. A workload must match every
+    one of ``label_selectors``. ``cooldown_s`` and ``max_attempts`` must equal the later options of k8s_rollout_restart.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
     namespace_annotation: t.Optional[tuple[str, str]] = ("collectdeployments", "allow")
+    label_selectors: Sequence[str] = ()
     kinds: Sequence[str] = ("Deployment", "StatefulSet")
     topology_keys: Sequence[str] = (HOSTNAME,)
     max_skew: t.Optional[int] = None
@@ -124,12 +125,21 @@ class CheckOptions(Struct, frozen=True):
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
 
 
+def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ...]:
+    if not params.get(name):
+        return ()
+    from ..model.selectors.selector_text import label_requirements  # most checks have no selector
+
+    return label_requirements(params, name)
+
+
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     """Return CheckOptions from the module's options. Raise OptionError that names the option."""
     check_minima(params)
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
         namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
+        label_selectors=_label_requirements(params, "label_selectors"),
         kinds=tuple(params.get("kinds") or KINDS),
         topology_keys=check_topology_keys(params["topology_keys"]),
         max_skew=params.get("max_skew"),

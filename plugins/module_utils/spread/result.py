@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.reason import reason_text
+from ..model.reason import reason_fields
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_results
 from ..model.well_known import HOSTNAME, ZONE
 from .distribution import listed_by_key
-from .prediction.prediction import HELPS_UNKNOWN, Blocker
+from .options import CheckOptions
+from .prediction.prediction import Blocker
 from .spread_report import SpreadReport, WorkloadReport
 from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
 
@@ -19,15 +20,18 @@ MOST_FEASIBLE = 20
 """Limit of names in each list of ``feasible_domains``. With 100, the output took a third of the time for 1,000 workloads on 5,000 nodes."""
 
 
-def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str, t.Any]:
-    """Return the result of k8s_spread_check as plain values. Without ``include_healthy``, ``workloads`` has no healthy ones."""
+def report_to_result(report: SpreadReport, options: CheckOptions, *, include_healthy: bool) -> dict[str, t.Any]:
+    """Return the result of k8s_spread_check as plain values.
+
+    ``options`` are those of the check. Without ``include_healthy``, ``workloads`` has no healthy ones.
+    """
     workload_reports = [
         workload_report for workload_report in report.workloads if include_healthy or workload_report.verdict.verdict != HEALTHY
     ]
     restartable = [workload_report for workload_report in report.workloads if workload_report.restartable]
     return {
         "nodes": {"total": report.nodes_total, "ready": report.nodes_ready, "eligible": report.nodes_eligible},
-        "reason": reason_text(report.reason),
+        **reason_fields(report.reason),
         "summary": {
             "namespaces": report.namespaces,
             "checked": len(report.workloads),
@@ -45,8 +49,25 @@ def report_to_result(report: SpreadReport, *, include_healthy: bool) -> dict[str
         "uneven": [
             identity(workload_report) for workload_report in report.workloads if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
         ],
-        "skipped_namespaces": [{"namespace": name, "reason": reason} for name, reason in report.skipped_namespaces.items()],
+        "skipped_namespaces": [{"namespace": name, **reason_fields(reason)} for name, reason in report.skipped_namespaces.items()],
         "skipped_objects": undecodable_results(report.undecodable),
+        "options": options_to_result(options),
+    }
+
+
+def options_to_result(options: CheckOptions) -> dict[str, t.Any]:
+    """Return the options of the check under the module's names. k8s_rollout_restart takes its topology keys and max_skew from there."""
+    return {
+        "namespaces": None if options.namespaces is None else list(options.namespaces),
+        "namespace_annotation": "=".join(options.namespace_annotation or ()),
+        "label_selectors": list(options.label_selectors),
+        "kinds": list(options.kinds),
+        "topology_keys": list(options.topology_keys),
+        "max_skew": options.max_skew,
+        "min_ready_nodes": options.min_ready_nodes,
+        "predict": options.predict,
+        "cooldown": options.cooldown_s,
+        "max_attempts": options.max_attempts,
     }
 
 
@@ -85,9 +106,9 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
         "domains": listed_by_key(workload_report.distributions),
         "eligible_domains": {distribution.topology_key: len(distribution.domains) for distribution in workload_report.distributions},
         "verdict": workload_report.verdict.verdict,
-        "reason": str(workload_report.verdict.reason),
-        "restart_helps": prediction.restart_helps if prediction else HELPS_UNKNOWN,
+        **reason_fields(workload_report.verdict.reason),
+        "restart_helps": prediction.restart_helps if prediction else None,
         "feasible_domains": {key: names[:MOST_FEASIBLE] for key, names in prediction.feasible_domains.items()} if prediction else {},
-        "blockers": [{"reason": b.reason.code, "text": b.reason.text, "nodes": b.nodes} for b in blockers],
-        "advice": [str(advice) for advice in workload_report.advice],
+        "blockers": [{**reason_fields(blocker.reason), "nodes": blocker.nodes} for blocker in blockers],
+        "advice": [reason_fields(advice) for advice in workload_report.advice],
     }

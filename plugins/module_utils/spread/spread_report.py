@@ -44,7 +44,7 @@ class SpreadReport(Struct, frozen=True):
     namespaces: int
     reason: t.Optional[Reason] = None
     workloads: tuple[WorkloadReport, ...] = ()
-    skipped_namespaces: dict[str, str] = field(default_factory=dict)
+    skipped_namespaces: dict[str, Reason] = field(default_factory=dict)
     undecodable: tuple[Undecodable, ...] = ()
 
     def count(self, verdict: str) -> int:

@@ -73,7 +73,7 @@ def _verdict_for_key(distribution: Distribution, max_skew: t.Optional[int]) -> V
         text = f"{pluralize(distribution.without_domain, 'replica')} {verb} in no domain of {key}"
         return Verdict(UNKNOWN, Reason(NO_DOMAIN_CODE, text), key)
     if domains < 2:
-        return Verdict(HEALTHY, Reason("single_domain"), key)
+        return Verdict(HEALTHY, Reason("single_domain", f"only one domain of {key} has eligible nodes"), key)
     if len(distribution.placed) == 1:
         (home,) = distribution.placed
         text = f"all {distribution.replicas} placed replicas in {key}={home}, {domains} domains are eligible"

@@ -28,7 +28,7 @@ FUTURE_TOLERANCE_S = 300
 MOST_DOUBLINGS = 10
 MOST_ATTEMPTS = 1000
 """An annotation with more attempts was not written by this collection. People may write any number into it."""
-VERDICTS = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
+OUTCOMES = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
 class Outcome(Struct, frozen=True, omit_defaults=True):
@@ -36,7 +36,8 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
     ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, in a row
     that did not help.
-    ``revision``: the revision that the verdict is for. While a restart is pending, it is the revision before the restart.
+    ``outcome``: one of OUTCOMES. ``revision``: the revision that it is for. While a restart is pending, it is the revision before the
+    restart.
     ``eligible``: ``eligible_hash`` of the workload's eligible nodes.
     ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises. It is None for a
     StatefulSet, and if an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: the generation and the
@@ -45,7 +46,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
     time: str
     attempts: int
-    verdict: str
+    outcome: str
     revision: str
     eligible: str
     number: t.Optional[int] = None
@@ -57,9 +58,9 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
         return encode_json(self).decode()
 
 
-def make_outcome(*, now_s: float, attempts: int, verdict: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
+def make_outcome(*, now_s: float, attempts: int, outcome: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
     """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
-    return Outcome(time=format_time(now_s), attempts=attempts, verdict=verdict, revision=revision, eligible=eligible, number=number)
+    return Outcome(time=format_time(now_s), attempts=attempts, outcome=outcome, revision=revision, eligible=eligible, number=number)
 
 
 def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
@@ -72,7 +73,7 @@ def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
         parse_time(outcome.time)
     except (DecodeError, ValueError):
         return None
-    return outcome if outcome.verdict in VERDICTS and _is_sane(outcome) else None
+    return outcome if outcome.outcome in OUTCOMES and _is_sane(outcome) else None
 
 
 def _is_sane(outcome: Outcome) -> bool:
@@ -123,6 +124,6 @@ def restart_permission_after(
     wait_s = cooldown_s * 2 ** min(max(0, attempts - 1), MOST_DOUBLINGS)
     left_s = parse_time(outcome.time) + wait_s - now_s
     if left_s > 0:
-        text = f"{outcome.verdict} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
+        text = f"{outcome.outcome} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
         return RestartPermission(Reason("cooldown", text), attempts)
     return RestartPermission(None, attempts + 1)

@@ -158,7 +158,7 @@ def test_a_check_in_the_middle_of_a_list_goes_on_with_it(story: Story) -> None:
 def test_every_rollout_is_restarted_once(crowded: Cluster, story: Story, name: str) -> None:
     assert (story.stamps[name] is not None) == (name in (WRITTEN, ROLLING)), "it was not where it should have been"
     line = story.lines[name]
-    assert (line["action"], line["verdict"]) == ("restarted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("restarted", "improved"), line
     assert story.stamps[name] in (None, restarted_at(crowded, WEBS[name]))
     revisions = crowded.get(f"/apis/apps/v1/namespaces/{SPACE}/replicasets?labelSelector=app%3D{name}")["items"]
     assert len(revisions) == 2, "the first revision and one restart"
@@ -168,7 +168,7 @@ def test_every_rollout_is_restarted_once(crowded: Cluster, story: Story, name: s
 @pytest.mark.parametrize("name", EVICTIONS)
 def test_of_every_surplus_one_pod_is_evicted(crowded: Cluster, story: Story, name: str) -> None:
     line = story.lines[name]
-    assert (line["action"], line["verdict"], len(line["evicted"])) == ("evicted", "improved", 1), line
+    assert (line["action"], line["outcome"], len(line["evicted"])) == ("evicted", "improved", 1), line
     assert len(story.pods[name] & pod_uids(crowded, WEBS[name])) == 1
     assert_spread(crowded, name)
 
@@ -181,6 +181,6 @@ def test_what_was_written_without_an_answer_is_met_as_a_conflict(story: Story) -
 
 def assert_spread(cluster: Cluster, name: str) -> None:
     outcome = known_outcome(cluster, WEBS[name])
-    assert (outcome["verdict"], outcome["attempts"]) == ("improved", 0)
+    assert (outcome["outcome"], outcome["attempts"]) == ("improved", 0)
     pods = pods_of(cluster, WEBS[name])
     assert len(pods) == len({pod["spec"]["nodeName"] for pod in pods}) == 2

@@ -82,7 +82,7 @@ class Moves:
         """All pods of the one Deployment are new, in its second revision, and one of the other; both are spread."""
         for name, kept, revisions in ((ROLLED, 0, 2), (EVENED, 1, 1)):
             (line,) = result_of(self._processes[name])["workloads"]
-            assert (line["action"], line["verdict"]) == ("restarted" if name == ROLLED else "evicted", "improved"), line
+            assert (line["action"], line["outcome"]) == ("restarted" if name == ROLLED else "evicted", "improved"), line
             web = self.webs[name]
             path = f"/apis/apps/v1/namespaces/{web['metadata']['namespace']}/replicasets?labelSelector=app%3D{name}"
             assert len(self._cluster.get(path)["items"]) == revisions
@@ -90,7 +90,7 @@ class Moves:
             assert len({pod["metadata"]["uid"] for pod in pods} & self._old[name]) == kept
             assert len(pods) == len({pod["spec"]["nodeName"] for pod in pods}) == 2
             outcome = known_outcome(self._cluster, web)
-            assert (outcome["verdict"], outcome["attempts"]) == ("improved", 0)
+            assert (outcome["outcome"], outcome["attempts"]) == ("improved", 0)
 
 
 def test_a_continue_token_that_expires_starts_the_list_again(cluster: Cluster, namespace: str, tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.unit.support.documented_results import differences
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 COLLECTIONS = REPOSITORY / ".venv" / "collections"
+DOCUMENTED = ("k8s_spread_check", "k8s_rollout_restart")
 PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
 
 
@@ -55,8 +58,11 @@ class Modules:
     kubeconfig: Path
 
     def run(self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any) -> dict[str, Any]:
-        """Run a module to its end."""
-        return result_of(self.start(module, check_mode=check_mode, env=env, **params))
+        """Run a module to its end. The result of a module of the spread side must be as its documentation says."""
+        result = result_of(self.start(module, check_mode=check_mode, env=env, **params))
+        if module in DOCUMENTED:
+            assert differences(module, result) == [], result
+        return result
 
     def start(self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any) -> subprocess.Popen[str]:
         """Start a module and do not wait for it."""

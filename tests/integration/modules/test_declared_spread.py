@@ -75,7 +75,7 @@ def test_a_restart_spreads_what_was_piled_up_while_nodes_were_closed(
     found = _judged(modules, namespace)
     assert (found["verdict"], found["restart_helps"], found["blockers"]) == ("collapsed", True, [])
     done = modules.restart(workloads=[identity(web)])["workloads"][0]
-    assert (done["action"], done["verdict"]) == ("restarted", "improved"), done
+    assert (done["action"], done["outcome"]) == ("restarted", "improved"), done
     assert max(_by_node(cluster, web).values()) == 1
 
 
@@ -112,7 +112,7 @@ def test_fewer_domains_than_wanted_block_the_restart(
     assert (found["verdict"], found["restart_helps"]) == ("collapsed", third_domain)
     if third_domain:
         done = modules.restart(workloads=[identity(web)])["workloads"][0]
-        assert (done["action"], done["verdict"]) == ("restarted", "improved"), done
+        assert (done["action"], done["outcome"]) == ("restarted", "improved"), done
     else:
         assert _restart_that_hangs(cluster, web) == _texts(found)
         slots.add(third)
@@ -126,7 +126,7 @@ def _judged(modules: Modules, namespace: str) -> dict[str, Any]:
 
 
 def _texts(judged: dict[str, Any]) -> dict[str, int]:
-    return {blocker["text"]: blocker["nodes"] for blocker in judged["blockers"]}
+    return {blocker["message"]: blocker["nodes"] for blocker in judged["blockers"]}
 
 
 def _pile_up_beside_others(cluster: Cluster, manifest: dict[str, Any], node: str, *, beside: list[str]) -> None:

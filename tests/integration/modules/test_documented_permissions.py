@@ -79,7 +79,7 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     done = modules.restart(workloads=[identity(web), identity(queue)], max_parallel=2)
     events = requests(cluster, mark)
     assert [entry["action"] for entry in planned["workloads"]] == ["restarted", "restarted"], planned
-    assert [entry["verdict"] for entry in done["workloads"]] == ["improved", "improved"], done
+    assert [entry["outcome"] for entry in done["workloads"]] == ["improved", "improved"], done
     assert not done.get("warnings")
     assert granted(RESTART) <= asked(events) <= granted(LOOK) | granted(RESTART)
     assert not [event for event in events if event.code in (401, 403)]
@@ -89,6 +89,6 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     mark = cluster.audit().mark()
     (evicted,) = modules.restart(workloads=[identity(shop)], strategy="evict_surplus")["workloads"]
     events = requests(cluster, mark)
-    assert (evicted["action"], evicted["verdict"]) == ("evicted", "improved"), evicted
+    assert (evicted["action"], evicted["outcome"]) == ("evicted", "improved"), evicted
     assert granted(EVICT) <= asked(events) <= granted(LOOK) | granted(RESTART) | granted(EVICT)
     assert not [event for event in events if event.code in (401, 403)]

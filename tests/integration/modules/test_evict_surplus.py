@@ -57,7 +57,7 @@ def evict(modules: Modules, manifest: dict[str, Any], **params: Any) -> dict[str
 
 
 def code(line: dict[str, Any]) -> str:
-    reason: str = line["reason"].partition(":")[0]
+    reason: str = line["reason"]
     return reason
 
 
@@ -124,7 +124,7 @@ def test_a_skewed_deployment_is_evened_out_one_pod_at_a_time(cluster: Cluster, m
     old, mark = pod_uids(cluster, web), cluster.audit().mark()
     with fewest_ready(cluster, web) as fewest:
         line = evict(modules, web)
-    assert (line["action"], line["verdict"], code(line)) == ("evicted", "improved", "surplus"), line
+    assert (line["action"], line["outcome"], code(line)) == ("evicted", "improved", "surplus"), line
     assert list(line["before"][HOST].values()) == [4, 1, 1, 0, 0, 0]
     assert set(line["after"][HOST].values()) == {1}
     assert len(pod_uids(cluster, web) & old) == 3, "only the pods above the fair share were evicted"
@@ -135,7 +135,7 @@ def test_a_skewed_deployment_is_evened_out_one_pod_at_a_time(cluster: Cluster, m
     assert restarted_at(cluster, web) is None
     assert (outcome(cluster, web) or {})["attempts"] == 0
     again = evict(modules, web, cooldown=0)
-    assert (again["action"], code(again), again["verdict"]) == ("skipped", "spread", "")
+    assert (again["action"], code(again), again["outcome"]) == ("skipped", "spread", "")
 
 
 def test_several_at_a_time_each_with_one_pod_away(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -143,7 +143,7 @@ def test_several_at_a_time_each_with_one_pod_away(cluster: Cluster, modules: Mod
     pile_up(cluster, *webs)
     with fewest_ready(cluster, webs[0]) as fewest:
         done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", max_parallel=2)
-    assert [(w["name"], w["verdict"], len(w["evicted"])) for w in done["workloads"]] == [(f"web-{i}", "improved", 2) for i in range(3)]
+    assert [(w["name"], w["outcome"], len(w["evicted"])) for w in done["workloads"]] == [(f"web-{i}", "improved", 2) for i in range(3)]
     assert fewest == [2]
 
 
@@ -151,7 +151,7 @@ def test_max_skew_says_what_is_enough(cluster: Cluster, modules: Modules, namesp
     web = deployment(namespace, "web")
     lay_out(cluster, web, 4, 1, 1, 1, 1, 1)
     line = evict(modules, web, max_skew=2)
-    assert (line["verdict"], code(line), len(line["evicted"])) == ("improved", "skewed", 1)
+    assert (line["outcome"], code(line), len(line["evicted"])) == ("improved", "skewed", 1)
     assert code(evict(modules, web, max_skew=2, cooldown=0)) == "spread"
 
 
@@ -159,7 +159,7 @@ def test_over_zones_and_then_over_nodes_within_them(cluster: Cluster, modules: M
     web = deployment(namespace, "web")
     lay_out(cluster, web, 3, 0, 1)  # the first and the third worker are both in zone-a
     line = evict(modules, web, topology_keys=[ZONE, HOST])
-    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
     assert line["before"][ZONE] == {"zone-a": 4, "zone-b": 0} and line["after"][ZONE] == {"zone-a": 2, "zone-b": 2}
     assert max(line["after"][HOST].values()) == 1
 
@@ -168,7 +168,7 @@ def test_over_zones_alone(cluster: Cluster, modules: Modules, namespace: str) ->
     web = deployment(namespace, "web")
     lay_out(cluster, web, 2, 0, 2)
     line = evict(modules, web, topology_keys=[ZONE])
-    assert (line["verdict"], line["after"], len(line["evicted"])) == ("improved", {ZONE: {"zone-a": 2, "zone-b": 2}}, 2)
+    assert (line["outcome"], line["after"], len(line["evicted"])) == ("improved", {ZONE: {"zone-a": 2, "zone-b": 2}}, 2)
 
 
 def test_a_stateful_set_gives_its_highest_ordinals_away(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -179,7 +179,7 @@ def test_a_stateful_set_gives_its_highest_ordinals_away(cluster: Cluster, module
     )
     with fewest_ready(cluster, db) as fewest:
         line = evict(modules, db)
-    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
     assert [entry["pod"] for entry in line["evicted"]] == [entry["replacement"] for entry in line["evicted"]] == ["db-2", "db-1"]
     assert Counter(line["after"][HOST].values()) == {1: 3, 0: 3} and fewest == [2]
     cluster.kubectl("set", "image", "statefulset/db", "-n", namespace, "main=registry.k8s.io/pause:3.9")
@@ -191,7 +191,7 @@ def test_a_paused_deployment_may_be_evened_out(cluster: Cluster, modules: Module
     pile_up(cluster, web)
     cluster.kubectl("rollout", "pause", "deployment/web", "-n", namespace)
     line = evict(modules, web)
-    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
 
 
 def test_auto_restarts_what_is_collapsed_and_evicts_from_what_is_skewed(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -200,7 +200,7 @@ def test_auto_restarts_what_is_collapsed_and_evicts_from_what_is_skewed(cluster:
     lay_out(cluster, uneven, 3, 1, 1)
     targets = [identity(piled), identity(uneven)]
     done = modules.restart(workloads=targets, strategy="auto", max_skew=1, max_parallel=2)["workloads"]
-    found = [(w["action"], w["verdict"], len(w["evicted"])) for w in done]
+    found = [(w["action"], w["outcome"], len(w["evicted"])) for w in done]
     assert found == [("restarted", "improved", 0), ("evicted", "improved", 2)], done
     assert restarted_at(cluster, uneven) is None
 
@@ -210,7 +210,7 @@ def test_evictions_after_a_rollback_are_remembered_as_its_own(cluster: Cluster, 
     web = deployment(namespace, "web", 3)
     pile_up(cluster, web, node=home)
     first = evict(modules, web)
-    assert first["verdict"] == "improved", first
+    assert first["outcome"] == "improved", first
     cluster.kubectl("set", "image", "deployment/web", "-n", namespace, "main=registry.k8s.io/pause:3.9")
     wait_rolled_out(cluster, web)
     with only_node(cluster, home):
@@ -218,7 +218,7 @@ def test_evictions_after_a_rollback_are_remembered_as_its_own(cluster: Cluster, 
         wait_rolled_out(cluster, web)
     brought_back = known_outcome(cluster, web)
     second = evict(modules, web, max_attempts=1)
-    assert (second["action"], second["verdict"], len(second["evicted"])) == ("evicted", "improved", 2), second
+    assert (second["action"], second["outcome"], len(second["evicted"])) == ("evicted", "improved", 2), second
     written = known_outcome(cluster, web)
     assert (brought_back["number"], written["number"], written["revision"]) == (1, 3, brought_back["revision"])
     assert code(evict(modules, web, only_if_helps=False, strategy="rollout")) == "cooldown"
@@ -256,8 +256,8 @@ def test_a_budget_that_lets_no_pod_go_is_refused_before_anything_is_written(
     wait_until(lambda: healthy(cluster, namespace) == [3] * count, what="the budgets' status")
     mark = cluster.audit().mark()
     done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=300)["workloads"]
-    assert [(line["action"], line["verdict"], code(line)) for line in done] == [("refused", "", "budget")] * count, done
-    assert f"PodDisruptionBudget {namespace}/web-0" in done[0]["reason"] and "it asks for 3" in done[0]["reason"]
+    assert [(line["action"], line["outcome"], code(line)) for line in done] == [("refused", "", "budget")] * count, done
+    assert f"PodDisruptionBudget {namespace}/web-0" in done[0]["message"] and "it asks for 3" in done[0]["message"]
     assert not evictions(cluster, mark, namespace) and not evictions(cluster, mark, namespace, dry_run=True)
     assert not patches(cluster, mark, namespace) and all(outcome(cluster, web) is None for web in webs)
 
@@ -285,7 +285,7 @@ def test_budgets_that_open_soon_are_waited_for_once_in_a_run_and_nothing_is_writ
     mark = cluster.audit().mark()
     done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=8)["workloads"]
     assert [(line["action"], code(line)) for line in done] == [("refused", "budget")] * 3, done
-    assert "6 of 7 pods are healthy" in done[0]["reason"]
+    assert "6 of 7 pods are healthy" in done[0]["message"]
     # Pauses of 1, 2, 4 and 1 seconds, with a look at the budget after each of them; and what is judged on two looks at the cluster.
     assert 4 <= len(looks_at_budgets(cluster, mark)) <= 6, "once, not for each workload"
     assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
@@ -300,11 +300,11 @@ def test_a_budget_that_opens_meanwhile_lets_the_run_go_on(cluster: Cluster, modu
     mark = cluster.audit().mark()
     targets = [identity(web), identity(free)]
     process = modules.start("k8s_rollout_restart", workloads=targets, strategy="evict_surplus", wait_timeout=100)
-    wait_until(lambda: outcome(cluster, free) is not None and known_outcome(cluster, free)["verdict"] == "improved", what="the other work")
+    wait_until(lambda: outcome(cluster, free) is not None and known_outcome(cluster, free)["outcome"] == "improved", what="the other work")
     assert outcome(cluster, web) is None, "nothing is written while the budget is waited for"
     hold_one(cluster, other, ready=True)
     lines = result_of(process)["workloads"]
-    assert [(line["action"], line["verdict"], len(line["evicted"])) for line in lines] == [("evicted", "improved", 1)] * 2, lines
+    assert [(line["action"], line["outcome"], len(line["evicted"])) for line in lines] == [("evicted", "improved", 1)] * 2, lines
     assert [event.code for event in evictions(cluster, mark, namespace)] == [201, 201]
 
 
@@ -325,7 +325,7 @@ def test_a_budget_that_is_still_being_processed_is_waited_for(cluster: Cluster, 
     finally:
         cluster.resume("kube-controller-manager")
     line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
     assert [event.code for event in evictions(cluster, mark, namespace)] == [201]
 
 
@@ -338,8 +338,8 @@ def test_two_budgets_on_one_pod_are_refused_by_their_names(cluster: Cluster, mod
     pile_up(cluster, web, budget(namespace, "first", "web", minAvailable=1), budget(namespace, "second", "web", minAvailable=1))
     before, mark = pod_uids(cluster, web), cluster.audit().mark()
     line = evict(modules, web)
-    assert (line["action"], line["verdict"], code(line)) == ("refused", "", "several_budgets"), line
-    assert "first and second" in line["reason"]
+    assert (line["action"], line["outcome"], code(line)) == ("refused", "", "several_budgets"), line
+    assert "first and second" in line["message"]
     assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
     assert pod_uids(cluster, web) == before
 
@@ -358,8 +358,8 @@ def test_an_eviction_that_a_webhook_denies_is_refused_in_its_words_and_nothing_i
     with admission_webhook(cluster, "keep", namespace, keep):
         done = modules.restart(workloads=[identity(web)], strategy="evict_surplus", check_mode=check_mode)
     line = done["workloads"][0]
-    assert (line["action"], line["verdict"], code(line)) == ("refused", "", "denied"), line
-    assert "migrations are in progress" in line["reason"] and "Grant" not in line["reason"]
+    assert (line["action"], line["outcome"], code(line)) == ("refused", "", "denied"), line
+    assert "migrations are in progress" in line["message"] and "Grant" not in line["message"]
     assert not done.get("failed") and not done["changed"]
     assert not patches(cluster, mark, namespace) and pod_uids(cluster, web) == before
 
@@ -403,9 +403,9 @@ def test_an_unavailable_webhook_is_waited_for_once_in_a_run_and_nothing_is_writt
     wait_until_no_eviction_is_admitted(cluster, webs[0])
     mark = cluster.audit().mark()
     done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=10)
-    ends = [(line["action"], line["verdict"], code(line)) for line in done["workloads"]]
+    ends = [(line["action"], line["outcome"], code(line)) for line in done["workloads"]]
     assert done["failed"] and not done["changed"] and ends == [("failed", "", "error")] * 3, done
-    assert all(f'failed calling webhook "down-{namespace}.tests.onprem.example"' in line["reason"] for line in done["workloads"])
+    assert all(f'failed calling webhook "down-{namespace}.tests.onprem.example"' in line["message"] for line in done["workloads"])
     assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
     # Pauses of 1, 2, 4 and 3 seconds, and one request for each workload before each of them and at the end.
     assert len(evictions(cluster, mark, namespace, dry_run=True)) == 5 * 3, "one wait for all of them"
@@ -424,7 +424,7 @@ def test_a_webhook_that_is_available_again_lets_the_run_go_on(
     assert not patches(cluster, mark, namespace)
     webhook_down()
     line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
     assert [event.code for event in evictions(cluster, mark, namespace)] == [201]
 
 
@@ -444,7 +444,8 @@ def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(
     try:
         wait_until(
             lambda: (
-                "does not support dry run" in modules.restart(**identity(web), strategy=strategy, check_mode=True)["workloads"][0]["reason"]
+                "does not support dry run"
+                in modules.restart(**identity(web), strategy=strategy, check_mode=True)["workloads"][0]["message"]
             ),
             what="the effect of the webhook",
         )
@@ -454,7 +455,7 @@ def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(
     line = done["workloads"][0]
     assert not done["failed"] and not done["changed"], done
     assert (line["action"], code(line)) == ("skipped", "dry_run_unsupported"), line
-    assert "cannot be tried in check mode" in line["reason"] and f"{name}.tests.onprem.example" in line["reason"]
+    assert "cannot be tried in check mode" in line["message"] and f"{name}.tests.onprem.example" in line["message"]
 
 
 # --- without effect ---------------------------------------------------------------------------------------------------
@@ -467,7 +468,7 @@ def test_without_free_capacity_elsewhere_nothing_is_evicted(cluster: Cluster, mo
     cluster.apply([filler(namespace, node) for node in others])
     before = pod_uids(cluster, web)
     line = evict(modules, web)
-    assert (line["action"], code(line)) == ("skipped", "no_room") and "Insufficient cpu (5 nodes)" in line["reason"], line
+    assert (line["action"], code(line)) == ("skipped", "no_capacity") and "Insufficient cpu (5 nodes)" in line["message"], line
     assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
 
 
@@ -491,7 +492,7 @@ def test_a_namespace_that_admits_no_new_pod_loses_none(
     wait_until(lambda: _is_refused(cluster, namespace, pod), what="admission to turn such pods down")
     before = pod_uids(cluster, web)
     line = evict(modules, web, strategy=strategy, only_if_helps=False)
-    assert (line["action"], "no pod " in line["reason"]) == ("refused", True), line
+    assert (line["action"], "no pod " in line["message"]) == ("refused", True), line
     assert pod_uids(cluster, web) == before
 
 
@@ -508,8 +509,8 @@ def test_of_two_workloads_only_one_is_evicted_from_into_the_last_place(cluster: 
     mark = cluster.audit().mark()
     targets = [identity(web) for web in webs]
     first, second = modules.restart(workloads=targets, strategy="evict_surplus", max_parallel=2)["workloads"]
-    assert (first["action"], first["verdict"]) == ("evicted", "improved"), first
-    assert (second["action"], code(second)) == ("skipped", "no_room"), second
+    assert (first["action"], first["outcome"]) == ("evicted", "improved"), first
+    assert (second["action"], code(second)) == ("skipped", "no_capacity"), second
     assert len(evictions(cluster, mark, namespace)) == 1
     assert outcome(cluster, webs[1]) is None, "no attempt is counted where none was made"
 
@@ -523,7 +524,7 @@ def test_another_image_in_the_meantime_ends_the_wait(cluster: Cluster, modules: 
     cluster.kubectl("set", "image", "deployment/web", "*=elsewhere:2", "-n", namespace)
     done = result_of(process)
     (line,) = done["workloads"]
-    assert done["failed"] and code(line) == "replacement_not_ready" and "somebody changed" in line["reason"], line
+    assert done["failed"] and code(line) == "replacement_not_ready" and "somebody changed" in line["message"], line
 
 
 def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -541,12 +542,12 @@ def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, module
             line = evict(modules, web)
     finally:
         cluster.uncordon(*others)
-    assert (line["action"], line["verdict"]) == ("evicted", "unchanged"), line
-    assert "came_back" in line["reason"] and home in line["reason"]
+    assert (line["action"], line["outcome"]) == ("evicted", "unchanged"), line
+    assert "the replacement of " in line["message"] and home in line["message"]
     assert len(evictions(cluster, mark, namespace)) == 1
     assert (outcome(cluster, web) or {})["attempts"] == 1
     assert code(evict(modules, web)) == "cooldown"
-    assert evict(modules, web, cooldown=0)["verdict"] == "improved"
+    assert evict(modules, web, cooldown=0)["outcome"] == "improved"
 
 
 # --- interruptions ----------------------------------------------------------------------------------------------------
@@ -560,13 +561,13 @@ def test_killed_after_an_eviction_the_next_run_goes_on(cluster: Cluster, modules
     wait_until(lambda: bool(evictions(cluster, mark, namespace)), what="the first eviction")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert ((outcome(cluster, web) or {})["verdict"], (outcome(cluster, web) or {})["attempts"]) == ("pending", 1)
+    assert ((outcome(cluster, web) or {})["outcome"], (outcome(cluster, web) or {})["attempts"]) == ("pending", 1)
     with fewest_ready(cluster, web) as fewest:
         line = evict(modules, web)
-    assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
     assert fewest == [2]
     assert [event.code for event in evictions(cluster, mark, namespace)] == [201, 201], "none was evicted twice for one need"
-    assert ((outcome(cluster, web) or {})["verdict"], (outcome(cluster, web) or {})["attempts"]) == ("improved", 0)
+    assert ((outcome(cluster, web) or {})["outcome"], (outcome(cluster, web) or {})["attempts"]) == ("improved", 0)
 
 
 def test_killed_after_the_last_eviction_the_next_run_only_settles(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -574,11 +575,11 @@ def test_killed_after_the_last_eviction_the_next_run_only_settles(cluster: Clust
     pile_up(cluster, web)
     mark = cluster.audit().mark()
     first = evict(modules, web, wait=False)
-    assert (first["action"], first["verdict"], len(first["evicted"])) == ("evicted", "pending", 1), first
+    assert (first["action"], first["outcome"], len(first["evicted"])) == ("evicted", "pending", 1), first
     line = evict(modules, web)
-    assert (line["action"], line["verdict"]) == ("skipped", "improved"), line
+    assert (line["action"], line["outcome"]) == ("skipped", "improved"), line
     assert len(evictions(cluster, mark, namespace)) == 1
-    assert (outcome(cluster, web) or {})["verdict"] == "improved"
+    assert (outcome(cluster, web) or {})["outcome"] == "improved"
 
 
 def test_two_runs_at_the_same_time_never_have_two_pods_away(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -615,8 +616,8 @@ def test_credentials_that_may_not_watch_or_not_evict(cluster: Cluster, modules: 
     pile_up(cluster, web)
     line = evict(Modules(kubeconfig), web, wait_sleep=1)
     if may_evict:
-        assert (line["action"], line["verdict"]) == ("evicted", "improved"), line
+        assert (line["action"], line["outcome"]) == ("evicted", "improved"), line
     else:
-        assert (line["action"], line["verdict"], code(line)) == ("failed", "", "error"), line
-        assert "Grant the verb 'create' on pods/eviction" in line["reason"]
+        assert (line["action"], line["outcome"], code(line)) == ("failed", "", "error"), line
+        assert "Grant the verb 'create' on pods/eviction" in line["message"]
         assert outcome(cluster, web) is None, "with the right granted the next run may begin at once"

@@ -46,7 +46,7 @@ def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Clust
     mark = audit.mark()
     with admission_webhook(cluster, "touch", namespace, touch_first):
         line = modules.restart(workloads=[identity(web)])["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("restarted", "improved")
+    assert (line["action"], line["outcome"]) == ("restarted", "improved")
     codes = [event.code for event in audit.events(since=mark, user_agent="onprem.kube_scheduling", verb="patch", resource="deployments")]
     assert codes.count(409) >= 1
 
@@ -64,7 +64,7 @@ def test_an_edit_in_between_wins_and_the_restart_is_skipped(cluster: Cluster, mo
     with admission_webhook(cluster, "edit", namespace, edit_first):
         result = modules.restart(workloads=[identity(web)])
     line = result["workloads"][0]
-    assert (line["action"], line["reason"].partition(":")[0]) == ("skipped", "changed_meanwhile")
+    assert (line["action"], line["reason"]) == ("skipped", "changed_meanwhile")
     assert not result.get("failed") and restarted_at(cluster, web) is None and outcome(cluster, web) is None
 
 
@@ -74,7 +74,7 @@ def test_a_webhook_that_refuses_fails_the_task_with_its_words(cluster: Cluster, 
     pods = pod_uids(cluster, web)
     with admission_webhook(cluster, "refuse", namespace, lambda review: "frozen until Monday" if is_restart(review) else None):
         result = modules.restart(workloads=[identity(web)])
-    assert result["failed"] and "frozen until Monday" in result["workloads"][0]["reason"]
+    assert result["failed"] and "frozen until Monday" in result["workloads"][0]["message"]
     assert f"Deployment {namespace}/web" in result["msg"]
     assert pod_uids(cluster, web) == pods and outcome(cluster, web) is None
 
@@ -86,7 +86,7 @@ def test_a_workload_deleted_between_check_and_restart_is_skipped(cluster: Cluste
     cluster.kubectl("delete", "deployment", "web", "-n", namespace)
     result = modules.restart(workloads=found["restartable"])
     assert not result.get("failed") and result["changed"] is False
-    assert (result["workloads"][0]["action"], result["workloads"][0]["reason"].partition(":")[0]) == ("skipped", "vanished")
+    assert (result["workloads"][0]["action"], result["workloads"][0]["reason"]) == ("skipped", "vanished")
 
 
 def test_a_workload_deleted_during_its_rollout_is_reported(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -97,7 +97,7 @@ def test_a_workload_deleted_during_its_rollout_is_reported(cluster: Cluster, mod
     cluster.kubectl("delete", "deployment", "web", "-n", namespace)
     result = result_of(process)
     assert result["failed"] and result["workloads"][0]["action"] == "failed"
-    assert "web" in result["workloads"][0]["reason"]
+    assert "web" in result["workloads"][0]["message"]
 
 
 LONG_S = 900
@@ -116,7 +116,7 @@ def test_a_workload_that_is_created_again_during_its_restart_is_not_taken_for_th
     cluster.apply(web)
     result = result_of(process)
     line = result["workloads"][0]
-    assert result["failed"] and line["action"] == "failed" and line["verdict"] != "improved", line
+    assert result["failed"] and line["action"] == "failed" and line["outcome"] != "improved", line
     assert outcome(cluster, web) is None, "nothing is remembered on the new workload"
 
 
@@ -127,7 +127,7 @@ def test_a_deployment_that_is_paused_during_its_rollout_is_not_waited_for(cluste
     wait_until(lambda: restarted_at(cluster, web) is not None, what="the restart")
     cluster.kubectl("rollout", "pause", "deployment/web", "-n", namespace)
     line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("failed", "failed") and "is paused" in line["reason"], line
+    assert (line["action"], line["outcome"]) == ("failed", "failed") and "is paused" in line["message"], line
     cluster.kubectl("rollout", "resume", "deployment/web", "-n", namespace)
 
 
@@ -141,9 +141,9 @@ def test_a_restart_that_is_scaled_meanwhile_is_finished_and_remembered(cluster: 
     for one in sets:
         cluster.kubectl("scale", f"{one['kind'].lower()}/{one['metadata']['name']}", "-n", namespace, "--replicas=3")
     result = result_of(process)
-    lines = [(line["action"], line["verdict"]) for line in result["workloads"]]
+    lines = [(line["action"], line["outcome"]) for line in result["workloads"]]
     assert lines == [("restarted", "improved")] * 2 and not result.get("warnings"), result
-    assert [known_outcome(cluster, one)["verdict"] for one in sets] == ["improved"] * 2
+    assert [known_outcome(cluster, one)["outcome"] for one in sets] == ["improved"] * 2
 
 
 def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -162,5 +162,5 @@ def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, mod
     web = slow_deployment(namespace)
     pile_up(cluster, web)
     result = Modules(kubeconfig).restart(workloads=[identity(web)], wait_sleep=1)
-    assert (result["workloads"][0]["action"], result["workloads"][0]["verdict"]) == ("restarted", "improved"), result
+    assert (result["workloads"][0]["action"], result["workloads"][0]["outcome"]) == ("restarted", "improved"), result
     assert any("no event was written" in str(warning) for warning in result["warnings"])

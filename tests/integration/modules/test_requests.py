@@ -65,7 +65,7 @@ def test_restarts_that_are_not_waited_for_do_not_read_the_cluster_for_each_targe
     pile_up(cluster, *targets)
     mark = cluster.audit().mark()
     lines = modules.restart(workloads=[identity(target) for target in targets], wait=False)["workloads"]
-    assert [(line["action"], line["verdict"]) for line in lines] == [("restarted", "pending")] * len(targets)
+    assert [(line["action"], line["outcome"]) for line in lines] == [("restarted", "pending")] * len(targets)
     counts = asked_for(cluster, mark)
     # For each target a guarded write and an Event, and for all of them one look, or another one where the machine is slow.
     each = GUARDED_WRITE + TOLD

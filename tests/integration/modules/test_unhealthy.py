@@ -75,7 +75,11 @@ def test_a_workload_with_a_waiting_container_is_refused_with_the_containers_mess
     result = modules.restart(**identity(web), strategy=strategy, wait_timeout=LONG_S)
     line = result["workloads"][0]
     assert result["failed"] and line["action"] == "refused", line
-    assert line["reason"].startswith("unhealthy_pods: container main of pod web-") and f"{reason}: {MESSAGE}" in line["reason"]
+    assert (
+        line["reason"] == "unhealthy_pods"
+        and line["message"].startswith("container main of pod web-")
+        and f"{reason}: {MESSAGE}" in line["message"]
+    )
     assert pod_uids(cluster, web) == before and outcome(cluster, web) is None
 
 
@@ -86,8 +90,8 @@ def test_a_workload_that_never_became_ready_is_refused(cluster: Cluster, modules
     wait_until(lambda: ready_pods(cluster, web) == 0, what="pods that are not ready")
     before = pod_uids(cluster, web)
     line = modules.restart(**identity(web), allow_downtime=True, wait_timeout=LONG_S)["workloads"][0]
-    assert (line["action"], line["reason"].partition(":")[0]) == ("refused", "no_ready_replica"), line
-    assert "lab.onprem/ready" in line["reason"], "the message of the pod"
+    assert (line["action"], line["reason"]) == ("refused", "no_ready_replica"), line
+    assert "lab.onprem/ready" in line["message"], "the message of the pod"
     assert pod_uids(cluster, web) == before
 
 
@@ -120,22 +124,22 @@ def test_a_rollout_whose_new_pods_crash_is_not_waited_for_and_the_next_run_knows
     web = manifest(namespace, "web", 3)
     fails_when_restarted(cluster, web, WAITING, "CrashLoopBackOff")
     line = modules.restart(workloads=[identity(web)], wait_timeout=LONG_S)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("failed", "failed"), line
-    assert f"waits with CrashLoopBackOff: {MESSAGE}" in line["reason"]
+    assert (line["action"], line["outcome"]) == ("failed", "failed"), line
+    assert f"waits with CrashLoopBackOff: {MESSAGE}" in line["message"]
     assert line["duration"] < LONG_S / 2, "it was not waited for"
-    assert known_outcome(cluster, web)["verdict"] == "failed"
+    assert known_outcome(cluster, web)["outcome"] == "failed"
     (judged,) = modules.check(namespace)["workloads"]
     again = modules.restart(**identity(web))["workloads"][0]
-    assert (judged["verdict"], again["action"], judged["reason"]) == ("rolling", "refused", again["reason"])
+    assert (judged["verdict"], again["action"], judged["message"]) == ("rolling", "refused", again["message"])
     for words in ("k8s_rollout_restart began at", "hangs", "CrashLoopBackOff", "kubectl rollout undo"):
-        assert words in again["reason"]
+        assert words in again["message"]
 
 
 def test_a_rollout_that_is_not_finished_in_time_says_what_its_pod_says(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 3)
     fails_when_restarted(cluster, web, READY, "false")
     line = modules.restart(workloads=[identity(web)], wait_timeout=4)["workloads"][0]
-    assert line["action"] == "failed" and "after 4 s; pod web-" in line["reason"] and "lab.onprem/ready" in line["reason"], line
+    assert line["action"] == "failed" and "after 4 s; pod web-" in line["message"] and "lab.onprem/ready" in line["message"], line
 
 
 def test_a_new_pod_that_recovers_from_a_crash_does_not_end_the_wait(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -151,7 +155,7 @@ def test_a_new_pod_that_recovers_from_a_crash_does_not_end_the_wait(cluster: Clu
         for name in waiting_pods(cluster, web):  # only these: the rollout deletes the old ones meanwhile
             cluster.kubectl("annotate", "pod", name, f"{WAITING}-", "-n", namespace)
     line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"]) == ("restarted", "improved"), line
+    assert (line["action"], line["outcome"]) == ("restarted", "improved"), line
 
 
 def waiting_pods(cluster: Cluster, manifest: dict[str, Any]) -> list[str]:
@@ -167,8 +171,8 @@ def test_a_replacement_that_crashes_is_not_waited_for(cluster: Cluster, modules:
     web = deployment(namespace, "web", 3)
     fails_when_restarted(cluster, web, WAITING, "CreateContainerConfigError")
     line = modules.restart(workloads=[identity(web)], strategy="evict_surplus", wait_timeout=LONG_S)["workloads"][0]
-    assert (line["action"], line["verdict"], len(line["evicted"])) == ("failed", "failed", 1), line
-    assert f"waits with CreateContainerConfigError: {MESSAGE}" in line["reason"] and line["duration"] < LONG_S / 2
+    assert (line["action"], line["outcome"], len(line["evicted"])) == ("failed", "failed", 1), line
+    assert f"waits with CreateContainerConfigError: {MESSAGE}" in line["message"] and line["duration"] < LONG_S / 2
 
 
 def test_a_replacement_that_crashes_after_it_was_ready_is_not_waited_for(cluster: Cluster, modules: Modules, namespace: str) -> None:
@@ -180,5 +184,5 @@ def test_a_replacement_that_crashes_after_it_was_ready_is_not_waited_for(cluster
     (name,) = (pod["metadata"]["name"] for pod in pods_of(cluster, web) if pod["metadata"]["uid"] not in old)
     cluster.kubectl("annotate", "pod", name, f"{WAITING}=CrashLoopBackOff", "-n", namespace)
     line = result_of(process)["workloads"][0]
-    assert (line["action"], line["verdict"], len(line["evicted"])) == ("failed", "failed", 1), line
-    assert f"pod {name} waits with CrashLoopBackOff: {MESSAGE}" in line["reason"] and line["duration"] < LONG_S / 2
+    assert (line["action"], line["outcome"], len(line["evicted"])) == ("failed", "failed", 1), line
+    assert f"pod {name} waits with CrashLoopBackOff: {MESSAGE}" in line["message"] and line["duration"] < LONG_S / 2

@@ -333,17 +333,17 @@ def test_an_interrupted_restart_that_helped_is_settled_by_the_next_run(
     web = deployment(namespace, "web", REPLICAS)
     Modules(cluster.kubeconfig).restart(workloads=[identity(web)], wait=False)
     wait_rolled_out(cluster, web)
-    assert known_outcome(cluster, web)["verdict"] == "pending"
+    assert known_outcome(cluster, web)["outcome"] == "pending"
     inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace], "rebalance_cooldown": 0}})
     pods = set(_nodes(cluster, namespace))
 
     plan = inventory.play("--check")
-    assert plan.code == 0 and known_outcome(cluster, web)["verdict"] == "pending"
+    assert plan.code == 0 and known_outcome(cluster, web)["outcome"] == "pending"
     run = inventory.play()
 
     assert run.code == 0, run.output
     assert (run.stats["berlin"]["restarted"], run.stats["berlin"]["improved"]) == (0, 1)
-    assert (known_outcome(cluster, web)["verdict"], known_outcome(cluster, web)["attempts"]) == ("improved", 0)
+    assert (known_outcome(cluster, web)["outcome"], known_outcome(cluster, web)["attempts"]) == ("improved", 0)
     assert set(_nodes(cluster, namespace)) == pods, "nothing was restarted once more"
 
 
@@ -364,7 +364,7 @@ def test_without_healthy_workloads_in_the_list_what_was_fixed_is_healthy_and_not
 def test_cooldown_and_attempts_reach_the_check(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
     namespace = piled_up()
     web = deployment(namespace, "web", REPLICAS)
-    unchanged = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600)), "attempts": 3, "verdict": "unchanged"}
+    unchanged = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600)), "attempts": 3, "outcome": "unchanged"}
     (replica_set,) = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
     written = {**unchanged, "revision": replica_set["metadata"]["labels"]["pod-template-hash"], "eligible": "another", "number": 1}
     cluster.kubectl("annotate", "deployment/web", "-n", namespace, f"{OUTCOME}={json.dumps(written)}")
@@ -397,8 +397,8 @@ def test_a_node_that_becomes_not_ready_during_the_run_is_marked_and_named(
             cluster.kubectl("annotate", "node", "worker-1", "lab.onprem/ready-")
     assert run.code == 0, run.output
     shown = inventory.map("berlin")
-    assert "Not ready any more at the end of the run: worker-1" in shown and "worker-1*" in shown
-    assert "Not ready any more at the end of the run:</strong> worker-1" in inventory.report("berlin")
+    assert "Not ready at the end of the run: worker-1" in shown and "worker-1*" in shown
+    assert "Not ready at the end of the run:</strong> worker-1" in inventory.report("berlin")
 
 
 SLOW = json.dumps({"spec": {"template": {"metadata": {"annotations": {"lab.onprem/ready-delay": "4"}}}}})

@@ -57,7 +57,7 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
     """Check, restart, evict and rescue on a cluster with the object; returns the cluster."""
     snapshot = _cluster(resource, _interned(odd), chance)
     options = CheckOptions(max_skew=1)
-    report_to_result(check_spread(snapshot, options), include_healthy=True)
+    report_to_result(check_spread(snapshot, options), options, include_healthy=True)
     checker = WorkloadChecker(snapshot, options)
     for workload in snapshot.workloads():
         line = checker.check(workload)

@@ -68,8 +68,8 @@ def test_revision_of_a_replica_set_that_is_no_number_ends_no_check(cluster: Clus
 @pytest.mark.parametrize(
     "outcome",
     [
-        '{"time":"10000-01-01T00:00:00Z","attempts":1,"verdict":"worse","revision":"x","eligible":"y"}',
-        '{"time":"2026-01-01T00:00:00Z","attempts":%s,"verdict":"worse","revision":"x","eligible":"y"}' % ("9" * 4000),
+        '{"time":"10000-01-01T00:00:00Z","attempts":1,"outcome":"worse","revision":"x","eligible":"y"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":%s,"outcome":"worse","revision":"x","eligible":"y"}' % ("9" * 4000),
         '{"x":%s}' % ("[" * 100_000 + "]" * 100_000),
         "[" * 200_000,
     ],

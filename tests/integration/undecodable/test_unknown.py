@@ -247,7 +247,7 @@ def test_check_and_restart_report_what_they_could_not_decode(cluster: Cluster, s
     assert skipped(check) == [("Deployment", scene.namespace, "broken")]
     refused = modules.restart(kind="Deployment", namespace=scene.namespace, name="broken")
     assert refused["failed"] and refused["workloads"][0]["action"] == "refused", refused
-    assert "cannot be decoded" in refused["workloads"][0]["reason"]
+    assert "cannot be decoded" in refused["workloads"][0]["message"]
     assert ("Deployment", scene.namespace, "broken") in skipped(refused)
 
 
@@ -265,7 +265,7 @@ def test_restart_is_done_once_although_its_answer_cannot_be_decoded(cluster: Clu
     result = Modules(Path(proxy.kubeconfig)).restart(
         kind="Deployment", namespace=scene.namespace, name="web", only_if_helps=False, wait_timeout=20
     )
-    assert "cannot be decoded" in result["workloads"][0]["reason"], result
+    assert "cannot be decoded" in result["workloads"][0]["message"], result
     wait_rolled_out(cluster, web)
     events = cluster.audit().events(since=scene.mark, verb="patch", resource="deployments")
     assert len([event for event in events if event.namespace == scene.namespace and event.code == 200]) == 1

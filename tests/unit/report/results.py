@@ -50,7 +50,8 @@ def workload(name: str, counts: dict[str, int], verdict: str, *, key: str = HOST
         "domains": {key: counts},
         "verdict": verdict,
         "reason": verdict,
-        "restart_helps": "unknown",
+        "message": f"it is {verdict}",
+        "restart_helps": None,
         "feasible_domains": {},
         "blockers": [],
         "advice": [],
@@ -68,6 +69,7 @@ def check(workloads: Sequence[Json], node_list: Sequence[Json] = (), **more: t.A
         "nodes": {"total": len(node_list), "ready": len(node_list), "eligible": len(node_list)},
         "node_list": list(node_list),
         "reason": "",
+        "message": "",
         "summary": {"namespaces": 1, "checked": len(workloads), **counts, "restartable": len(restartable)},
         "workloads": list(workloads),
         "restartable": restartable,
@@ -80,7 +82,9 @@ def identity(entry: Json) -> Json:
     return {"kind": entry["kind"], "namespace": entry["namespace"], "name": entry["name"]}
 
 
-def restart(*workloads: Json, action: str = "restarted", verdict: str = "improved", reason: str = "collapsed") -> Json:
+def restart(
+    *workloads: Json, action: str = "restarted", outcome: str = "improved", reason: str = "collapsed", message: str = "all in one place"
+) -> Json:
     """A result of k8s_rollout_restart that did the same with all workloads."""
-    done = {"action": action, "reason": reason, "before": {}, "after": {}, "verdict": verdict, "duration": 7}
+    done = {"action": action, "reason": reason, "message": message, "before": {}, "after": {}, "outcome": outcome, "duration": 7}
     return {"changed": action == "restarted", "workloads": [{**identity(entry), **done} for entry in workloads]}

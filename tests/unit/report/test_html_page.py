@@ -61,7 +61,7 @@ def render(data: Json) -> str:
 
 
 def spread_run(node_list: list[Json], *, healthy: int = 0) -> Json:
-    web = workload("web", piled(node_list, 4), "collapsed", restart_helps=True, advice=["code: do this"])
+    web = workload("web", piled(node_list, 4), "collapsed", restart_helps=True, advice=[{"reason": "code", "message": "do this"}])
     rest = [workload(f"fine-{number}", even(node_list, 3), "healthy") for number in range(healthy)]
     after = check([workload("web", even(node_list, 4), "healthy"), *rest], node_list)
     return page_data(check([web, *rest], node_list), after=after, restart=restart(web))
@@ -127,18 +127,19 @@ HOSTILE = "<img src=x onerror=alert(1)>&\"'"
                         HOSTILE,
                         kind=HOSTILE,
                         namespace=HOSTILE,
-                        reason=f"{HOSTILE}: {HOSTILE}",
-                        advice=[HOSTILE, f"code: {HOSTILE}"],
+                        reason=HOSTILE,
+                        message=HOSTILE,
+                        advice=[{"reason": HOSTILE, "message": HOSTILE}],
                     ),
-                    workload("b", {"b": 1}, "collapsed", blockers=[{"reason": HOSTILE, "text": HOSTILE, "nodes": 1}]),
+                    workload("b", {"b": 1}, "collapsed", blockers=[{"reason": HOSTILE, "message": HOSTILE, "nodes": 1}]),
                 ],
                 [{"name": HOSTILE, "hostname": HOSTILE, "zone": HOSTILE, "ready": True, "schedulable": False}],
-                skipped_namespaces=[{"namespace": HOSTILE, "reason": HOSTILE}],
+                skipped_namespaces=[{"namespace": HOSTILE, "reason": HOSTILE, "message": HOSTILE}],
                 skipped_objects=[{"kind": HOSTILE, "namespace": HOSTILE, "name": HOSTILE, "reason": HOSTILE, "message": HOSTILE}],
             ),
             error=HOSTILE,
         ),
-        page_data(check([], nodes(1), reason=HOSTILE)),
+        page_data(check([], nodes(1), reason=HOSTILE, message=HOSTILE)),
         build_page(build_report({}, cluster=HOSTILE, error=HOSTILE)),
     ],
     ids=["workloads", "reason", "cluster"],
@@ -187,5 +188,5 @@ def test_nodes_that_became_not_ready_are_named_in_a_banner() -> None:
     later[1]["ready"] = False
     entry = workload("web", even(later, 2), "healthy")
     html = render(page_data(check([entry], nodes(2)), after=check([entry], later)))
-    assert "Not ready any more at the end of the run:</strong> worker-2" in html
+    assert "Not ready at the end of the run:</strong> worker-2" in html
     assert 'class="node closed"' in html

@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows
     ReportError,
     Row,
     build_report,
-    by_reason,
+    by_message,
     natural,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
@@ -39,7 +39,7 @@ def test_a_restarted_workload_has_before_after_and_outcome() -> None:
 
 
 def test_in_a_plan_nothing_was_restarted_and_there_is_no_outcome() -> None:
-    row = only_row(check([WEB], NODES), restart=restart(WEB, verdict="pending"), plan=True)
+    row = only_row(check([WEB], NODES), restart=restart(WEB, outcome="pending"), plan=True)
     assert (row.action, row.outcome, row.after) == ("to restart", "", None)
 
 
@@ -50,32 +50,31 @@ def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait()
 @pytest.mark.parametrize(
     ("helps", "blockers", "why"),
     [
-        (False, [], "a restart would not spread it better"),
+        (False, [], "a restart would not spread the replicas better"),
         (
             False,
-            [{"reason": "insufficient_memory", "text": "Insufficient memory", "nodes": 5}],
+            [{"reason": "insufficient_memory", "message": "Insufficient memory", "nodes": 5}],
             "Insufficient memory (5 nodes)",
         ),
-        (False, [{"reason": "taint", "text": "tainted", "nodes": 1}], "tainted (1 node)"),
-        (True, [{"reason": "paused", "text": "is paused", "nodes": 0}], "is paused"),
-        (True, [{"reason": "paused", "text": "", "nodes": 0}], "paused"),
-        ("unknown", [], "not known whether a restart would help"),
+        (False, [{"reason": "taint", "message": "tainted", "nodes": 1}], "tainted (1 node)"),
+        (True, [{"reason": "paused", "message": "is paused", "nodes": 0}], "is paused"),
+        (None, [], "it is unknown whether a restart would help"),
         (
-            "unknown",
-            [{"reason": "volume", "text": "zone of a volume", "nodes": 0}],
-            "not known whether a restart would help: zone of a volume",
+            None,
+            [{"reason": "volume", "message": "zone of a volume", "nodes": 0}],
+            "it is unknown whether a restart would help: zone of a volume",
         ),
     ],
 )
 def test_what_stays_says_why(helps: t.Any, blockers: list[t.Any], why: str) -> None:
     row = only_row(check([workload("web", piled(NODES, 3), "collapsed", restart_helps=helps, blockers=blockers)], NODES))
-    assert (row.action, row.why) == ("stays", why)
+    assert (row.action, row.reason, row.message) == ("stays", "", why)
 
 
 @pytest.mark.parametrize("action", ["refused", "skipped", "failed"])
 def test_an_action_that_did_not_restart_gives_its_own_reason(action: str) -> None:
-    row = only_row(check([WEB], NODES), restart=restart(WEB, action=action, verdict="", reason="cooldown: wait 5 s"))
-    assert (row.action, row.why) == (action, "cooldown: wait 5 s")
+    row = only_row(check([WEB], NODES), restart=restart(WEB, action=action, outcome="", reason="cooldown", message="wait 5 s"))
+    assert (row.action, row.reason, row.message) == (action, "cooldown", "wait 5 s")
 
 
 def test_without_a_second_check_the_restart_tells_where_the_replicas_are() -> None:
@@ -102,7 +101,7 @@ def test_what_was_done_comes_first_and_what_is_healthy_last() -> None:
         WEB,
     ]
     done = restart(WEB)
-    done["workloads"] += restart(entries[4], action="failed", verdict="failed")["workloads"]
+    done["workloads"] += restart(entries[4], action="failed", outcome="failed")["workloads"]
     report = build_report(check(entries, NODES), restart=done)
     assert [row.name for row in report.rows] == ["failed", "web", "stays", "rolling", "skipped", "healthy"]
     assert [row.name for row in report.rows if row.unremarkable] == ["skipped", "healthy"]
@@ -135,6 +134,7 @@ def test_totals_of_a_run() -> None:
         "failed": 0,
         "improved": 1,
         "reason": "",
+        "message": "",
         "error": "",
     }
 
@@ -144,7 +144,7 @@ def test_totals_of_a_run() -> None:
     [
         ({}, True),
         ({"restart": restart(WEB, action="refused")}, True),
-        ({"restart": restart(WEB, action="failed", verdict="failed")}, False),
+        ({"restart": restart(WEB, action="failed", outcome="failed")}, False),
         ({"error": "unreachable"}, False),
     ],
 )
@@ -179,7 +179,7 @@ def test_names_are_ordered_as_people_count(names: list[str], ordered: list[str])
 def test_the_check_returns_what_the_report_reads() -> None:
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 3)
-    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=True)
+    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
     row = only_row(result)
     assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
     assert (row.before.verdict, row.action) == ("collapsed", "to restart")
@@ -198,7 +198,7 @@ def test_a_workload_that_nothing_was_done_with_is_not_called_gone_where_healthy_
     later = check([], NODES)
     later["summary"].update(checked=1, healthy=1)
     row = only_row(check([workload("web", piled(NODES, 3), "rolling")], NODES), after=later)
-    assert (row.last.verdict, row.last.reason.partition(":")[0]) == ("not listed", "not_listed")
+    assert (row.last.verdict, row.last.reason) == ("not listed", "not_listed")
 
 
 def test_a_workload_that_was_healthy_at_first_is_not_called_new_where_healthy_ones_are_left_out() -> None:
@@ -245,11 +245,11 @@ def test_texts_about_one_missing_role_are_one() -> None:
         for name in ("a/x", "a/y")
     ]
     others = ["Grant the verb 'list' on pods in namespace a to this user.", "something else"]
-    found = by_reason(zip([*texts, *others], ["x", "y", "a", "b"], strict=True))
+    found = by_message(zip([*texts, *others], ["x", "y", "a", "b"], strict=True))
     assert found == [(texts[0], ["x", "y"]), (others[0], ["a"]), (others[1], ["b"])]
 
 
 def test_a_verb_that_is_missing_in_several_namespaces_is_not_asked_for_in_one_only() -> None:
     texts = [f"cannot patch {name}/x. Grant the verb 'patch' on deployments in namespace {name} to this user." for name in "ab"]
-    ((text, names),) = by_reason(zip(texts, ["x", "y"], strict=True))
+    ((text, names),) = by_message(zip(texts, ["x", "y"], strict=True))
     assert names == ["x", "y"] and text == f"{texts[0]} The others lack the same verb, each in its own namespace."

@@ -169,7 +169,7 @@ def test_a_namespace_that_is_being_deleted_is_skipped():
         ("Allow", "its annotation collectdeployments is 'Allow', not 'allow'"),
         ("allowed", "kubectl annotate --overwrite namespace app collectdeployments=allow"),
         ("", "its annotation collectdeployments is ''"),
-        (None, "namespace has no annotation collectdeployments=allow; to let it take part: kubectl annotate namespace app "),
+        (None, "namespace has no annotation collectdeployments=allow; to include it: kubectl annotate namespace app "),
     ],
 )
 def test_the_namespace_annotation_is_compared_exactly(value, said):
@@ -180,8 +180,8 @@ def test_the_namespace_annotation_is_compared_exactly(value, said):
     nothing = check_spread(cluster.snapshot(), CheckOptions())
     assert nothing.workloads == () and "kubectl annotate namespace NAME collectdeployments=allow" in str(nothing.reason)
     named = check_spread(cluster.snapshot(), CheckOptions(namespaces=["app"]))
-    assert named.skipped_namespaces["app"].startswith("not_annotated: ") and said in named.skipped_namespaces["app"]
-    assert str(named.reason) == "no_namespace: none of the namespaces asked for can be judged"
+    assert named.skipped_namespaces["app"].code == "not_annotated" and said in named.skipped_namespaces["app"].text
+    assert str(named.reason) == "no_namespace: none of the given namespaces can be checked"
     assert len(check_spread(cluster.snapshot(), CheckOptions(namespace_annotation=None)).workloads) == 1
 
 
@@ -195,7 +195,7 @@ class TestEligibleNodes:
         cluster.deployment("plain", ["worker-1"] * 2)
         lines = {line.workload.metadata.name: line.verdict for line in check_spread(cluster.snapshot(), CheckOptions()).workloads}
         assert lines["web"].verdict == "collapsed"
-        assert (lines["plain"].verdict, str(lines["plain"].reason)) == ("healthy", "single_domain")
+        assert (lines["plain"].verdict, lines["plain"].reason.code) == ("healthy", "single_domain")
 
     def test_an_untainted_control_plane_node_counts(self):
         cluster = workers(1)
@@ -312,9 +312,9 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
     cluster.deployment("bad", ["worker-1"] * 2)
     cluster.deployment("good", ["worker-1", "worker-2"])
     report = check_spread(cluster.snapshot(), CheckOptions())
-    result = report_to_result(report, include_healthy=False)
+    result = report_to_result(report, CheckOptions(), include_healthy=False)
     assert [workload["name"] for workload in result["workloads"]] == ["bad"]
-    assert [workload["name"] for workload in report_to_result(report, include_healthy=True)["workloads"]] == ["bad", "good"]
+    assert [workload["name"] for workload in report_to_result(report, CheckOptions(), include_healthy=True)["workloads"]] == ["bad", "good"]
     assert result["summary"] == {
         "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "rolling": 0, "skipped": 0, "unknown": 0,
         "restartable": 1,
@@ -323,17 +323,19 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
     assert result["restartable"] == [{"kind": "Deployment", "namespace": "app", "name": "bad"}]
 
 
-def test_reasons_are_texts_in_the_result():
+def test_result_has_the_code_and_the_text_of_each_reason_in_two_keys():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, strategy={"type": "Recreate"}, template={"spec": {"schedulerName": "mine"}})
-    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=False)["workloads"]
-    assert line["reason"] == f"collapsed: all 2 placed replicas in {HOST}=worker-1, 2 domains are eligible"
-    assert line["advice"][0].startswith("no_spreading_rule: add a topologySpreadConstraint")
+    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
+    assert line["reason"] == "collapsed"
+    assert line["message"] == f"all 2 placed replicas in {HOST}=worker-1, 2 domains are eligible"
+    assert [(advice["reason"], set(advice)) for advice in line["advice"]] == [("no_spreading_rule", {"reason", "message"})]
+    assert line["advice"][0]["message"].startswith("add a topologySpreadConstraint")
     assert line["blockers"] == [
-        {"reason": "foreign_scheduler", "text": "the pod is for another scheduler", "nodes": 2},
+        {"reason": "foreign_scheduler", "message": "the pod is for another scheduler", "nodes": 2},
         {
             "reason": "downtime",
-            "text": "the Recreate strategy of Deployment app/web may leave no ready pod; use strategy "
+            "message": "the Recreate strategy of Deployment app/web may leave no ready pod; use strategy "
             "evict_surplus, which moves one pod at a time, or restart it by name with allow_downtime",
             "nodes": 0,
         },
@@ -363,13 +365,13 @@ def test_eligible_nodes_are_looked_up_once_a_workload():
 def test_very_many_empty_domains_are_counted_and_not_listed():
     cluster = workers(101)
     cluster.deployment("web", ["worker-1"] * 2)
-    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=False)["workloads"]
+    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
     assert (line["domains"], line["eligible_domains"]) == ({HOST: {"worker-1": 2}}, {HOST: 101})
     assert len(line["feasible_domains"][HOST]) == 20
 
 
 def test_a_workload_in_its_cooldown_is_not_restartable():
-    outcome = make_outcome(now_s=1_767_225_600.0, attempts=1, verdict="unchanged", revision="hash1", eligible="x")
+    outcome = make_outcome(now_s=1_767_225_600.0, attempts=1, outcome="unchanged", revision="hash1", eligible="x")
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     lines = [check_spread(cluster.snapshot(read_at_s=1_767_225_600.0 + age_s), CheckOptions()).workloads[0] for age_s in (599, 600)]
@@ -390,7 +392,7 @@ def test_a_workload_in_its_cooldown_is_not_restartable():
 def test_the_check_calls_restartable_what_the_restart_will_do_with_the_same_cooldown_and_attempts(age_s, options, restartable):
     cluster = workers(2)
     hashed = eligible_hash(["worker-1", "worker-2"])
-    outcome = make_outcome(now_s=NOW, attempts=1, verdict="unchanged", revision="hash1", eligible=hashed, number=1)
+    outcome = make_outcome(now_s=NOW, attempts=1, outcome="unchanged", revision="hash1", eligible=hashed, number=1)
     cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     snapshot = cluster.snapshot(read_at_s=NOW + age_s)
     (line,) = check_spread(snapshot, CheckOptions(**options)).workloads
@@ -400,7 +402,7 @@ def test_the_check_calls_restartable_what_the_restart_will_do_with_the_same_cool
 
 
 def _pending(name, restarted, **metadata):
-    outcome = make_outcome(now_s=NOW - 7200, attempts=1, verdict="pending", revision="hash0" if restarted else "hash1", eligible="x")
+    outcome = make_outcome(now_s=NOW - 7200, attempts=1, outcome="pending", revision="hash0" if restarted else "hash1", eligible="x")
     annotations = {"kubectl.kubernetes.io/restartedAt": outcome.time} if restarted else {}
     return {
         "metadata": {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation(), **metadata}},
@@ -416,5 +418,5 @@ def test_what_was_interrupted_is_listed_whatever_its_verdict():
     cluster.deployment("quiet", ["worker-1", "worker-2"])
     ignored = {"kube-scheduling.onprem/spread": "ignore"}
     cluster.deployment("ignored", ["worker-1", "worker-2"], **_pending("ignored", restarted=True, **ignored))
-    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), include_healthy=False)
+    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)
     assert [entry["name"] for entry in result["interrupted"]] == ["evicted", "healthy", "uneven"]

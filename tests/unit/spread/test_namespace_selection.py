@@ -54,7 +54,7 @@ def test_where_one_chosen_namespace_can_be_read_it_is_judged_and_the_other_is_na
 
 def test_a_namespace_without_the_annotation_needs_no_rights() -> None:
     report = check("private", namespaces=["private"])
-    assert str(report.reason).startswith("no_namespace: ") and report.skipped_namespaces["private"].startswith("not_annotated: ")
+    assert str(report.reason).startswith("no_namespace: ") and report.skipped_namespaces["private"].code == "not_annotated"
 
 
 def test_namespaces_that_were_asked_for_by_name_and_cannot_be_read_are_the_cause() -> None:
@@ -65,8 +65,8 @@ def test_namespaces_that_were_asked_for_by_name_and_cannot_be_read_are_the_cause
 class _Module:
     """Stands for AnsibleModule."""
 
-    def __init__(self, label_selector: str = "") -> None:
-        self.params: dict[str, t.Any] = {"label_selector": label_selector, "include_healthy": True, "include_nodes": True}
+    def __init__(self) -> None:
+        self.params: dict[str, t.Any] = {"include_healthy": True, "include_nodes": True}
         self.failed: bool | None = None
         self.result: dict[str, t.Any] = {}
 
@@ -79,10 +79,10 @@ class _Module:
         raise SystemExit(1)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, snapshot: ClusterSnapshot, label_selector: str = "") -> _Module:
-    module = _Module(label_selector)
+def run(monkeypatch: pytest.MonkeyPatch, snapshot: ClusterSnapshot, *label_selectors: str) -> _Module:
+    module = _Module()
     monkeypatch.setattr(k8s_spread_check, "make_module", lambda _spec: module)
-    monkeypatch.setattr(k8s_spread_check, "check_options", lambda _params: CheckOptions())
+    monkeypatch.setattr(k8s_spread_check, "check_options", lambda _params: CheckOptions(label_selectors=label_selectors))
     monkeypatch.setattr(k8s_spread_check, "connect", lambda _module, name: name)
     monkeypatch.setattr(spread_check, "read_snapshot", lambda _api, **_options: snapshot)
     with pytest.raises(SystemExit):
@@ -92,15 +92,15 @@ def run(monkeypatch: pytest.MonkeyPatch, snapshot: ClusterSnapshot, label_select
 
 def test_the_module_fails_with_all_of_its_result_where_no_chosen_namespace_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     module = run(monkeypatch, closed("shop", "web"))
-    assert module.failed is True and module.result["msg"] == module.result["reason"]
-    assert module.result["msg"].startswith("unreadable: ") and len(module.result["node_list"]) == 2
+    assert module.failed is True and module.result["msg"] == module.result["message"] != ""
+    assert module.result["reason"] == "unreadable" and len(module.result["node_list"]) == 2
 
 
 def test_a_label_selector_that_matches_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = run(monkeypatch, closed(), "app==")
-    said = "no_workload: no Deployment or StatefulSet in the chosen namespaces has the labels app==; check label_selector"
-    assert (module.failed, module.result["reason"]) == (False, said)
+    module = run(monkeypatch, closed(), "app=web", "!old")
+    said = "no Deployment or StatefulSet in the chosen namespaces has the labels app=web,!old; check label_selectors"
+    assert (module.failed, module.result["reason"], module.result["message"]) == (False, "no_workload", said)
 
 
 def test_namespaces_without_workloads_are_no_mistake_without_a_label_selector(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run(monkeypatch, closed()).result["reason"] == ""
+    assert run(monkeypatch, closed()).result["reason"] == run(monkeypatch, closed()).result["message"] == ""

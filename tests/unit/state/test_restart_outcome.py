@@ -20,7 +20,7 @@ T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
 def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1", eligible: str = "e1") -> Outcome:
-    return make_outcome(now_s=T0, attempts=attempts, verdict=verdict, revision=revision, eligible=eligible)
+    return make_outcome(now_s=T0, attempts=attempts, outcome=verdict, revision=revision, eligible=eligible)
 
 
 def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
@@ -62,19 +62,19 @@ def test_any_number_of_attempts_gives_a_time():
 
 def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
     text = outcome().to_annotation()
-    assert json.loads(text) == {"time": "2026-01-01T00:00:00Z", "attempts": 1, "verdict": "unchanged", "revision": "r1", "eligible": "e1"}
+    assert json.loads(text) == {"time": "2026-01-01T00:00:00Z", "attempts": 1, "outcome": "unchanged", "revision": "r1", "eligible": "e1"}
     assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome()
 
 
 def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
     written = Outcome(
-        time="2026-01-01T00:00:00Z", attempts=1, verdict="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f", generation=4
+        time="2026-01-01T00:00:00Z", attempts=1, outcome="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f", generation=4
     )
     assert read_outcome({OUTCOME_ANNOTATION: written.to_annotation()}) == written
     assert set(json.loads(written.to_annotation())) == {
         "time",
         "attempts",
-        "verdict",
+        "outcome",
         "revision",
         "eligible",
         "number",
@@ -84,7 +84,7 @@ def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
 
 
 def test_an_annotation_of_an_earlier_version_is_read():
-    text = '{"time":"2026-01-01T00:00:00Z","attempts":2,"verdict":"unchanged","revision":"r1","eligible":"e1"}'
+    text = '{"time":"2026-01-01T00:00:00Z","attempts":2,"outcome":"unchanged","revision":"r1","eligible":"e1"}'
     assert read_outcome({OUTCOME_ANNOTATION: text}) == outcome(attempts=2)
 
 
@@ -95,13 +95,13 @@ def test_an_annotation_of_an_earlier_version_is_read():
         "{}",
         "nonsense",
         "[]",
-        '{"time":"yesterday","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
-        '{"time":"2026-01-01T00:00:00","attempts":1,"verdict":"failed","revision":"r","eligible":"e"}',
-        '{"time":"2026-01-01T00:00:00Z","attempts":-1,"verdict":"failed","revision":"r","eligible":"e"}',
-        '{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"great","revision":"r","eligible":"e"}',
-        '{"time":"2026-01-01T00:00:00Z","attempts":1001,"verdict":"failed","revision":"r","eligible":"e"}',
-        f'{{"time":"2026-01-01T00:00:00Z","attempts":{"9" * 4300},"verdict":"failed","revision":"r","eligible":"e"}}',
-        f'{{"time":"2026-01-01T00:00:00Z","attempts":1,"verdict":"failed","revision":"r","eligible":"e","number":{2**63}}}',
+        '{"time":"yesterday","attempts":1,"outcome":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00","attempts":1,"outcome":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":-1,"outcome":"failed","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1,"outcome":"great","revision":"r","eligible":"e"}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1001,"outcome":"failed","revision":"r","eligible":"e"}',
+        f'{{"time":"2026-01-01T00:00:00Z","attempts":{"9" * 4300},"outcome":"failed","revision":"r","eligible":"e"}}',
+        f'{{"time":"2026-01-01T00:00:00Z","attempts":1,"outcome":"failed","revision":"r","eligible":"e","number":{2**63}}}',
     ],
 )
 def test_what_cannot_be_read_counts_as_absent(text):

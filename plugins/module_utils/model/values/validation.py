@@ -13,6 +13,7 @@ from collections.abc import Iterable
 _PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
+_LABEL_VALUE = re.compile(rf"(?:{_NAME})?")
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
@@ -27,6 +28,11 @@ def missing_namespaces_message(namespaces: Iterable[str]) -> str:
 def is_qualified_name(text: str) -> bool:
     """Return whether the text can be the key of a label, an annotation or a taint."""
     return _QUALIFIED.fullmatch(text) is not None
+
+
+def is_label_value(text: str) -> bool:
+    """Return whether the text can be the value of a label. It may be empty."""
+    return _LABEL_VALUE.fullmatch(text) is not None
 
 
 def is_namespace_name(text: str) -> bool:

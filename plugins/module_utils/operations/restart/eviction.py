@@ -88,7 +88,7 @@ class EvictionStrategy:
         remembered = remember_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if attempt.outcome is None:
             attempt.before = report
-            result.reason, result.verdict = decision.reason, PENDING
+            result.reason, result.outcome = decision.reason, PENDING
         attempt.outcome, result.changed = remembered.outcome, True
         self._attempts[result.target] = attempt
         self._budgets.begin(result.target, budgets)
@@ -107,7 +107,7 @@ class EvictionStrategy:
             return EvictionDenied(self._api, self._options, attempt, move, report, error, self._budget_wait)
         self._budget_wait.granted()
         attempt.note_eviction(move, report, observation)
-        record_event(self._api, attempt.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason}")
+        record_event(self._api, attempt.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason.text}")
         return Replacement(self._api, self._options, attempt, report.workload, observation, template)
 
     def _closed_budget(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
@@ -175,7 +175,7 @@ class EvictionStrategy:
         """Return the wait for a pod that is still missing. Nothing is evicted before its replacement is available."""
         result = attempt.result
         if attempt.outcome is None:
-            result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
+            result.action, result.reason, result.outcome = SKIPPED, decision.reason, PENDING
         if self._options.dry_run or not self._options.wait:
             return None
         self._attempts[result.target] = attempt
@@ -188,12 +188,12 @@ class EvictionStrategy:
             result.stop(decision.action, decision.reason)
         if not decision.begun:
             # No outcome is recorded, or the recorded one belongs to another run.
-            result.verdict = PENDING if result.evicted else ""
+            result.outcome = PENDING if result.evicted else ""
             return
         if attempt.outcome is None:
             result.before = {}
         if self._options.dry_run:
-            result.verdict = PENDING
+            result.outcome = PENDING
             return
         attempt.conclude(report, observation, even=decision.even)
 
@@ -205,5 +205,5 @@ class EvictionStrategy:
         for planned in moves:
             observation.assume_moved(planned)
         result.end(EVICTED, decision.reason)
-        result.verdict, result.changed = PENDING, True
+        result.outcome, result.changed = PENDING, True
         result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]

@@ -79,7 +79,7 @@ class Attempt:
 
     def revert(self) -> None:
         """Restore the outcome from before the attempt. No pod was evicted and a retry would not help, so the attempt does not count."""
-        self.result.verdict = ""
+        self.result.outcome = ""
         if self.before is not None and self.outcome is not None:
             revert(self._api, self.result, self.before.workload, self.outcome)
 
@@ -103,7 +103,7 @@ class Attempt:
         """
         self.result.end(FAILED_ACTION, reason)
         if self.result.evicted:
-            self.result.verdict = FAILED
+            self.result.outcome = FAILED
             self.conclude(report, observation)
         elif self.outcome is not None:
             self.revert()
@@ -113,10 +113,10 @@ class Attempt:
         result = self.result
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
-        if result.verdict != FAILED and (self._options.verify_spread or even):
+        if result.outcome != FAILED and (self._options.verify_spread or even):
             earlier = self.before.distributions if self.before is not None else None
-            result.verdict = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
-        if result.verdict != PENDING:
+            result.outcome = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
+        if result.outcome != PENDING:
             # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
             pending = self.outcome or read_outcome(report.workload.metadata.annotations)
             # If this run began and no pod was evicted, the attempt could not help and does not count.
@@ -320,7 +320,7 @@ class EvictionDenied(_EvictionStep):
         if attempt.denied or isinstance(error, MultipleBudgetsError):
             end_denied(attempt, error, move, report, observation)
             return False
-        self.result.verdict = FAILED
+        self.result.outcome = FAILED
         self.result.end(FAILED_ACTION, Reason("error", str(error)))
         attempt.conclude(report, observation)
         return False
@@ -337,7 +337,7 @@ class PodGone(_EvictionStep):
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         if self._attempt.vanished > MOST_PODS_GONE:
-            self.result.verdict = FAILED
+            self.result.outcome = FAILED
             self.result.end(FAILED_ACTION, Reason("error", str(self._error)))
         elif self._options.wait:
             return True

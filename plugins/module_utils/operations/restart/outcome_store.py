@@ -127,33 +127,33 @@ def finalize(
     event: str,
     counted: bool = True,
 ) -> None:
-    """Replace the ``pending`` outcome, if it is unchanged, by the result's verdict, and write an Event with reason ``event``.
+    """Replace the ``pending`` outcome, if it is unchanged, by the result's outcome, and write an Event with reason ``event``.
 
     ``settled``: the workload is well spread now. Only then the attempts are reset, because otherwise a skew that alternates would be
     restarted forever. ``counted``: the attempt counts. A failed write is a warning of the result.
     """
     try:
-        live = _remember(api, workload, pending, result.verdict, snapshot, settled=settled, counted=counted)
+        live = _remember(api, workload, pending, result.outcome, snapshot, settled=settled, counted=counted)
     except _OutcomeNotWrittenError as error:
         result.warnings.append(str(error))
         return
     result.changed = True
-    record_event(api, result, live, reason=event, message=f"{result.verdict}: {result.in_words}")
+    record_event(api, result, live, reason=event, message=f"{result.outcome}: {result.in_words}")
 
 
 def _remember(
-    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], verdict: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
+    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], outcome: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
 ) -> Workload:
-    """Record the verdict for the workload's revision on ``snapshot``. Return the workload."""
+    """Record the outcome for the workload's revision on ``snapshot``. Return the workload."""
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _OutcomeNotWrittenError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
-        attempts = 0 if verdict == IMPROVED and settled else max(0, found.attempts - (not counted))
+        attempts = 0 if outcome == IMPROVED and settled else max(0, found.attempts - (not counted))
         revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
-        outcome = replace(found, attempts=attempts, verdict=verdict, revision=revision, number=number, expected=None, generation=None)
-        return {OUTCOME_ANNOTATION: outcome.to_annotation()}
+        final = replace(found, attempts=attempts, outcome=outcome, revision=revision, number=number, expected=None, generation=None)
+        return {OUTCOME_ANNOTATION: final.to_annotation()}
 
     try:
         return patch_annotations(api, workload, annotations_for).workload

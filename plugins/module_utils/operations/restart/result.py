@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from ...model.messages import missing_permission
-from ...model.reason import Reason, reason_text
+from ...model.reason import Reason, reason_fields
 from ...spread.restart.actions import REFUSED, SKIPPED
 from ...spread.restart.options import Target
 from ...spread.rollout import WAITING, Progress
@@ -35,13 +35,14 @@ class EvictedPod:
 class RestartResult:
     """The result for one target.
 
-    ``before`` and ``after``: replicas by topology key and domain. ``missing``: the target does not exist, or no longer.
+    ``outcome``: improved, unchanged, worse, failed or pending; empty if nothing was done. ``before`` and ``after``: replicas by topology
+    key and domain. ``missing``: the target does not exist, or no longer.
     """
 
     target: Target
     action: str = ""
     reason: t.Optional[Reason] = None
-    verdict: str = ""
+    outcome: str = ""
     before: dict[str, dict[str, int]] = field(default_factory=dict)
     after: dict[str, dict[str, int]] = field(default_factory=dict)
     evicted: list[EvictedPod] = field(default_factory=list)
@@ -66,7 +67,7 @@ class RestartResult:
             self.end(action, reason)
             return
         first = self.reason or reason
-        self.reason = Reason(first.code, f"{first.text}; then {reason}")
+        self.reason = Reason(first.code, f"{first.text}; then no other pod was evicted: {reason.text}")
 
     def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, cause: str = "", advice: str = "") -> None:
         """End as failed after a wait that failed or took longer than ``timeout_s``.
@@ -76,7 +77,7 @@ class RestartResult:
         waited = progress.state == WAITING
         said = f"{progress.text} after {timeout_s} s" if waited else progress.text
         parts = [said, "" if cause in said else cause, advice if waited else ""]
-        self.verdict = FAILED
+        self.outcome = FAILED
         self.end(FAILED_ACTION, Reason(code, "; ".join(filter(None, parts))))
 
     def vanish(self, action: str, reason: Reason) -> None:
@@ -90,10 +91,15 @@ class RestartResult:
             self.duration_s = time.monotonic() - self._began_s
 
     @property
+    def message(self) -> str:
+        """The text of the reason. It is empty before the end of the work on the target."""
+        return "" if self.reason is None else self.reason.text
+
+    @property
     def in_words(self) -> str:
         """The distribution of the replicas afterwards, or the failure."""
         if self.action == FAILED_ACTION:
-            return reason_text(self.reason)
+            return self.message
         return "; ".join(
             f"{key}: " + ", ".join(f"{domain}={count}" for domain, count in domains.items()) for key, domains in self.after.items()
         )
@@ -127,7 +133,7 @@ def _complaints(bad: Sequence[RestartResult]) -> list[str]:
     """Return one sentence for each target without success. A missing role appears once, with all targets that need it."""
     by_role: dict[str, list[RestartResult]] = {}
     for result in bad:
-        by_role.setdefault(missing_permission(reason_text(result.reason)) or str(result.target), []).append(result)
+        by_role.setdefault(missing_permission(result.message) or str(result.target), []).append(result)
     return [_complaint(first) + _also(others) for first, *others in by_role.values()]
 
 
@@ -145,18 +151,18 @@ def _complaint(result: RestartResult) -> str:
     if result.missing and result.action == SKIPPED:
         return f"there is no {target.kind} {target.name} in namespace {target.namespace}; check the spelling and the cluster"
     remedy = ", or set cooldown to 0" if code == "cooldown" else ""
-    return f"{target}: {result.action}, {reason_text(result.reason)}{remedy}"
+    return f"{target}: {result.action} ({code}): {result.message}{remedy}"
 
 
 def _entry(result: RestartResult) -> dict[str, t.Any]:
     return {
         **result.target._asdict(),
         "action": result.action,
-        "reason": reason_text(result.reason),
+        **reason_fields(result.reason),
         "before": result.before,
         "after": result.after,
         "evicted": [asdict(pod) for pod in result.evicted],
-        "verdict": result.verdict,
+        "outcome": result.outcome,
         "duration": round(result.duration_s),
     }
 

@@ -50,7 +50,7 @@ def write_restart(
     outcome = make_outcome(
         now_s=next_outcome_time(api.now_s(), live),
         attempts=decision.attempts,
-        verdict=PENDING,
+        outcome=PENDING,
         revision=decision.revision,
         eligible=decision.eligible,
         number=snapshot.revision_number(judged),
@@ -105,7 +105,7 @@ class RolloutStrategy:
             text = f"{result.target} was changed while its restart was being decided; run again"
             result.end(SKIPPED, Reason("changed_meanwhile", text))
             return None
-        result.action, result.reason, result.verdict, result.changed = RESTARTED, decision.reason, PENDING, True
+        result.action, result.reason, result.outcome, result.changed = RESTARTED, decision.reason, PENDING, True
         observation.assume_restarted(report)
         if self._options.dry_run:
             return None
@@ -113,12 +113,12 @@ class RolloutStrategy:
         outcome = read_outcome(patched.metadata.annotations)
         if patched.kind == "StatefulSet" and outcome is not None:
             outcome = remember_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
-        record_event(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason}")
+        record_event(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason.text}")
         return _Rollout(self._api, self._options, result, patched, outcome, before=report)
 
     def _resume(self, report: WorkloadReport, decision: RestartDecision, result: RestartResult) -> t.Optional[Step]:
         """Verify an earlier restart instead of a new one. The earlier run was interrupted, or did not wait."""
-        result.action, result.reason, result.verdict = SKIPPED, decision.reason, PENDING
+        result.action, result.reason, result.outcome = SKIPPED, decision.reason, PENDING
         result.before = {}
         progress = rollout_progress(report.workload)
         under_way = progress.state == WAITING
@@ -207,10 +207,10 @@ class _Rollout:
             result.after = listed_by_key(report.distributions)
             if progress.state == DONE:
                 before = self._before.distributions if self._before else None
-                result.verdict = compare_spread(
+                result.outcome = compare_spread(
                     before, observation.distribution_over(self._before, report), max_skew=self._options.max_skew
                 )
-        if result.verdict != PENDING:
+        if result.outcome != PENDING:
             settled = is_well_spread(report.distributions, max_skew=self._options.max_skew)
             finalize(self._api, result, self._workload, self._outcome, observation.snapshot, settled=settled, event="SpreadRestartOutcome")
         return False

@@ -69,7 +69,7 @@ class CapacityReservedError(Exception):
     """The target does not benefit if the assumed actions have their capacity. An observation after them decides."""
 
 
-_CAPACITY_REASONS = ("no_gain", "no_room", "unknown")
+_CAPACITY_REASONS = ("no_gain", "no_capacity", "unknown")
 """Reasons that may no longer apply after the earlier actions are complete."""
 
 

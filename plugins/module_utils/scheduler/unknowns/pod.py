@@ -20,7 +20,7 @@ from ..profile import Profiles
 
 NOMINATED: Reasons = (Reason("nominated_pod", "the node is promised to a pending pod, which may go before this one"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")
-_PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the room on nodes is not known")
+_PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the free capacity of the nodes is unknown")
 
 
 def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None, profiles: Profiles) -> Reasons:

@@ -115,7 +115,7 @@ def decide_eviction(
     new = make_outcome(
         now_s=now_s,
         attempts=permission.attempts,
-        verdict=PENDING,
+        outcome=PENDING,
         revision=snapshot.revision(workload),
         eligible=report.eligible_hash,
         number=snapshot.revision_number(workload),

@@ -129,7 +129,9 @@ class EvictionPlanner:
             return Reason(SPREAD, "no replica has a place that would be better")
         unsure = next_pod(self._workload, self._snapshot).doubts
         if unsure:
-            return Reason("unknown", f"whether a replacement would find room is not known: {', '.join(doubt.text for doubt in unsure)}")
+            return Reason(
+                "unknown", f"it is unknown whether a node has free capacity for a replacement: {', '.join(doubt.text for doubt in unsure)}"
+            )
         obstacle: t.Optional[tuple[_EvictionCandidate, Feasibility]] = None
         found: t.Optional[tuple[Gain, _EvictionCandidate, Feasibility]] = None
         for candidate in candidates:
@@ -223,7 +225,7 @@ class EvictionPlanner:
         source = str(self._domain_tuple(candidate.pod.spec.node_name)[index])
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
         more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
-        text = f"{pluralize(count[source], 'replica')} in {key}={source}, room for one of them in {named}{more}"
+        text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}{more}"
         return Move(candidate.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
 
 
@@ -254,10 +256,12 @@ def _deletion_cost(pod: Pod) -> int:
 def _no_capacity(feasibility: Feasibility) -> Reason:
     if feasibility.unknown:
         texts = ", ".join(reason.text for reason in feasibility.unknown)
-        return Reason("unknown", f"whether a replacement would find room is not known: {texts}")
+        return Reason("unknown", f"it is unknown whether a node has free capacity for a replacement: {texts}")
     unsure = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
     texts = ", ".join(f"{reason.text} ({pluralize(nodes, 'node')})" for reason, nodes in [*feasibility.counts(), *unsure.items()])
-    return Reason("unknown" if unsure else "no_room", f"no domain with fewer replicas is known to have room for a replacement: {texts}")
+    return Reason(
+        "unknown" if unsure else "no_capacity", f"no domain with fewer replicas is known to have free capacity for a replacement: {texts}"
+    )
 
 
 MOST_PLANNED = 100

@@ -24,7 +24,7 @@ def rolling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Option
     from ..stuck_pods import new_pods, stuck_container  # only rollouts in progress need it
 
     outcome = read_outcome(workload.metadata.annotations)
-    own = outcome is not None and outcome.verdict in (PENDING, FAILED) and began_current_revision(workload, outcome, snapshot)
+    own = outcome is not None and outcome.outcome in (PENDING, FAILED) and began_current_revision(workload, outcome, snapshot)
     begun = f"the rollout of {workload} that k8s_rollout_restart began at {outcome.time}" if own and outcome is not None else ""
     stuck = stuck_container(new_pods(workload, snapshot))
     if stuck:

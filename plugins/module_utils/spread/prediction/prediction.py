@@ -9,9 +9,6 @@ import typing as t
 from ...model.codec import Struct, field
 from ...model.reason import Reason
 
-HELPS_UNKNOWN = "unknown"
-RestartHelps = t.Union[bool, str]
-
 
 class Blocker(Struct, frozen=True):
     """A reason that prevents a better spread, and the number of nodes that it excludes."""
@@ -21,8 +18,11 @@ class Blocker(Struct, frozen=True):
 
 
 class Prediction(Struct, frozen=True):
-    """The prediction for one workload: ``restart_helps`` is True, False or ``unknown``. ``feasible_domains`` are by topology key."""
+    """The prediction for one workload.
 
-    restart_helps: RestartHelps
+    ``restart_helps`` is True, False, or None if it is unknown. ``feasible_domains`` are by topology key.
+    """
+
+    restart_helps: t.Optional[bool]
     feasible_domains: dict[str, list[str]] = field(default_factory=dict)
     blockers: list[Blocker] = field(default_factory=list)

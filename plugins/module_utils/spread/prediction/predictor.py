@@ -22,7 +22,7 @@ from ..preconditions.shared_volume import shared_single_writer_claim
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
-from .prediction import HELPS_UNKNOWN, Blocker, Prediction
+from .prediction import Blocker, Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .surge_capacity import no_surge_reason, surge_capacity
 
@@ -51,13 +51,13 @@ class RestartPredictor:
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
         if undecodable is not None:
-            return Prediction(HELPS_UNKNOWN, blockers=[Blocker(undecodable.reason)])
+            return Prediction(None, blockers=[Blocker(undecodable.reason)])
         obstacle = self._obstacle(workload)
         if obstacle is not None:
             return Prediction(False, blockers=[Blocker(obstacle)])
         unsure = next_pod(workload, self._snapshot).doubts
         if unsure:
-            return Prediction(HELPS_UNKNOWN, blockers=[Blocker(reason) for reason in unsure])
+            return Prediction(None, blockers=[Blocker(reason) for reason in unsure])
         denied = admission_violation(workload, self._snapshot) or quota_violation(
             workload, self._snapshot, pods=workload.spec.replicas - partition(workload)
         )
@@ -74,7 +74,7 @@ class RestartPredictor:
             return Prediction(False, domains, self._blockers(workload, best))
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
-            return Prediction(HELPS_UNKNOWN, domains, [Blocker(unlabelled)])
+            return Prediction(None, domains, [Blocker(unlabelled)])
         doubts = self._doubts(best.first, preference)
         if not doubts:
             return Prediction(True, domains)
@@ -84,7 +84,7 @@ class RestartPredictor:
             sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
             if self._better(before, sure, eligible):
                 return Prediction(True, domains)
-        return Prediction(HELPS_UNKNOWN, domains, doubts)
+        return Prediction(None, domains, doubts)
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
         """Assume that the workload's replicas are on the nodes that a restart would give them."""

@@ -19,6 +19,7 @@ from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.window import window_violation
+from ..prediction.prediction import Prediction
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
@@ -51,7 +52,7 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     )
     interrupted = interrupted_restart(workload, snapshot)
     if interrupted is not None and _verification_is_due(workload_report, permission, options):
-        text = f"restarted at {interrupted.time}, the second look was still to come"
+        text = f"restarted at {interrupted.time}, its result was not checked yet"
         return RestartDecision(RESUME, Reason("already_restarted", text))
     forbidden = restart_violation(workload, snapshot, allow_downtime=options.allow_downtime)
     if forbidden is not None:
@@ -87,11 +88,18 @@ def _no_benefit(workload_report: WorkloadReport) -> t.Optional[RestartDecision]:
     if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
         return RestartDecision(SKIPPED, workload_report.verdict.reason)
     if workload_report.prediction is None or workload_report.prediction.restart_helps is not True:
-        helps = "unknown" if workload_report.prediction is None else str(workload_report.prediction.restart_helps).lower()
-        blockers = workload_report.prediction.blockers if workload_report.prediction else ()
-        texts = [f"{b.reason.text} ({pluralize(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
-        return RestartDecision(SKIPPED, Reason("no_gain", f"restart_helps is {helps}" + (f": {', '.join(texts)}" if texts else "")))
+        return RestartDecision(SKIPPED, Reason("no_gain", _no_gain_text(workload_report.prediction)))
     return None
+
+
+def _no_gain_text(prediction: t.Optional[Prediction]) -> str:
+    certain = prediction is not None and prediction.restart_helps is False
+    text = (
+        "a restart would not spread the replicas better" if certain else "it is unknown whether a restart would spread the replicas better"
+    )
+    blockers = prediction.blockers if prediction is not None else ()
+    texts = [f"{b.reason.text} ({pluralize(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
+    return f"{text}: {', '.join(texts)}" if texts else text
 
 
 def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:

@@ -87,7 +87,7 @@ def test_a_budget_that_never_lets_a_pod_go_is_refused_without_a_request_or_a_pau
     cluster.budget("keep", "web", **budget)
     api = EvictionRequests(cluster)
     (result,) = run(api)
-    assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
+    assert (result.action, result.reason and result.reason.code, result.outcome, result.changed) == ("refused", "budget", "", False)
     assert said in reason_text(result.reason) and "app/keep" in reason_text(result.reason)
     assert (api.asked, api.tried, slept) == (0, 0, [])
 
@@ -157,7 +157,7 @@ DENIALS = [
 def test_an_eviction_that_admission_denies_is_refused_in_its_words_and_nothing_is_written(denied: KubeError, slept: list[float]) -> None:
     api = EvictionRequests(piled_up(), dry=denied)
     (result,) = run(api)
-    assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "denied", "", False)
+    assert (result.action, result.reason and result.reason.code, result.outcome, result.changed) == ("refused", "denied", "", False)
     assert "keep it" in reason_text(result.reason)
     assert (api.asked, api.tried, slept) == (0, 0, [])
 
@@ -165,7 +165,7 @@ def test_an_eviction_that_admission_denies_is_refused_in_its_words_and_nothing_i
 @pytest.mark.parametrize("denied", DENIALS)
 def test_an_eviction_that_is_denied_only_in_earnest_leaves_what_was_remembered_as_it_was(denied: KubeError, slept: list[float]) -> None:
     cluster = workers(3)
-    earlier = make_outcome(now_s=NOW - 7200, attempts=1, verdict="improved", revision="hash1", eligible="x", number=1).to_annotation()
+    earlier = make_outcome(now_s=NOW - 7200, attempts=1, outcome="improved", revision="hash1", eligible="x", number=1).to_annotation()
     cluster.deployment("web", ["worker-1"] * 3, metadata={"annotations": {OUTCOME_ANNOTATION: earlier}})
     api = EvictionRequests(cluster, answer=denied)
     (result,) = run(api)
@@ -192,7 +192,7 @@ def test_a_budget_that_the_server_counts_otherwise_than_the_snapshot_ends_the_ru
     )
     api = EvictionRequests(piled_up(), answer=blocked)
     (result,) = run(api)
-    assert (result.action, result.reason and result.reason.code, result.verdict, result.changed) == ("refused", "budget", "", False)
+    assert (result.action, result.reason and result.reason.code, result.outcome, result.changed) == ("refused", "budget", "", False)
     assert sum(slept) == WAIT_S
     assert api.asked < 20
     last: dict[str, t.Any] = api.patches[-1]

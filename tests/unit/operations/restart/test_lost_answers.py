@@ -68,7 +68,7 @@ def test_what_is_remembered_is_ours_only_if_an_answer_was_lost(answers_lost: boo
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 3)
     (judged,) = cluster.snapshot().workloads()
-    outcome = make_outcome(now_s=NOW, attempts=1, verdict="pending", revision="hash1", eligible="x")
+    outcome = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
     api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
     with contextlib.nullcontext() if answers_lost else pytest.raises(StaleDecisionError):
         assert remember_eviction(api, judged, outcome, cluster.snapshot()).outcome == outcome

@@ -30,7 +30,7 @@ NOW = 1_767_225_600.0
 
 
 def mark(age_s: float) -> Outcome:
-    return make_outcome(now_s=NOW - age_s, attempts=1, verdict=PENDING, revision="hash1", eligible="x")
+    return make_outcome(now_s=NOW - age_s, attempts=1, outcome=PENDING, revision="hash1", eligible="x")
 
 
 def marked(outcome: Outcome) -> tuple[ClusterBuilder, ClusterSnapshot, Workload]:
@@ -48,17 +48,17 @@ def test_the_verdict_replaces_the_own_mark() -> None:
     ours = mark(20)
     cluster, snapshot, workload = marked(ours)
     api = FakeApi(cluster, now=NOW)
-    result = RestartResult(Target("Deployment", "app", "web"), verdict=IMPROVED)
+    result = RestartResult(Target("Deployment", "app", "web"), outcome=IMPROVED)
     finalize(api, result, workload, ours, snapshot, settled=True, event="SpreadEvictionOutcome")
     found = now_remembered(api)
-    assert found is not None and (found.verdict, found.attempts, result.warnings) == (IMPROVED, 0, [])
+    assert found is not None and (found.outcome, found.attempts, result.warnings) == (IMPROVED, 0, [])
 
 
 def test_the_mark_of_another_run_stays() -> None:
     theirs = mark(1)
     cluster, snapshot, workload = marked(theirs)
     api = FakeApi(cluster, now=NOW)
-    result = RestartResult(Target("Deployment", "app", "web"), verdict=IMPROVED)
+    result = RestartResult(Target("Deployment", "app", "web"), outcome=IMPROVED)
     finalize(api, result, workload, mark(20), snapshot, settled=True, event="SpreadEvictionOutcome")
     assert now_remembered(api) == theirs
     assert result.warnings == ["Deployment app/web was changed by someone else meanwhile: the outcome is not kept"]

@@ -17,15 +17,16 @@ WEB = Target("Deployment", "shop", "web")
     ("action", "reason", "missing", "said"),
     [
         ("skipped", "vanished", True, "there is no Deployment web in namespace shop; check the spelling and the cluster"),
-        ("failed", "vanished", True, "Deployment shop/web: failed, vanished: so"),
-        ("refused", "cooldown", False, "Deployment shop/web: refused, cooldown: so, or set cooldown to 0"),
-        ("refused", "budget", False, "Deployment shop/web: refused, budget: so"),
+        ("failed", "vanished", True, "Deployment shop/web: failed (vanished): so"),
+        ("refused", "cooldown", False, "Deployment shop/web: refused (cooldown): so, or set cooldown to 0"),
+        ("refused", "budget", False, "Deployment shop/web: refused (budget): so"),
     ],
 )
 def test_what_was_named_and_not_done_is_an_error(action: str, reason: str, missing: bool, said: str) -> None:
     result = result_of([RestartResult(WEB, action, Reason(reason, "so"), missing=missing)], named=True)
     assert (result["failed"], result["msg"]) == (True, said)
-    assert (result["workloads"][0]["action"], result["workloads"][0]["reason"]) == (action, f"{reason}: so")
+    (entry,) = result["workloads"]
+    assert (entry["action"], entry["reason"], entry["message"]) == (action, reason, "so")
 
 
 def lacking(name: str, verb: str = "patch") -> RestartResult:
@@ -42,4 +43,4 @@ def test_a_missing_role_is_reported_once_with_all_workloads_that_lack_it() -> No
     assert result["msg"].count("Grant the verb 'patch' on deployments") == 1
     assert "The same verb is missing for Deployment b/web, Deployment c/web; Deployment d/web: " in result["msg"]
     assert len(result["warnings"]) == 2
-    assert all("Grant the verb" in entry["reason"] for entry in result["workloads"]), "each entry has its own reason"
+    assert all("Grant the verb" in entry["message"] for entry in result["workloads"]), "each entry has its own reason"

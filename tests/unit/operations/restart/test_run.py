@@ -27,7 +27,7 @@ UNDER_WAY = {"updatedReplicas": 1}
 
 def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | None = None) -> Target:
     """A Deployment that an earlier run restarted a minute ago without a second look."""
-    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="hash0", eligible="x")
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="hash0", eligible="x")
     template = {"metadata": {"labels": {"app": name}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
     metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
     cluster.deployment(name, homes, metadata=metadata, template=template, status=status)
@@ -35,7 +35,7 @@ def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | 
 
 
 def remembered(api: FakeApi) -> list[str]:
-    return [json.loads(patch["metadata"]["annotations"][OUTCOME_ANNOTATION])["verdict"] for patch in api.patches]
+    return [json.loads(patch["metadata"]["annotations"][OUTCOME_ANNOTATION])["outcome"] for patch in api.patches]
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -52,7 +52,7 @@ def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, s
     target = interrupted(cluster, "web", *homes, status=status)
     api = FakeApi(cluster, now=NOW)
     (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))
-    assert (result.action, result.verdict, result.changed) == (action, verdict, True)
+    assert (result.action, result.outcome, result.changed) == (action, verdict, True)
     assert reason_text(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
     assert remembered(api) == [verdict]
 
@@ -62,7 +62,7 @@ def test_a_rollout_under_way_is_left_alone_by_a_run_that_does_not_wait():
     target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
     api = FakeApi(cluster, now=NOW)
     (result,) = restart_workloads(api, [target], RestartOptions(wait=False))
-    assert (result.action, result.verdict, result.changed, api.patches) == ("skipped", "pending", False, [])
+    assert (result.action, result.outcome, result.changed, api.patches) == ("skipped", "pending", False, [])
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -71,7 +71,7 @@ def test_ended_rollouts_share_one_second_look(wait):
     targets = [interrupted(cluster, f"web-{number}", "worker-1", "worker-2") for number in range(5)]
     api = FakeApi(cluster, now=NOW)
     results = restart_workloads(api, targets, RestartOptions(wait=wait, max_parallel=1))
-    assert [result.verdict for result in results] == ["improved"] * 5
+    assert [result.outcome for result in results] == ["improved"] * 5
     assert remembered(api) == ["improved"] * 5
     assert api.listed.count("nodes") == 2
 
@@ -81,7 +81,7 @@ def test_a_dry_run_takes_no_second_look():
     target = interrupted(cluster, "web", "worker-1", "worker-2")
     api = FakeApi(cluster, now=NOW)
     (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))
-    assert (result.verdict, api.patches, api.listed.count("nodes")) == ("pending", [], 1)
+    assert (result.outcome, api.patches, api.listed.count("nodes")) == ("pending", [], 1)
 
 
 @pytest.mark.parametrize("answers_lost", [True, False])
@@ -96,7 +96,7 @@ def test_an_outcome_whose_answer_was_lost_is_kept(answers_lost: bool) -> None:
     (written,) = first.patches
     api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
     (result,) = restart_workloads(api, [target], RestartOptions())
-    assert (result.verdict, api.patches) == ("improved", [])
+    assert (result.outcome, api.patches) == ("improved", [])
     assert [("changed by someone else" in warning) for warning in result.warnings] == [True] * (not answers_lost)
 
 
@@ -132,7 +132,7 @@ def test_targets_that_are_not_waited_for_are_begun_on_one_look(count: int) -> No
     targets = uneven(cluster, count)
     api = FakeApi(cluster, now=NOW)
     results = restart_workloads(api, targets, RestartOptions(wait=False))
-    assert [(result.action, result.verdict) for result in results] == [("restarted", "pending")] * count
+    assert [(result.action, result.outcome) for result in results] == [("restarted", "pending")] * count
     assert (api.listed.count("nodes"), api.listed.count("pods")) == (1, 1)
 
 

@@ -99,7 +99,7 @@ def test_trouble_that_the_dry_run_shows_is_waited_for_once_and_nothing_is_writte
     names = ["web", "api", "shop"]
     api = EvictionRequests(piled_up(*names), dry=error)
     results = run(api, *names)
-    assert [(one.action, one.reason and one.reason.code, one.verdict, one.changed) for one in results] == [
+    assert [(one.action, one.reason and one.reason.code, one.outcome, one.changed) for one in results] == [
         ("failed", "error", "", False)
     ] * 3
     assert all(str(error) in reason_text(one.reason) for one in results)
@@ -119,7 +119,7 @@ def test_a_webhook_that_fails_only_in_earnest_leaves_nothing_written(slept: list
     names = ["web", "api"]
     api = EvictionRequests(piled_up(*names), earnest=answer(500, DOWN))
     results = run(api, *names)
-    assert [(one.action, one.verdict, one.changed) for one in results] == [("failed", "", False)] * 2
+    assert [(one.action, one.outcome, one.changed) for one in results] == [("failed", "", False)] * 2
     assert sum(slept) == WAIT_S, "once for both"
     last = api.patches[-2:]
     assert [patch["metadata"]["annotations"] for patch in last] == [{OUTCOME_ANNOTATION: None}] * 2

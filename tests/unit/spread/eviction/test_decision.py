@@ -109,7 +109,7 @@ def test_a_move_says_from_where_to_where_and_why() -> None:
     assert isinstance(move, Move)
     assert (move.topology_key, move.source, move.targets) == (HOSTNAME, "worker-1", ("worker-3", "worker-4", "worker-2"))
     named = "worker-3 (0), worker-4 (0), worker-2 (1)"
-    assert str(move.reason) == f"surplus: 3 replicas in kubernetes.io/hostname=worker-1, room for one of them in {named}"
+    assert str(move.reason) == f"surplus: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to {named}"
 
 
 def test_full_nodes_and_closed_nodes_take_no_replacement() -> None:
@@ -120,7 +120,7 @@ def test_full_nodes_and_closed_nodes_take_no_replacement() -> None:
         cluster.pod(f"filler-{node}", node, template={"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "4"}}}]}})
     assert (
         str(next_move(cluster))
-        == "no_room: no domain with fewer replicas is known to have room for a replacement: Insufficient cpu (2 nodes)"
+        == "no_capacity: no domain with fewer replicas is known to have room for a replacement: Insufficient cpu (2 nodes)"
     )
 
 
@@ -204,7 +204,7 @@ def test_a_stateful_set_gives_the_highest_ordinal_of_the_fullest_domain() -> Non
     [
         (("anywhere", "here", "there"), ("db-2", ("worker-2",))),
         (("anywhere", "anywhere", "here"), ("db-1", ("worker-2", "worker-3"))),
-        (("here", "here", "here"), "no_room"),
+        (("here", "here", "here"), "no_capacity"),
         (("anywhere", "anywhere", "missing"), ("db-1", ("worker-2", "worker-3"))),
     ],
 )
@@ -238,7 +238,7 @@ def test_excess_is_what_moves_can_lessen() -> None:
 
 def pending(revision: str = "hash1", *, age_s: float = 60, attempts: int = 1) -> Json:
     """The metadata of a workload from which an earlier run evicted a pod."""
-    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, verdict=PENDING, revision=revision, eligible="x")
+    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, outcome=PENDING, revision=revision, eligible="x")
     return {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
 
 
@@ -248,7 +248,7 @@ def test_a_collapsed_workload_is_evicted_from_with_its_attempt_counted() -> None
     decision = decide(cluster)
     assert (decision.action, decision.reason.code, decision.begun) == (EVICT, "collapsed", False)
     assert decision.outcome is not None
-    assert (decision.outcome.verdict, decision.outcome.attempts, decision.outcome.revision) == (PENDING, 1, "hash1")
+    assert (decision.outcome.outcome, decision.outcome.attempts, decision.outcome.revision) == (PENDING, 1, "hash1")
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_an_interrupted_run_is_gone_on_with(
     if attempts == 2:  # the same nodes as then
         line, _snapshot = line_of(cluster)
         cluster = workers(2)
-        outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict=PENDING, revision="hash1", eligible=line.eligible_hash)
+        outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome=PENDING, revision="hash1", eligible=line.eligible_hash)
         cluster.deployment("web", homes(*counts), metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     decision = decide(cluster, **options)
     assert (decision.action, decision.reason.code) == (action, code)
@@ -455,7 +455,7 @@ def test_another_run_that_writes_meanwhile_takes_over() -> None:
     cluster = workers(3)
     cluster.deployment("web", homes(3), metadata=pending())
     line, snapshot = line_of(cluster)
-    ours = make_outcome(now_s=NOW - 70, attempts=1, verdict=PENDING, revision="hash1", eligible="x")
+    ours = make_outcome(now_s=NOW - 70, attempts=1, outcome=PENDING, revision="hash1", eligible="x")
     decision = decide_eviction(line, snapshot, ClusterState.of(snapshot), RestartOptions(strategy=EVICT_SURPLUS), now_s=NOW, ours=ours)
     assert (decision.action, decision.reason.code, decision.begun) == (REFUSED, "changed_meanwhile", False)
 
@@ -464,7 +464,7 @@ def test_attempts_end() -> None:
     cluster = workers(2)
     cluster.deployment("web", homes(2))
     line, _snapshot = line_of(cluster)
-    outcome = make_outcome(now_s=NOW - 60, attempts=3, verdict=PENDING, revision="hash1", eligible=line.eligible_hash)
+    outcome = make_outcome(now_s=NOW - 60, attempts=3, outcome=PENDING, revision="hash1", eligible=line.eligible_hash)
     cluster = workers(2)
     cluster.deployment("web", homes(2), metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     decision = decide(cluster)

@@ -172,7 +172,7 @@ def test_neither_a_rollout_nor_an_eviction_is_begun_and_the_check_does_not_offer
 
 def hanging(verdict: str, *, restarted_at: str = "", revision: str = "hash1", number: int | None = 2) -> ClusterBuilder:
     """A Deployment whose newest pod crashes while the old ones are still there, and what is remembered on it."""
-    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict=verdict, revision=revision, eligible="x", number=number)
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome=verdict, revision=revision, eligible="x", number=number)
     annotations = {RESTARTED_AT: restarted_at or outcome.time}
     template: Json = {"metadata": {"labels": {"app": "web"}, "annotations": annotations}}
     cluster = workers(3)

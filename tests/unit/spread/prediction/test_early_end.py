@@ -32,7 +32,8 @@ def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judged(snapshot: ClusterSnapshot, keys: list[str], max_skew: int | None) -> dict[str, t.Any]:
-    return report_to_result(check_spread(snapshot, CheckOptions(topology_keys=keys, max_skew=max_skew)), include_healthy=True)
+    options = CheckOptions(topology_keys=keys, max_skew=max_skew)
+    return report_to_result(check_spread(snapshot, options), options, include_healthy=True)
 
 
 def played(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedRestart]:

@@ -117,7 +117,7 @@ def test_what_cannot_be_judged_is_unknown_and_never_a_silent_yes():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"schedulerName": "of-somebody-else"}})
     restart_helps, blockers = helps(cluster)
-    assert restart_helps == "unknown" and blockers
+    assert restart_helps is None and blockers
     assert not predict(cluster).restartable
 
 
@@ -184,10 +184,10 @@ def test_claims_that_a_stateful_set_will_make_are_judged_by_their_class():
     cluster, snapshot = with_claims("csi")
     assert helps(cluster, snapshot=snapshot) == (True, [])
     cluster, snapshot = with_claims("now", of_replica(1, "anywhere"), classes=(storage_class("now", mode="Immediate"),))
-    assert helps(cluster, snapshot=snapshot) == ("unknown", [("claim_to_be_bound", 2)])
+    assert helps(cluster, snapshot=snapshot) == (None, [("claim_to_be_bound", 2)])
 
 
-@pytest.mark.parametrize(("asked", "expected"), [("csi", (True, [])), ("local", ("unknown", [("volume_choice", 1)]))])
+@pytest.mark.parametrize(("asked", "expected"), [("csi", (True, [])), ("local", (None, [("volume_choice", 1)]))])
 def test_replicas_that_compete_for_volumes_are_unknown(asked: str, expected: t.Any) -> None:
     cluster, snapshot = with_claims("csi")
     spec = {"containers": [{"name": "main"}], "volumes": ephemeral(storageClassName=asked)}
@@ -198,7 +198,7 @@ def test_replicas_that_compete_for_volumes_are_unknown(asked: str, expected: t.A
 
 def test_claims_without_what_was_read_of_volumes_are_unknown():
     cluster, _snapshot = with_claims("local")
-    assert helps(cluster) == ("unknown", [("unreadable", 2)])
+    assert helps(cluster) == (None, [("unreadable", 2)])
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_requests_that_a_limit_range_adds_are_not_overlooked(limit, expected):
 def test_with_unreadable_pods_restart_helps_is_unknown():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)
-    assert helps(cluster, snapshot={"complete_pods": False}) == ("unknown", [("pods_not_readable", 2)])
+    assert helps(cluster, snapshot={"complete_pods": False}) == (None, [("pods_not_readable", 2)])
 
 
 def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
@@ -231,7 +231,7 @@ def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
     cluster.node("slow")
     cluster.deployment("web", ["fast", "fast"], template={"spec": {"affinity": affinity}})
     line = predict(cluster)
-    assert line.prediction is not None and line.prediction.restart_helps == "unknown"
+    assert line.prediction is not None and line.prediction.restart_helps is None
     assert any(advice.code == "preference_outweighs" for advice in line.advice)
     cluster.node("fast-too", labels={"disk": "ssd"})
     assert helps(cluster)[0] is True
@@ -402,7 +402,7 @@ def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
     ).run()
     assert sorted(restart.nodes) == ["worker-1", "worker-2"]
     (line,) = check_spread(snapshot, CheckOptions(topology_keys=["room"])).workloads
-    assert line.prediction is not None and line.prediction.restart_helps == "unknown"
+    assert line.prediction is not None and line.prediction.restart_helps is None
     assert [blocker.reason.code for blocker in line.prediction.blockers] == ["no_domain"]
 
 

@@ -34,7 +34,7 @@ def decision(cluster: ClusterBuilder, **options: t.Any) -> tuple[str, str]:
 
 
 def remember(verdict: str, *, revision: str, age_s: int = 60, attempts: int = 1, number: int | None = None) -> dict[str, t.Any]:
-    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, verdict=verdict, revision=revision, eligible="x", number=number)
+    outcome = make_outcome(now_s=NOW - age_s, attempts=attempts, outcome=verdict, revision=revision, eligible="x", number=number)
     return {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
 
 
@@ -120,7 +120,7 @@ def test_a_pending_restart_is_resumed_only_for_the_revision_that_it_made(number,
 
 @pytest.mark.parametrize(("expected_revision", "action"), [(None, "resume"), ("rev1", "resume"), ("rev0", "restart")])
 def test_a_stateful_set_with_another_revision_than_the_restart_made_is_somebody_elses(expected_revision, action):
-    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="before", eligible="x")
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="before", eligible="x")
     outcome = replace(outcome, expected=expected_revision)
     template = {"metadata": {"labels": {"app": "db"}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
     cluster = workers(2)
@@ -142,7 +142,7 @@ def test_a_stateful_set_with_another_revision_than_the_restart_made_is_somebody_
     ids=["unchanged since", "changed since", "changed since, without cooldown", "scaled since", "rolled out since"],
 )
 def test_the_generation_shows_whose_rollout_it_is_until_the_revision_is_written_down(made, expected_revision, options, wanted):
-    outcome = make_outcome(now_s=NOW - 60, attempts=1, verdict="pending", revision="before", eligible="x")
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="before", eligible="x")
     outcome = replace(outcome, expected=expected_revision, generation=made)
     template = {"metadata": {"labels": {"app": "db"}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
     cluster = workers(2)
@@ -172,7 +172,7 @@ def interrupted(*homes: str, age_s: int = 60, **spec: t.Any) -> ClusterBuilder:
     """A Deployment whose restart was interrupted before the second look; its rollout is done."""
     cluster = workers(2)
     metadata = remember("pending", revision="hash0", age_s=age_s)
-    stamp = make_outcome(now_s=NOW - age_s, attempts=1, verdict="pending", revision="hash0", eligible="x").time
+    stamp = make_outcome(now_s=NOW - age_s, attempts=1, outcome="pending", revision="hash0", eligible="x").time
     template = {"metadata": {"labels": {"app": "web"}, "annotations": {"kubectl.kubernetes.io/restartedAt": stamp}}}
     cluster.deployment("web", homes, metadata=metadata, template=template, **spec)
     return cluster
@@ -259,7 +259,7 @@ def used_up(*, age_s: int, **change: bool) -> ClusterBuilder:
     before.deployment("web", ["worker-1"] * 2)
     snapshot = before.snapshot()
     eligible = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0]).eligible_hash
-    outcome = make_outcome(now_s=NOW - age_s, attempts=3, verdict="unchanged", revision="hash1", eligible=eligible)
+    outcome = make_outcome(now_s=NOW - age_s, attempts=3, outcome="unchanged", revision="hash1", eligible=eligible)
     cluster = three_nodes(**change)
     cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     return cluster
@@ -287,7 +287,7 @@ def test_the_eligible_hash_does_not_move_with_the_pods():
 
 def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else():
     workload = workers(2).deployment("web", ["worker-1"] * 2, metadata={"resourceVersion": "77"})
-    outcome = make_outcome(now_s=NOW, attempts=2, verdict="pending", revision="hash1", eligible="abc")
+    outcome = make_outcome(now_s=NOW, attempts=2, outcome="pending", revision="hash1", eligible="abc")
     assert restart_patch(workload, outcome) == {
         "metadata": {"resourceVersion": "77", "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
         "spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}},

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The results of all modules use one meaning and one type for each key, and every reason has a text."""
+
+from __future__ import annotations
+
+import ast
+import typing as t
+from collections.abc import Iterator, Mapping
+
+import pytest
+import yaml
+
+from tests.unit.support.documented_results import MODULES, differences, documentation
+
+PLUGINS = MODULES.parent
+UTILS = PLUGINS / "module_utils"
+NAMES = sorted(path.stem for path in MODULES.glob("*.py"))
+SPREAD_SIDE = (
+    "model",
+    "operations/common",
+    "operations/restart",
+    "operations/spread_check.py",
+    "scheduler",
+    "spread",
+    "state/restart_outcome.py",
+)
+SPREAD_MODULES = ("k8s_rollout_restart", "k8s_spread_check")
+TWO_TYPES = {"nodes": {"dict", "int"}}
+"""The design gives this key two types: the counts of the cluster, and the number of nodes that a blocker excludes."""
+
+
+def documented(fields: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:
+    for key, field in fields.items():
+        yield key, field["type"] + (f" of {field['elements']}" if "elements" in field else "")
+        yield from documented(field.get("contains") or {})
+
+
+def test_a_key_has_the_same_type_in_the_results_of_all_modules() -> None:
+    types: dict[str, set[str]] = {}
+    for module in NAMES:
+        for key, kind in documented(documentation(module, "RETURN")):
+            types.setdefault(key, set()).add(kind)
+    assert len(types) > 20
+    assert {key: kinds for key, kinds in types.items() if len(kinds) > 1} == TWO_TYPES
+
+
+@pytest.mark.parametrize("module", SPREAD_MODULES)
+def test_the_samples_have_the_documented_keys_and_types(module: str) -> None:
+    samples = {key: field["sample"] for key, field in documentation(module, "RETURN").items()}
+    assert differences(module, samples) == []
+
+
+def test_the_check_returns_all_options_that_it_uses_under_their_names() -> None:
+    options = documentation("k8s_spread_check", "DOCUMENTATION")["options"]
+    sample = documentation("k8s_spread_check", "RETURN")["options"]["sample"]
+    known = {*options, *_topology_options()}
+    assert known - set(sample) == {"include_healthy", "include_nodes"}, "these select what is returned, not what is checked"
+    assert set(sample) <= known
+
+
+def _topology_options() -> dict[str, t.Any]:
+    for node in ast.walk(ast.parse((PLUGINS / "doc_fragments" / "topology.py").read_text())):
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "DOCUMENTATION":
+            found: dict[str, t.Any] = yaml.safe_load(ast.literal_eval(node.value))["options"]
+            return found
+    raise AssertionError("topology.py has no DOCUMENTATION")
+
+
+def reasons() -> Iterator[tuple[str, ast.Call]]:
+    """All places of the spread side that make a Reason."""
+    for part in SPREAD_SIDE:
+        path = UTILS / part
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Reason":
+                    yield f"{file.relative_to(UTILS)}:{node.lineno}", node
+
+
+def test_every_reason_of_the_spread_side_has_a_text() -> None:
+    places = list(reasons())
+    assert len(places) > 80
+    without = [place for place, call in places if len(call.args) + len(call.keywords) != 2 or _is_empty(call.args[-1])]
+    assert without == []
+
+
+def _is_empty(text: ast.expr) -> bool:
+    return isinstance(text, ast.Constant) and not text.value
