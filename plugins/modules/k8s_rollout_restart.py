@@ -28,7 +28,6 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
-  - onprem.kube_scheduling.topology
 options:
   kind:
     description: The kind of the workload O(name).
@@ -42,12 +41,20 @@ options:
       - The workload to restart. Needs O(kind) and O(namespace).
       - If a workload named here is refused, does not exist or fails, the task fails.
     type: str
+  check:
+    description:
+      - The registered result of M(onprem.kube_scheduling.k8s_spread_check). Mutually exclusive with O(name) and O(workloads).
+      - The workloads are its RV(onprem.kube_scheduling.k8s_spread_check#module:restartable) with O(strategy=rollout), and its
+        RV(onprem.kube_scheduling.k8s_spread_check#module:uneven) with the other strategies. Unless O(only_if_helps=false), its
+        RV(onprem.kube_scheduling.k8s_spread_check#module:interrupted) are included, so that the outcome of an interrupted run is recorded.
+      - The defaults of O(topology_keys) and O(max_skew) are those of the check.
+      - The workloads are checked once more before they are restarted. Workloads that are refused or do not exist any more do not fail the
+        task.
+    type: raw
   workloads:
     description:
-      - The workloads to restart, such as RV(onprem.kube_scheduling.k8s_spread_check#module:restartable); with O(strategy=evict_surplus) or
-        V(auto), such as RV(onprem.kube_scheduling.k8s_spread_check#module:uneven).
-      - Give the same O(topology_keys) and O(max_skew) as to the check. They are judged once more before they are restarted.
-      - Entries that are refused or that have vanished do not fail the task.
+      - The workloads to restart. Mutually exclusive with O(name) and O(check).
+      - They are checked once more before they are restarted. Entries that are refused or do not exist any more do not fail the task.
     type: list
     elements: dict
     suboptions:
@@ -84,7 +91,7 @@ options:
   only_if_helps:
     description:
       - Restart only what is collapsed or skewed, and only if a restart would spread it better. For evictions see O(strategy).
-      - By default true with O(workloads) and false with O(name).
+      - By default false with O(name), otherwise true.
     type: bool
   allow_downtime:
     description:
@@ -94,11 +101,11 @@ options:
     default: false
   cooldown:
     description:
-      - Seconds between two restarts of one workload, or two runs that evict from it. After restarts in a row that did not help it doubles
-        each time.
-      - Ten minutes, because that is the default progress deadline of a Deployment, so one restart has ended before the next.
-    type: int
-    default: 600
+      - The time between two restarts of one workload, or between two runs that evict its pods, in seconds or as V(30s), V(10m), V(1h).
+        After restarts in a row that did not help it doubles each time.
+      - By default 0 with O(name), otherwise 600. Ten minutes is the default progress deadline of a Deployment, so one restart has ended
+        before the next.
+    type: str
   max_attempts:
     description:
       - Restarts in a row that did not help, after which no more are made until the workload or its eligible nodes change. Other nodes
@@ -118,22 +125,37 @@ options:
     default: true
   wait_timeout:
     description:
-      - Seconds to wait for one rollout before it counts as failed; at least 1.
-      - With O(strategy=evict_surplus), seconds to wait for the replacement of an evicted pod.
-      - Also the seconds for which one run waits, for all workloads together, for PodDisruptionBudgets that open soon, and for API servers
-        and webhooks that cannot judge an eviction now.
-    type: int
-    default: 600
+      - The time to wait for one rollout before it counts as failed, in seconds or as V(30s), V(10m), V(1h). At least 1 second.
+      - With O(strategy=evict_surplus), the time to wait for the replacement of an evicted pod.
+      - It is also the time for which one run waits, for all workloads together, until PodDisruptionBudgets allow an eviction, and until API
+        servers and webhooks that are not available answer.
+    type: str
+    default: '600'
   wait_sleep:
-    description: Seconds between two looks, used only where the credentials do not allow to watch. At least 1.
-    type: int
-    default: 5
+    description:
+      - The time between two reads of a workload, in seconds or as V(30s), V(5m). At least 1 second. It is used only if the credentials do
+        not allow to watch.
+    type: str
+    default: '5'
   verify_spread:
     description:
       - Whether to take the second look after the rollout. Without it the outcome stays V(pending), and the restart counts among the
         O(max_attempts) as one that did not help, because nobody has seen that it did.
     type: bool
     default: true
+  topology_keys:
+    description:
+      - The node labels whose values are the domains that replicas are spread over. Each must be on some node.
+      - With several the worst verdict counts, and of equal ones the key listed first.
+      - By default those of O(check), otherwise V([kubernetes.io/hostname]).
+    type: list
+    elements: str
+  max_skew:
+    description:
+      - The difference between the fullest and the emptiest eligible domain, in replicas, up to which a workload counts as even.
+        At least 1.
+      - By default that of O(check). Unset, only workloads whose replicas are all in one domain count.
+    type: int
 requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
@@ -155,9 +177,9 @@ EXAMPLES = r"""
   onprem.kube_scheduling.k8s_spread_check:
   register: spread
 
-- name: Restart what a restart would spread, two at a time
+- name: Restart the workloads that a restart would spread, two at a time
   onprem.kube_scheduling.k8s_rollout_restart:
-    workloads: "{{ spread.restartable }}"
+    check: "{{ spread }}"
     max_parallel: 2
 
 - name: Restart one Deployment whatever its spread is
@@ -174,16 +196,15 @@ EXAMPLES = r"""
     strategy: evict_surplus
     topology_keys: [topology.kubernetes.io/zone, kubernetes.io/hostname]
 
-- name: Find what is piled up or uneven
+- name: Find collapsed and skewed workloads
   onprem.kube_scheduling.k8s_spread_check:
     max_skew: 1
   register: spread
 
-- name: Restart what is piled up, even out the rest by single evictions
+- name: Restart collapsed workloads, and evict single surplus pods of skewed workloads
   onprem.kube_scheduling.k8s_rollout_restart:
-    workloads: "{{ spread.uneven }}"
+    check: "{{ spread }}"
     strategy: auto
-    max_skew: 1
 
 - name: Restart a Deployment of strategy Recreate in its maintenance window
   onprem.kube_scheduling.k8s_rollout_restart:
@@ -191,7 +212,6 @@ EXAMPLES = r"""
     namespace: shop
     name: legacy
     allow_downtime: true
-    cooldown: 0
 """
 
 RETURN = r"""
@@ -319,7 +339,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.optio
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import restart_options, restart_targets
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import ROLLOUT, restart_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import named_targets, read_check
 
 
 def argument_spec():
@@ -338,17 +359,18 @@ def argument_spec():
                 "name": {"type": "str", "required": True},
             },
         },
+        "check": {"type": "raw"},
         "strategy": {"type": "str", "choices": ["rollout", "evict_surplus", "auto"], "default": "rollout"},
         "only_if_helps": {"type": "bool"},
         "allow_downtime": {"type": "bool", "default": False},
-        "cooldown": {"type": "int", "default": 600},
+        "cooldown": {"type": "str"},
         "max_attempts": {"type": "int", "default": 3},
         "max_parallel": {"type": "int", "default": 1},
         "wait": {"type": "bool", "default": True},
-        "wait_timeout": {"type": "int", "default": 600},
-        "wait_sleep": {"type": "int", "default": 5},
+        "wait_timeout": {"type": "str", "default": "600"},
+        "wait_sleep": {"type": "str", "default": "5"},
         "verify_spread": {"type": "bool", "default": True},
-        "topology_keys": {"type": "list", "elements": "str", "no_log": False, "default": ["kubernetes.io/hostname"]},
+        "topology_keys": {"type": "list", "elements": "str", "no_log": False},
         "max_skew": {"type": "int"},
     }
 
@@ -357,14 +379,17 @@ def main():
     """Run the module: move replicas of the workloads and check the result."""
     module = make_module(
         argument_spec(),
-        mutually_exclusive=[("name", "workloads")],
-        required_one_of=[("name", "workloads")],
+        mutually_exclusive=[("name", "workloads", "check")],
+        required_one_of=[("name", "workloads", "check")],
         required_together=[("kind", "namespace", "name")],
     )
-    targets = restart_targets(module.params)
-    undecodable = []
+    targets, undecodable = [], []
     try:
-        options = restart_options(module.params, dry_run=module.check_mode)
+        checked = None if module.params["check"] is None else read_check(module.params["check"])
+        targets = named_targets(module.params) if checked is None else []
+        options = restart_options(module.params, checked, dry_run=module.check_mode)
+        if checked is not None:
+            targets = checked.targets(rollout=options.strategy == ROLLOUT, only_if_helps=options.only_if_helps)
         api = connect(module, name="k8s_rollout_restart")
         results = restart_workloads(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:

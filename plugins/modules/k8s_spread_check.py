@@ -19,7 +19,6 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
-  - onprem.kube_scheduling.topology
 options:
   namespaces:
     description:
@@ -46,6 +45,19 @@ options:
     elements: str
     choices: [Deployment, StatefulSet]
     default: [Deployment, StatefulSet]
+  topology_keys:
+    description:
+      - The node labels whose values are the domains that replicas are spread over. Each must be on some node.
+      - With several the worst verdict counts, and of equal ones the key listed first.
+    type: list
+    elements: str
+    default: [kubernetes.io/hostname]
+  max_skew:
+    description:
+      - The difference between the fullest and the emptiest eligible domain, in replicas, up to which a workload counts as even.
+        At least 1.
+      - Unset, only workloads whose replicas are all in one domain are found.
+    type: int
   min_ready_nodes:
     description:
       - With fewer nodes than this that are ready, schedulable and open to the workloads, nothing is judged, RV(reason) says so, and
@@ -59,10 +71,10 @@ options:
     default: true
   cooldown:
     description:
-      - The O(onprem.kube_scheduling.k8s_rollout_restart#module:cooldown) that the restart will be given, in seconds, so that
-        RV(restartable) tells what it will do.
-    type: int
-    default: 600
+      - The O(onprem.kube_scheduling.k8s_rollout_restart#module:cooldown) of the restart, in seconds or as V(30s), V(10m), V(1h).
+        RV(restartable) then has the workloads that the restart will not refuse.
+    type: str
+    default: '600'
   max_attempts:
     description:
       - The O(onprem.kube_scheduling.k8s_rollout_restart#module:max_attempts) that the restart will be given.
@@ -105,9 +117,9 @@ EXAMPLES = r"""
   onprem.kube_scheduling.k8s_spread_check:
   register: spread
 
-- name: Restart those that a restart would spread
+- name: Restart the workloads that a restart would spread
   onprem.kube_scheduling.k8s_rollout_restart:
-    workloads: "{{ spread.restartable }}"
+    check: "{{ spread }}"
 
 - name: Judge nodes and zones of one namespace, and allow one replica of difference
   onprem.kube_scheduling.k8s_spread_check:
@@ -248,17 +260,18 @@ restartable:
   sample: [{kind: Deployment, namespace: shop, name: web}]
 uneven:
   description:
-    - All workloads with the verdict V(collapsed) or V(skewed). Evictions may help where a rollout would not, so this is what to hand over
-      with O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto).
+    - All workloads with the verdict V(collapsed) or V(skewed). M(onprem.kube_scheduling.k8s_rollout_restart) takes them with
+      O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto), because evictions may help where a
+      rollout does not.
   returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}, {kind: StatefulSet, namespace: shop, name: queue}]
 interrupted:
   description:
-    - The workloads that an earlier run restarted, or evicted from, without seeing the result, whatever their verdict. Hand them over to
-      M(onprem.kube_scheduling.k8s_rollout_restart), too. It takes the second look, writes the outcome down, and moves no pod of a workload
-      that is not uneven any more.
+    - The workloads that an earlier run restarted, or whose pods it evicted, without a check of the result. Their verdict does not matter.
+      M(onprem.kube_scheduling.k8s_rollout_restart) takes them, too. It records their outcome, and moves no pod of a workload that is not
+      uneven any more.
   returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
@@ -384,7 +397,7 @@ def argument_spec():
         "max_skew": {"type": "int"},
         "min_ready_nodes": {"type": "int", "default": 2},
         "predict": {"type": "bool", "default": True},
-        "cooldown": {"type": "int", "default": 600},
+        "cooldown": {"type": "str", "default": "600"},
         "max_attempts": {"type": "int", "default": 3},
         "include_healthy": {"type": "bool", "default": False},
         "include_nodes": {"type": "bool", "default": False},

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.api.node import Node
 from ..model.codec import Struct
-from ..model.option_error import OptionError
+from ..model.option_error import OptionError, seconds_of
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..model.well_known import HOSTNAME
 
@@ -29,6 +29,9 @@ MINIMA = {
     "wait_timeout": 1,
 }
 """The minimum of each numeric option."""
+
+LONGEST_S = 365 * 24 * 3600
+"""The maximum of each option that is a time."""
 
 MOST_LABELS_NAMED = 5
 
@@ -98,6 +101,15 @@ def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterab
         raise OptionError(missing_namespaces_message(missing))
 
 
+def option_times(params: Mapping[str, t.Any], defaults: Mapping[str, int]) -> dict[str, int]:
+    """Return the options of ``defaults`` in whole seconds. None (unset) gets the default. Raise OptionError for an invalid time."""
+    times = {name: default if params.get(name) is None else seconds_of(params, name) for name, default in defaults.items()}
+    for name, seconds in times.items():
+        if seconds > LONGEST_S:
+            raise OptionError(f"{name}: {params[name]} is too long; it must be at most a year, {LONGEST_S} seconds")
+    return times
+
+
 def check_minima(params: Mapping[str, t.Any]) -> None:
     """Raise OptionError for numbers below their minimum. None (unset) passes."""
     for name, minimum in MINIMA.items():
@@ -135,7 +147,8 @@ def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ..
 
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     """Return CheckOptions from the module's options. Raise OptionError that names the option."""
-    check_minima(params)
+    times = option_times(params, {"cooldown": DEFAULT_COOLDOWN_S})
+    check_minima({**params, **times})
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
         namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
@@ -145,6 +158,6 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
         max_skew=params.get("max_skew"),
         min_ready_nodes=params["min_ready_nodes"],
         predict=params["predict"],
-        cooldown_s=params["cooldown"],
+        cooldown_s=times["cooldown"],
         max_attempts=params["max_attempts"],
     )

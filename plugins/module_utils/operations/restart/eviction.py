@@ -29,7 +29,8 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import REFUSED, SKIPPED, WAIT
-from ...spread.restart.options import RestartOptions, Target
+from ...spread.restart.options import RestartOptions
+from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
 from .budget_wait import BudgetWait, Trouble

@@ -19,7 +19,8 @@ from ...spread.check import WorkloadChecker
 from ...spread.distribution import Distribution
 from ...spread.eviction.planner import Move
 from ...spread.options import CheckOptions
-from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions, Target
+from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
+from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...spread.topology.topology import Topology
 

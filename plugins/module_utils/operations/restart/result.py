@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from ...model.messages import missing_permission
 from ...model.reason import Reason, reason_fields
 from ...spread.restart.actions import REFUSED, SKIPPED
-from ...spread.restart.options import Target
+from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
 from ...state.restart_outcome import FAILED
 

@@ -21,8 +21,9 @@ from ...model.reason import Reason
 from ...model.undecodable import Undecodable
 from ...spread.options import check_labels_exist
 from ...spread.restart.actions import REFUSED, SKIPPED
-from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions, Target
+from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.strategy_choice import choose_strategy
+from ...spread.restart.targets import Target
 from .budget_wait import BudgetWait
 from .eviction import EvictionStrategy
 from .observation import Observation

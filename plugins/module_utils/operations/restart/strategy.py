@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ...model.reason import Reason
-from ...spread.restart.options import Target
+from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from .observation import Observation
 from .result import RestartResult

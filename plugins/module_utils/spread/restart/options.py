@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The options of k8s_rollout_restart: targets, strategy, limits and waits."""
+"""The options of k8s_rollout_restart: strategy, limits and waits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...model.well_known import HOSTNAME
-from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, check_minima, check_topology_keys
+from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, check_minima, check_topology_keys, option_times
+from .targets import CheckedResult
 
 ROLLOUT = "rollout"
 EVICT_SURPLUS = "evict_surplus"
@@ -36,40 +37,30 @@ class RestartOptions:
     max_skew: t.Optional[int] = None
 
 
-class Target(t.NamedTuple):
-    """A workload for which a restart is requested."""
+def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResult] = None, *, dry_run: bool) -> RestartOptions:
+    """Return RestartOptions from the module's options. Raise OptionError that names the option.
 
-    kind: str
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
-
-def restart_targets(params: Mapping[str, t.Any]) -> list[Target]:
-    """Return the workload of the option ``name``, or the workloads of the option ``workloads``."""
-    if params.get("name") is not None:
-        return [Target(params["kind"], params["namespace"], params["name"])]
-    return [Target(entry["kind"], entry["namespace"], entry["name"]) for entry in params["workloads"]]
-
-
-def restart_options(params: Mapping[str, t.Any], *, dry_run: bool) -> RestartOptions:
-    """Return RestartOptions from the module's options. Raise OptionError that names the option."""
-    check_minima(params)
-    only_if_helps = params.get("only_if_helps")
+    ``checked`` is the result of the option ``check``. Its topology keys and max_skew are the defaults of these options. A workload that is
+    named is restarted whether that helps or not, and without a cooldown, unless the options say otherwise.
+    """
+    named = params.get("name") is not None
+    times = option_times(params, {"cooldown": 0 if named else DEFAULT_COOLDOWN_S, "wait_timeout": 600, "wait_sleep": 5})
+    check_minima({**params, **times})
+    only_if_helps, keys, max_skew = params.get("only_if_helps"), params.get("topology_keys"), params.get("max_skew")
+    if checked is not None:
+        keys, max_skew = checked.topology_keys if keys is None else keys, checked.max_skew if max_skew is None else max_skew
     return RestartOptions(
         strategy=params["strategy"],
-        only_if_helps=params.get("name") is None if only_if_helps is None else only_if_helps,
+        only_if_helps=not named if only_if_helps is None else only_if_helps,
         allow_downtime=params["allow_downtime"],
-        cooldown_s=params["cooldown"],
+        cooldown_s=times["cooldown"],
         max_attempts=params["max_attempts"],
         max_parallel=params["max_parallel"],
         wait=params["wait"],
-        wait_timeout_s=params["wait_timeout"],
-        wait_sleep_s=params["wait_sleep"],
+        wait_timeout_s=times["wait_timeout"],
+        wait_sleep_s=times["wait_sleep"],
         verify_spread=params["verify_spread"],
         dry_run=dry_run,
-        topology_keys=check_topology_keys(params["topology_keys"]),
-        max_skew=params.get("max_skew"),
+        topology_keys=check_topology_keys((HOSTNAME,) if keys is None else keys),
+        max_skew=max_skew,
     )

@@ -81,7 +81,7 @@ def test_no_selector_and_an_empty_one_select_everything() -> None:
     ],
 )
 def test_an_invalid_selector_is_refused_by_name(selector: str) -> None:
-    with pytest.raises(OptionError, match="^label_selectors: '"):
+    with pytest.raises(OptionError, match=r"^label_selectors: '"):
         label_requirements({"label_selectors": [selector]}, "label_selectors")
 
 

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import RequestTarget, api_error
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult, result_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 WEB = Target("Deployment", "shop", "web")
 

@@ -14,7 +14,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
     RestartSimulation,
     SimulatedRestart,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions, Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers

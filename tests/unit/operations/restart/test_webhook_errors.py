@@ -21,7 +21,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reaso
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import budget_wait, eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions, Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
 from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
