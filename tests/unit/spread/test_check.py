@@ -24,7 +24,6 @@ from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
-HOST = "kubernetes.io/hostname"
 
 
 def check_one(cluster: ClusterBuilder, **options: t.Any) -> WorkloadReport:

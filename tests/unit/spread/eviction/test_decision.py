@@ -120,7 +120,7 @@ def test_full_nodes_and_closed_nodes_take_no_replacement() -> None:
         cluster.pod(f"filler-{node}", node, template={"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "4"}}}]}})
     assert (
         str(next_move(cluster))
-        == "no_capacity: no domain with fewer replicas is known to have room for a replacement: Insufficient cpu (2 nodes)"
+        == "no_capacity: no domain with fewer replicas is known to have free capacity for a replacement: Insufficient cpu (2 nodes)"
     )
 
 
