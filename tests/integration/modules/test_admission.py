@@ -221,7 +221,7 @@ def test_pods_of_one_revision_that_differ_are_unknown_by_the_name_of_the_field(
         wait_rolled_out(cluster, web)
     line = judged(modules, namespace)
     assert (line["verdict"], line["restart_helps"]) == ("collapsed", None), line
-    assert len(line["blockers"]) == 1 and "spec.nodeSelector" in line["blockers"][0]["text"], line
+    assert len(line["blockers"]) == 1 and "spec.nodeSelector" in line["blockers"][0]["message"], line
     assert "spec.nodeSelector" in nobody_is_evicted(cluster, modules, web)["message"]
 
 
@@ -245,7 +245,7 @@ def test_a_node_selector_that_was_written_while_the_pods_were_gated_is_unknown(
         wait_rolled_out(cluster, web)
     line = judged(modules, namespace)
     assert (line["verdict"], line["restart_helps"]) == ("collapsed", None), line
-    assert [blocker["nodes"] for blocker in line["blockers"]] and "spec.nodeSelector" in line["blockers"][0]["text"], line
+    assert [blocker["nodes"] for blocker in line["blockers"]] and "spec.nodeSelector" in line["blockers"][0]["message"], line
     assert "spec.nodeSelector" in nobody_is_evicted(cluster, modules, web)["message"]
 
 

@@ -30,7 +30,7 @@ def annotate(cluster: Cluster, resource: str, window: str, *place: str) -> None:
 
 
 def code(line: dict[str, Any]) -> str:
-    reason: str = line["reason"].partition(":")[0]
+    reason: str = line["reason"]
     return reason
 
 

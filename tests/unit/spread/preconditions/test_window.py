@@ -19,8 +19,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     EVICT_SURPLUS,
     STRATEGIES,
     RestartOptions,
-    Target,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
@@ -127,7 +127,7 @@ def test_window_counts_by_the_clock_of_the_api_server() -> None:
 
 
 def test_window_that_ends_between_two_evictions_ends_the_run() -> None:
-    ours = make_outcome(now_s=NOW, attempts=1, verdict="pending", revision="hash1", eligible="x")
+    ours = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
     cluster = uneven(OPEN, **{OUTCOME_ANNOTATION: ours.to_annotation()})
     assert eviction(cluster, ours=ours)[0] == "evict"
     assert eviction(cluster, ours=ours, now_s=NOW + 3600) == ("refused", "outside_window")
