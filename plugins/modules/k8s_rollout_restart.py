@@ -28,6 +28,17 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+attributes:
+  diff_mode:
+    support: full
+    details:
+      - Shows the annotation of the pod template that a restart changes, and the pods by node before and after the evictions.
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: partial
+    details:
+      - With O(only_if_helps=true) a workload that is well spread is not moved again. With O(name) and without O(cooldown) every run
+        restarts the workload.
 options:
   kind:
     description: The kind of the workload O(name).
@@ -116,6 +127,21 @@ options:
     description: How many workloads are restarted at a time. One by one disturbs least. It bounds nothing without O(wait).
     type: int
     default: 1
+  max_workloads:
+    description:
+      - The number of workloads that one run restarts or evicts pods of, at least 1. Unset, there is no limit.
+      - A workload beyond a limit is V(skipped) with the reason V(limit_reached); the message names the limit. A limit counts what the run
+        has done, in check mode what it would do. An earlier restart whose result is only checked does not count.
+    type: int
+  max_evictions:
+    description: The number of pods that one run evicts, at least 1. Unset, there is no limit. Restarts do not count.
+    type: int
+  max_evictions_per_node:
+    description: The number of pods that one run evicts from one node, at least 1. Unset, there is no limit. Restarts do not count.
+    type: int
+  max_evictions_per_namespace:
+    description: The number of pods that one run evicts in one namespace, at least 1. Unset, there is no limit. Restarts do not count.
+    type: int
   wait:
     description:
       - Whether to wait for the end of the rollout. Without it the outcome stays V(pending) until the next run looks.
@@ -366,6 +392,10 @@ def argument_spec():
         "cooldown": {"type": "str"},
         "max_attempts": {"type": "int", "default": 3},
         "max_parallel": {"type": "int", "default": 1},
+        "max_workloads": {"type": "int"},
+        "max_evictions": {"type": "int"},
+        "max_evictions_per_node": {"type": "int"},
+        "max_evictions_per_namespace": {"type": "int"},
         "wait": {"type": "bool", "default": True},
         "wait_timeout": {"type": "str", "default": "600"},
         "wait_sleep": {"type": "str", "default": "5"},
@@ -394,7 +424,7 @@ def main():
         results = restart_workloads(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
         fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
-    result = result_of(results, named=module.params["name"] is not None)
+    result = result_of(results, named=module.params["name"] is not None, diff=module._diff)
     result["skipped_objects"] = undecodable_results(undecodable)
     for warning in result.pop("warnings"):
         module.warn(warning)

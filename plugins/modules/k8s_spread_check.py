@@ -19,11 +19,29 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+attributes:
+  diff_mode:
+    support: N/A
+    details:
+      - The module never changes anything.
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: full
 options:
   namespaces:
     description:
       - The namespaces to look at. Each must exist.
       - Left out, all namespaces that carry O(namespace_annotation) are looked at.
+    type: list
+    elements: str
+  exclude_namespaces:
+    description:
+      - Namespaces that are not checked, also if O(namespaces) names them. A name without a namespace is not an error.
+    type: list
+    elements: str
+  namespace_label_selectors:
+    description:
+      - Only check namespaces whose labels match every one of these selectors, in the syntax of C(kubectl --selector).
     type: list
     elements: str
   namespace_annotation:
@@ -301,7 +319,7 @@ node_list:
       type: bool
   sample: [{name: worker-1, hostname: worker-1, zone: a, ready: true, schedulable: true}]
 skipped_namespaces:
-  description: Chosen namespaces that could not be read, and namespaces that O(namespaces) names and that lack the annotation.
+  description: Chosen namespaces that could not be read, and namespaces that O(namespaces) names and that lack the annotation or the labels.
   returned: success, and where no chosen namespace can be read
   type: list
   elements: dict
@@ -310,7 +328,7 @@ skipped_namespaces:
       description: Its name.
       type: str
     reason:
-      description: The code; V(unreadable), V(undecodable) or V(not_annotated).
+      description: The code; V(unreadable), V(undecodable), V(not_annotated) or V(labels_not_matched).
       type: str
     message:
       description: The text of the reason for people.
@@ -353,6 +371,8 @@ options:
   type: dict
   sample:
     namespaces: null
+    exclude_namespaces: [kube-system]
+    namespace_label_selectors: []
     namespace_annotation: collectdeployments=allow
     label_selectors: []
     kinds: [Deployment, StatefulSet]
@@ -385,6 +405,8 @@ def argument_spec():
     """Return the module's own options."""
     return {
         "namespaces": {"type": "list", "elements": "str"},
+        "exclude_namespaces": {"type": "list", "elements": "str"},
+        "namespace_label_selectors": {"type": "list", "elements": "str"},
         "namespace_annotation": {"type": "str", "default": "collectdeployments=allow"},
         "label_selectors": {"type": "list", "elements": "str", "aliases": ["label_selector"]},
         "kinds": {

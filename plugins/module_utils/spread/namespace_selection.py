@@ -22,8 +22,8 @@ UNREADABLE = "unreadable"
 def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple[list[Namespace], dict[str, Reason]]:
     """Return the namespaces to check and the reasons for skipped ones.
 
-    Skipped are chosen namespaces that cannot be read, and namespaces that the option names and that lack the annotation. A namespace
-    without the annotation is not chosen, so its readability does not matter.
+    Skipped are chosen namespaces that cannot be read, and namespaces that the option names and that lack the annotation or the labels. A
+    namespace without them is not chosen, so its readability does not matter.
     """
     unreadable = _unreadable(snapshot)
     chosen: list[Namespace] = []
@@ -33,6 +33,9 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
         if namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
             if options.namespaces is not None and options.namespace_annotation is not None:
                 skipped[name] = Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation))
+        elif namespace is not None and not _has_labels(namespace, options.namespace_label_selectors):
+            if options.namespaces is not None:
+                skipped[name] = Reason("labels_not_matched", f"its labels do not match {','.join(options.namespace_label_selectors)}")
         elif name in unreadable:
             skipped[name] = unreadable[name]
         elif namespace is not None:
@@ -41,14 +44,15 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
 
 
 def _wanted(snapshot: ClusterSnapshot, options: CheckOptions) -> list[str]:
-    """Return the names of the namespaces that may be chosen.
+    """Return the names of the namespaces that may be chosen. Excluded namespaces may not.
 
     Without the option, namespaces whose Namespace object cannot be decoded are included.
     """
+    excluded = set(options.exclude_namespaces)
     if options.namespaces is not None:
-        return list(dict.fromkeys(options.namespaces))
+        return [name for name in dict.fromkeys(options.namespaces) if name not in excluded]
     undecodable = {one.metadata.name for one in snapshot.undecodable_of("Namespace") if one.metadata.name}
-    return sorted(undecodable.union(snapshot.namespaces))
+    return sorted(undecodable.union(snapshot.namespaces) - excluded)
 
 
 def _unreadable(snapshot: ClusterSnapshot) -> dict[str, Reason]:
@@ -77,10 +81,22 @@ def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skip
 def _no_namespace(options: CheckOptions) -> str:
     if options.namespaces is not None:
         return "none of the given namespaces can be checked"
+    narrowed = "".join(
+        f"; {name} {'is' if len(values) == 1 else 'are'} {','.join(values)}" for name, values in _narrowing(options) if values
+    )
     if options.namespace_annotation is None:
-        return "there is no namespace"
+        return f"there is no namespace to check{narrowed}"
     key, value = options.namespace_annotation
+    if narrowed:
+        return f"no namespace has the annotation {key}={value} and is chosen{narrowed}"
     return f"no namespace has the annotation {key}={value}; choose with: kubectl annotate namespace NAME {shlex.quote(f'{key}={value}')}"
+
+
+def _narrowing(options: CheckOptions) -> tuple[tuple[str, t.Sequence[str]], ...]:
+    return (
+        ("exclude_namespaces", options.exclude_namespaces),
+        ("namespace_label_selectors", options.namespace_label_selectors),
+    )
 
 
 def _not_annotated(namespace: Namespace, key: str, value: str) -> str:
@@ -93,3 +109,11 @@ def _not_annotated(namespace: Namespace, key: str, value: str) -> str:
 
 def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:
     return annotation is None or (namespace.metadata.annotations or {}).get(annotation[0]) == annotation[1]
+
+
+def _has_labels(namespace: Namespace, requirements: t.Sequence[str]) -> bool:
+    if not requirements:
+        return True
+    from ..model.selectors.selector_text import match_labels  # most checks have no selector
+
+    return match_labels(requirements, namespace.metadata.labels)

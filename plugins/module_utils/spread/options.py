@@ -22,8 +22,12 @@ KINDS = ("Deployment", "StatefulSet")
 MINIMA = {
     "cooldown": 0,
     "max_attempts": 1,
+    "max_evictions": 1,
+    "max_evictions_per_namespace": 1,
+    "max_evictions_per_node": 1,
     "max_parallel": 1,
     "max_skew": 1,
+    "max_workloads": 1,
     "min_ready_nodes": 1,
     "wait_sleep": 1,
     "wait_timeout": 1,
@@ -87,10 +91,15 @@ def check_namespaces(names: t.Optional[Sequence[str]]) -> t.Optional[tuple[str, 
     if names is None:
         return None
     if not names:
-        raise OptionError("namespaces: is empty; name at least one namespace, or leave the option out to look at all of them")
+        raise OptionError("namespaces: is empty; name at least one namespace, or leave the option out to check all of them")
+    return check_namespace_names(names, "namespaces")
+
+
+def check_namespace_names(names: Iterable[str], option: str) -> tuple[str, ...]:
+    """Return the names without repetitions. Raise OptionError for an invalid name."""
     for name in names:
         if not is_namespace_name(name):
-            raise OptionError(f"namespaces: {name!r} is not a namespace name ({NAMESPACE_FORM})")
+            raise OptionError(f"{option}: {name!r} is not a namespace name ({NAMESPACE_FORM})")
     return tuple(dict.fromkeys(names))
 
 
@@ -121,12 +130,15 @@ def check_minima(params: Mapping[str, t.Any]) -> None:
 class CheckOptions(Struct, frozen=True):
     """The options of k8s_spread_check.
 
+    Namespaces in ``exclude_namespaces`` are not checked, and the others must match every one of ``namespace_label_selectors``.
     ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. A workload must match every
     one of ``label_selectors``. ``cooldown_s`` and ``max_attempts`` must equal the later options of k8s_rollout_restart.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
     namespace_annotation: t.Optional[tuple[str, str]] = ("collectdeployments", "allow")
+    exclude_namespaces: Sequence[str] = ()
+    namespace_label_selectors: Sequence[str] = ()
     label_selectors: Sequence[str] = ()
     kinds: Sequence[str] = ("Deployment", "StatefulSet")
     topology_keys: Sequence[str] = (HOSTNAME,)
@@ -152,6 +164,8 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
         namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
+        exclude_namespaces=check_namespace_names(params.get("exclude_namespaces") or (), "exclude_namespaces"),
+        namespace_label_selectors=_label_requirements(params, "namespace_label_selectors"),
         label_selectors=_label_requirements(params, "label_selectors"),
         kinds=tuple(params.get("kinds") or KINDS),
         topology_keys=check_topology_keys(params["topology_keys"]),

@@ -60,6 +60,8 @@ def options_to_result(options: CheckOptions) -> dict[str, t.Any]:
     return {
         "namespaces": None if options.namespaces is None else list(options.namespaces),
         "namespace_annotation": "=".join(options.namespace_annotation or ()),
+        "exclude_namespaces": list(options.exclude_namespaces),
+        "namespace_label_selectors": list(options.namespace_label_selectors),
         "label_selectors": list(options.label_selectors),
         "kinds": list(options.kinds),
         "topology_keys": list(options.topology_keys),

@@ -21,10 +21,10 @@ PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
 
 
 def start_module(
-    name: str, params: dict[str, Any], *, check_mode: bool = False, env: dict[str, str] | None = None
+    name: str, params: dict[str, Any], *, check_mode: bool = False, diff: bool = False, env: dict[str, str] | None = None
 ) -> subprocess.Popen[str]:
     """The running module; its options have been handed over."""
-    arguments = {"ANSIBLE_MODULE_ARGS": {**params, "_ansible_check_mode": check_mode}}
+    arguments = {"ANSIBLE_MODULE_ARGS": {**params, "_ansible_check_mode": check_mode, "_ansible_diff": diff}}
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBECONFIG", "PYTHONPATH"))}
     process = subprocess.Popen(
         [sys.executable, "-m", f"{PACKAGE}.{name}"],
@@ -57,16 +57,20 @@ class Modules:
 
     kubeconfig: Path
 
-    def run(self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any) -> dict[str, Any]:
+    def run(
+        self, module: str, /, *, check_mode: bool = False, diff: bool = False, env: dict[str, str] | None = None, **params: Any
+    ) -> dict[str, Any]:
         """Run a module to its end. The result of a module of the spread side must be as its documentation says."""
-        result = result_of(self.start(module, check_mode=check_mode, env=env, **params))
+        result = result_of(self.start(module, check_mode=check_mode, diff=diff, env=env, **params))
         if module in DOCUMENTED:
             assert differences(module, result) == [], result
         return result
 
-    def start(self, module: str, /, *, check_mode: bool = False, env: dict[str, str] | None = None, **params: Any) -> subprocess.Popen[str]:
+    def start(
+        self, module: str, /, *, check_mode: bool = False, diff: bool = False, env: dict[str, str] | None = None, **params: Any
+    ) -> subprocess.Popen[str]:
         """Start a module and do not wait for it."""
-        return start_module(module, {"kubeconfig": str(self.kubeconfig), **params}, check_mode=check_mode, env=env)
+        return start_module(module, {"kubeconfig": str(self.kubeconfig), **params}, check_mode=check_mode, diff=diff, env=env)
 
     def check(self, namespace: str, **params: Any) -> dict[str, Any]:
         """k8s_spread_check over one namespace."""

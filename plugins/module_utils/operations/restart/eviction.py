@@ -21,6 +21,7 @@ from ...kube.client.errors import (
     UnreachableError,
     is_admission_denial,
     is_transient,
+    was_not_applied,
 )
 from ...model.reason import Reason
 from ...rescue.pdb_ledger import BUDGETS_NOT_READABLE, budget_status_key
@@ -29,6 +30,7 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import REFUSED, SKIPPED, WAIT
+from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
@@ -44,16 +46,17 @@ from .strategy import BudgetLocks, ClosedBudgetError, StaleDecisionError, Step, 
 class EvictionStrategy:
     """Spreads the replicas of workloads by evictions of single pods."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, budget_wait: BudgetWait) -> None:
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, budget_wait: BudgetWait, limits: RunLimits) -> None:
         self._api = api
         self._options = options
         self._budgets = budgets
         self._budget_wait = budget_wait
+        self._limits = limits
         self._attempts: dict[Target, Attempt] = {}
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the next step of the workload. If it is an eviction, request it."""
-        attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, None)
+        attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, self._limits.of(result.target))
         if attempt.outcome is None:
             result.before = listed_by_key(report.distributions)
         decision = decide_eviction(
@@ -62,6 +65,7 @@ class EvictionStrategy:
             observation.cluster_state,
             self._options,
             now_s=self._api.now_s(),
+            limits=attempt.limits,
             ours=attempt.outcome,
             denied=attempt.denied,
         )
@@ -83,8 +87,9 @@ class EvictionStrategy:
         # A denied eviction is checked again by a dry run, so that nothing is written while the denial lasts.
         if (attempt.outcome is None or attempt.denied) and not self._is_admitted(decision.move, report, observation, attempt):
             return None
+        result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
-            self._plan(report, observation, decision, decision.move, result)
+            self._plan(report, observation, decision, decision.move, attempt)
             return None
         remembered = remember_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if attempt.outcome is None:
@@ -99,9 +104,12 @@ class EvictionStrategy:
     def _evict(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt, template: bytes) -> Step:
         pod = move.pod.metadata
         began_s = time.monotonic()
+        attempt.limits.add(move.pod)
         try:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
         except (ApiError, UnreachableError) as error:
+            if was_not_applied(error):
+                attempt.limits.remove(move.pod)
             self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 return PodGone(self._api, self._options, attempt, error)
@@ -198,13 +206,14 @@ class EvictionStrategy:
             return
         attempt.conclude(report, observation, even=decision.even)
 
-    def _plan(
-        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, result: RestartResult
-    ) -> None:
+    def _plan(self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, attempt: Attempt) -> None:
         """Record the planned moves in the result. The dry run covered only the first pod; later evictions depend on it."""
-        moves = planned_moves(report, observation.snapshot, observation.cluster_state, self._options, move)
+        result, state = attempt.result, observation.cluster_state
+        moves, limited = planned_moves(report, observation.snapshot, state, self._options, move, attempt.limits)
         for planned in moves:
             observation.assume_moved(planned)
         result.end(EVICTED, decision.reason)
         result.outcome, result.changed = PENDING, True
         result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]
+        if limited is not None:
+            result.stop(SKIPPED, limited)

@@ -18,6 +18,7 @@ from ...spread.eviction.comparison import compare_skew, skew_cost
 from ...spread.eviction.planner import Move
 from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
 from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.limits import WorkloadLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.rollout import DONE, Progress
 from ...spread.spread_report import WorkloadReport
@@ -47,12 +48,13 @@ class Attempt:
 
     ``before``: the report before the first one; None if an earlier run began. ``outcome``: the outcome that this run recorded; None before
     its first eviction. ``evicted``: the eviction whose replacement is awaited. ``denied``: the server certainly did not make the last
-    eviction. ``closed``: the error for which the next eviction must wait.
+    eviction. ``limits``: the limits of the run. ``closed``: the error for which the next eviction must wait.
     """
 
-    def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, before: t.Optional[WorkloadReport]) -> None:
+    def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, limits: WorkloadLimits) -> None:
         self.result = result
-        self.before = before
+        self.limits = limits
+        self.before: t.Optional[WorkloadReport] = None
         self.outcome: t.Optional[Outcome] = None
         self.evicted: t.Optional[Evicted] = None
         self.denied = False
@@ -314,6 +316,7 @@ class EvictionDenied(_EvictionStep):
             if move.pod.metadata.uid not in placed:
                 attempt.note_eviction(move, self._before, observation)  # only the response was lost
                 return self._options.wait
+            attempt.limits.remove(move.pod)
         if is_transient(error) and not self._budget_wait.over:
             attempt.closed = error
             return True

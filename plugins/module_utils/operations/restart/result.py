@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
+from ...model.api.pod import Pod
 from ...model.messages import missing_permission
 from ...model.reason import Reason, reason_fields
+from ...spread.history import RESTARTED_AT
 from ...spread.restart.actions import REFUSED, SKIPPED
 from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
@@ -36,7 +38,8 @@ class RestartResult:
     """The result for one target.
 
     ``outcome``: improved, unchanged, worse, failed or pending; empty if nothing was done. ``before`` and ``after``: replicas by topology
-    key and domain. ``missing``: the target does not exist, or no longer.
+    key and domain. ``stamps``: the annotation that a restart changes in the pod template, before and after. ``pods``: the names of the
+    placed pods by node before the first eviction. ``missing``: the target does not exist, or no longer.
     """
 
     target: Target
@@ -46,6 +49,8 @@ class RestartResult:
     before: dict[str, dict[str, int]] = field(default_factory=dict)
     after: dict[str, dict[str, int]] = field(default_factory=dict)
     evicted: list[EvictedPod] = field(default_factory=list)
+    stamps: tuple[t.Optional[str], t.Optional[str]] = (None, None)
+    pods: dict[str, list[str]] = field(default_factory=dict)
     duration_s: float = 0.0
     changed: bool = False
     missing: bool = False
@@ -80,6 +85,12 @@ class RestartResult:
         self.outcome = FAILED
         self.end(FAILED_ACTION, Reason(code, "; ".join(filter(None, parts))))
 
+    def note_pods(self, pods: Iterable[Pod]) -> None:
+        """Record the placed pods by node, unless they are recorded."""
+        if not self.pods:
+            for pod in sorted(pods, key=lambda pod: (pod.spec.node_name, pod.metadata.name)):
+                self.pods.setdefault(pod.spec.node_name, []).append(pod.metadata.name)
+
     def vanish(self, action: str, reason: Reason) -> None:
         """End with a target that does not exist."""
         self.missing = True
@@ -108,14 +119,16 @@ class RestartResult:
 MOST_NAMED = 12
 
 
-def result_of(results: Sequence[RestartResult], *, named: bool) -> dict[str, t.Any]:
+def result_of(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
     """Return ``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in the same form for any number of results.
 
-    A failed target fails the task. A refused or missing one fails it only if it was ``named``.
+    ``diff`` adds the changes for ``--diff``. A failed target fails the task. A refused or missing one fails it only if it was ``named``.
     """
     bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
     warnings = (warning for result in results for warning in result.warnings)
+    changes = {"diff": [_diff(result) for result in results if result.evicted or any(result.stamps)]} if diff else {}
     return {
+        **changes,
         "changed": any(result.changed for result in results),
         "failed": bool(bad),
         "msg": "; ".join(_complaints(bad)),
@@ -152,6 +165,21 @@ def _complaint(result: RestartResult) -> str:
         return f"there is no {target.kind} {target.name} in namespace {target.namespace}; check the spelling and the cluster"
     remedy = ", or set cooldown to 0" if code == "cooldown" else ""
     return f"{target}: {result.action} ({code}): {result.message}{remedy}"
+
+
+def _diff(result: RestartResult) -> dict[str, t.Any]:
+    """Return the change of one workload: an annotation of its pod template, or the pods that its evictions remove from the nodes."""
+    header = str(result.target)
+    if result.evicted:
+        gone = {(pod.node, pod.pod) for pod in result.evicted}
+        after = {node: [name for name in names if (node, name) not in gone] for node, names in result.pods.items()}
+        return {"before_header": header, "after_header": header, "before": {"pods": result.pods}, "after": {"pods": after}}
+    before, after_stamp = ({RESTARTED_AT: stamp} if stamp else {} for stamp in result.stamps)
+    return {"before_header": header, "after_header": header, "before": _template(before), "after": _template(after_stamp)}
+
+
+def _template(annotations: dict[str, str]) -> dict[str, t.Any]:
+    return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
 
 
 def _entry(result: RestartResult) -> dict[str, t.Any]:

@@ -8,18 +8,21 @@ import typing as t
 from functools import partial
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import ConflictError, KubeError
+from ...kube.client.errors import ConflictError, KubeError, was_not_applied
 from ...kube.client.resources import WORKLOADS
 from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...spread.distribution import listed_by_key
+from ...spread.history import RESTARTED_AT
 from ...spread.preconditions.budgets import budgets_at_stake
 from ...spread.restart.actions import REFUSED, RESTART, RESUME, SKIPPED
 from ...spread.restart.comparison import compare_spread, is_well_spread
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
+from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import why_unfinished
@@ -80,10 +83,11 @@ def _with_expected_generation(outcome: Outcome, live: Workload) -> Outcome:
 class RolloutStrategy:
     """Restarts workloads as ``kubectl rollout restart`` does."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks) -> None:
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, limits: RunLimits) -> None:
         self._api = api
         self._options = options
         self._budgets = budgets
+        self._limits = limits
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the workload. If the decision is a restart, write it."""
@@ -100,12 +104,17 @@ class RolloutStrategy:
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None
-        patched = write_restart(self._api, report.workload, decision, observation.snapshot, self._options)
+        limited = self._limits.restart_violation(result.target)
+        if limited is not None:
+            result.end(SKIPPED, limited)
+            return None
+        patched = self._write(report.workload, decision, observation.snapshot, result.target)
         if patched is None:
             text = f"{result.target} was changed while its restart was being decided; run again"
             result.end(SKIPPED, Reason("changed_meanwhile", text))
             return None
         result.action, result.reason, result.outcome, result.changed = RESTARTED, decision.reason, PENDING, True
+        result.stamps = (_stamp(report.workload), _stamp(patched))
         observation.assume_restarted(report)
         if self._options.dry_run:
             return None
@@ -115,6 +124,18 @@ class RolloutStrategy:
             outcome = remember_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
         record_event(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason.text}")
         return _Rollout(self._api, self._options, result, patched, outcome, before=report)
+
+    def _write(self, workload: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, target: Target) -> t.Optional[Workload]:
+        """Write the restart and count it, also if it is unknown whether the write succeeded."""
+        try:
+            patched = write_restart(self._api, workload, decision, snapshot, self._options)
+        except KubeError as error:
+            if not was_not_applied(error):
+                self._limits.add_restart(target)
+            raise
+        if patched is not None:
+            self._limits.add_restart(target)
+        return patched
 
     def _resume(self, report: WorkloadReport, decision: RestartDecision, result: RestartResult) -> t.Optional[Step]:
         """Verify an earlier restart instead of a new one. The earlier run was interrupted, or did not wait."""
@@ -126,6 +147,11 @@ class RolloutStrategy:
             return None
         outcome = read_outcome(report.workload.metadata.annotations)
         return _Rollout(self._api, self._options, result, report.workload, outcome, progress=None if under_way else progress)
+
+
+def _stamp(workload: Workload) -> t.Optional[str]:
+    """Return the annotation of the pod template that a restart changes."""
+    return (workload.spec.template.metadata.annotations or {}).get(RESTARTED_AT)
 
 
 class _Rollout:

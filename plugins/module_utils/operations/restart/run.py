@@ -21,6 +21,7 @@ from ...model.reason import Reason
 from ...model.undecodable import Undecodable
 from ...spread.options import check_labels_exist
 from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
@@ -65,9 +66,10 @@ class _Batches:
         self._budgets = BudgetLocks()
         may_wait = options.wait and not options.dry_run
         self._budget_wait = BudgetWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
+        limits = RunLimits(options)
         self._strategies: dict[str, MoveStrategy] = {
-            ROLLOUT: RolloutStrategy(api, options, self._budgets),
-            EVICT_SURPLUS: EvictionStrategy(api, options, self._budgets, self._budget_wait),
+            ROLLOUT: RolloutStrategy(api, options, self._budgets, limits),
+            EVICT_SURPLUS: EvictionStrategy(api, options, self._budgets, self._budget_wait, limits),
         }
         self._blocked: list[Target] = []
         self._strategy_of: dict[Target, MoveStrategy] = {}

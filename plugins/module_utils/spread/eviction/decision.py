@@ -31,6 +31,7 @@ from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
 from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
+from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import EVICT_SURPLUS, RestartOptions
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
@@ -67,12 +68,14 @@ def decide_eviction(
     options: RestartOptions,
     *,
     now_s: float,
+    limits: t.Optional[WorkloadLimits] = None,
     ours: t.Optional[Outcome] = None,
     denied: bool = False,
 ) -> EvictionDecision:
     """Decide on the next eviction of one workload; ``now_s`` is in seconds since the epoch.
 
     ``ours`` is the outcome that this run recorded before its last eviction. ``denied``: the API server denied that eviction.
+    A limit is a reason only if nothing else prevents the eviction.
     """
     workload = report.workload
     outcome = interrupted_eviction(workload, snapshot)
@@ -100,7 +103,7 @@ def decide_eviction(
     if outside is not None:
         return EvictionDecision(REFUSED, outside, begun)
     if ours is not None:
-        return EvictionDecision(EVICT, move.reason, begun, move, ours)
+        return _within_limits(EvictionDecision(EVICT, move.reason, begun, move, ours), report, snapshot, cluster_state, options, limits)
     permission = restart_permission(
         workload,
         snapshot,
@@ -120,7 +123,7 @@ def decide_eviction(
         eligible=report.eligible_hash,
         number=snapshot.revision_number(workload),
     )
-    return EvictionDecision(EVICT, reason, begun, move, new)
+    return _within_limits(EvictionDecision(EVICT, reason, begun, move, new), report, snapshot, cluster_state, options, limits)
 
 
 def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -181,8 +184,29 @@ def _pending_replacement(
     return None
 
 
+def _within_limits(
+    decision: EvictionDecision,
+    report: WorkloadReport,
+    snapshot: ClusterSnapshot,
+    cluster_state: ClusterState,
+    options: RestartOptions,
+    limits: t.Optional[WorkloadLimits],
+) -> EvictionDecision:
+    """Return the decision, with a pod of another node if a limit forbids its pod. Skip the workload if the limits forbid every pod."""
+    if decision.move is None or limits is None or limits.violation(decision.move.pod) is None:
+        return decision
+    move = _safe_move(report, snapshot, cluster_state, options, limits)
+    if isinstance(move, EvictionDecision):
+        return replace(move, begun=decision.begun)
+    return replace(decision, move=move)
+
+
 def _safe_move(
-    report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions
+    report: WorkloadReport,
+    snapshot: ClusterSnapshot,
+    cluster_state: ClusterState,
+    options: RestartOptions,
+    limits: t.Optional[WorkloadLimits] = None,
 ) -> t.Union[Move, EvictionDecision]:
     """Return the next move that leaves at most one pod unavailable and, without allow_downtime, another one available.
 
@@ -190,7 +214,7 @@ def _safe_move(
     """
     workload = report.workload
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
-    move = planner.next_move()
+    move = planner.next_move() if limits is None else planner.next_allowed_move(limits)
     if isinstance(move, Reason):
         return EvictionDecision(SKIPPED, move)
     pods = unfinished_pods(workload, snapshot)
@@ -199,7 +223,11 @@ def _safe_move(
         # A single pod that is not ready may be evicted, because it is unavailable already.
         unready = [pod.metadata.uid for pod in pods if not pod.ready and not pod.terminating]
         only_it = len(unready) == 1 and len(pods) == workload.spec.replicas and not any(pod.terminating for pod in pods)
-        sick = planner.next_move(unready) if only_it else None
+        sick: t.Union[Move, Reason, None] = None
+        if only_it:
+            sick = planner.next_move(unready) if limits is None else planner.next_allowed_move(limits, unready)
+        if isinstance(sick, Reason) and sick.code == LIMIT_REACHED:
+            return EvictionDecision(SKIPPED, sick)
         if not isinstance(sick, Move):
             text = f"{away}; at most one pod of {workload} is away at a time"
             return EvictionDecision(REFUSED, Reason("not_ready", text))

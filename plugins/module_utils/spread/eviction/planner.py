@@ -23,6 +23,7 @@ from ...model.values.timestamps import read_time
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
 from ..next_pod.next_pod import next_pod
+from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import RestartOptions
 from ..spread_report import WorkloadReport
 from ..topology.domain_tuples import DomainTuple, DomainTuples, TouchedTuples
@@ -119,6 +120,19 @@ class EvictionPlanner:
         topology = snapshot.once(Topology.of)
         self._domains = [topology.groups.domains(key) for key in self._keys]
         self._domain_tuples = topology.domain_tuples(self._keys, report.eligible)
+
+    def next_allowed_move(self, limits: WorkloadLimits, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
+        """Return the next eviction within the limits, or the reason why there is none. ``among`` as for ``next_move``.
+
+        If a limit forbids the best eviction, a pod of another node may be evicted.
+        """
+        move = self.next_move(among)
+        limited = None if isinstance(move, Reason) else limits.violation(move.pod)
+        if limited is None:
+            return move
+        uids = [pod.metadata.uid for pod in self._pods if limits.violation(pod) is None]
+        other = self.next_move([uid for uid in uids if among is None or uid in among])
+        return other if isinstance(other, Move) else limited
 
     def next_move(self, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
         """Return the next eviction, or the reason why there is none. With ``among``, only pods with these uids are candidates."""
@@ -269,16 +283,25 @@ MOST_PLANNED = 100
 
 
 def planned_moves(
-    report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move
-) -> list[Move]:
-    """Return ``first`` and all moves that follow if every replacement runs on its best node."""
+    report: WorkloadReport,
+    snapshot: ClusterSnapshot,
+    cluster_state: ClusterState,
+    options: RestartOptions,
+    first: Move,
+    limits: WorkloadLimits,
+) -> tuple[list[Move], t.Optional[Reason]]:
+    """Return ``first`` and all moves that follow if every replacement runs on its best node.
+
+    The moves are counted in ``limits``. The second value is the limit that prevents another move, or None.
+    """
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
-    moves = [first]
-    planner.assume(first)
-    while len(moves) < MOST_PLANNED:
-        move = planner.next_move()
-        if isinstance(move, Reason):
-            break
+    moves: list[Move] = []
+    move: t.Union[Move, Reason] = first
+    while not isinstance(move, Reason):
         moves.append(move)
+        limits.add(move.pod)
         planner.assume(move)
-    return moves
+        if len(moves) == MOST_PLANNED:
+            return moves, None
+        move = planner.next_allowed_move(limits)
+    return moves, move if move.code == LIMIT_REACHED else None

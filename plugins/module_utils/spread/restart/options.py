@@ -20,7 +20,10 @@ STRATEGIES = (ROLLOUT, EVICT_SURPLUS, AUTO)
 
 @dataclass(frozen=True)
 class RestartOptions:
-    """The options of k8s_rollout_restart, for decisions and execution. Times are in whole seconds."""
+    """The options of k8s_rollout_restart, for decisions and execution. Times are in whole seconds.
+
+    A limit that is None does not apply.
+    """
 
     strategy: str = ROLLOUT
     only_if_helps: bool = True
@@ -28,6 +31,10 @@ class RestartOptions:
     cooldown_s: int = DEFAULT_COOLDOWN_S
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     max_parallel: int = 1
+    max_workloads: t.Optional[int] = None
+    max_evictions: t.Optional[int] = None
+    max_evictions_per_node: t.Optional[int] = None
+    max_evictions_per_namespace: t.Optional[int] = None
     wait: bool = True
     wait_timeout_s: int = 600
     wait_sleep_s: int = 5
@@ -56,6 +63,10 @@ def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResu
         cooldown_s=times["cooldown"],
         max_attempts=params["max_attempts"],
         max_parallel=params["max_parallel"],
+        max_workloads=params.get("max_workloads"),
+        max_evictions=params.get("max_evictions"),
+        max_evictions_per_node=params.get("max_evictions_per_node"),
+        max_evictions_per_namespace=params.get("max_evictions_per_namespace"),
         wait=params["wait"],
         wait_timeout_s=times["wait_timeout"],
         wait_sleep_s=times["wait_sleep"],

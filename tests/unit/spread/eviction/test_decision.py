@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodSpec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.well_known import HOSTNAME, ZONE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
@@ -18,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import EvictionPlanner, Move, planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.actions import EVICT, REFUSED, SKIPPED, WAIT
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import (
     AUTO,
     EVICT_SURPLUS,
@@ -25,6 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     RestartOptions,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.strategy_choice import choose_strategy
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
@@ -36,6 +39,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
 
 from tests.unit.scheduler.storage_builders import claim, stored, volume
 from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
+
+
+def plan(line: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move) -> list[Move]:
+    """The planned moves without limits."""
+    moves, limited = planned_moves(line, snapshot, cluster_state, options, first, RunLimits(options).of(Target("Deployment", "app", "web")))
+    assert limited is None
+    return moves
+
 
 NOW = 1_767_225_600.0
 HOST = (HOSTNAME,)
@@ -98,7 +109,7 @@ def test_a_plan_takes_from_the_fullest_domain_until_no_move_is_useful(
     line, snapshot = line_of(cluster, keys)
     cluster_state = ClusterState.of(snapshot)
     first = EvictionPlanner(line, snapshot, cluster_state, keys).next_move()
-    moves = [] if isinstance(first, Reason) else planned_moves(line, snapshot, cluster_state, RestartOptions(topology_keys=keys), first)
+    moves = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, RestartOptions(topology_keys=keys), first)
     assert [(move.pod.spec.node_name, move.node) for move in moves] == list(planned)
 
 
@@ -136,7 +147,7 @@ def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json,
     cluster_state = ClusterState.of(snapshot)
     first = EvictionPlanner(line, snapshot, cluster_state, keys).next_move()
     assert isinstance(first, Move)
-    moves = planned_moves(line, snapshot, cluster_state, RestartOptions(topology_keys=keys), first)
+    moves = plan(line, snapshot, cluster_state, RestartOptions(topology_keys=keys), first)
     assert [(move.pod.spec.node_name, move.node) for move in moves] == [("worker-1", "worker-2"), ("worker-1", "worker-3")]
     assert decide(cluster, keys=keys).action == EVICT
 
@@ -383,7 +394,7 @@ def test_a_node_without_the_key_is_no_better_place(counts: tuple[int, ...], bare
         return
     assert decide(cluster, keys=("room",)).reason.code == "no_domain", "it could come there all the same"
     options = RestartOptions(topology_keys=("room",))
-    moves = [] if isinstance(first, Reason) else planned_moves(line, snapshot, cluster_state, options, first)
+    moves = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, options, first)
     assert [(move.pod.spec.node_name, move.node) for move in moves] == list(planned)
 
 

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The limits of one run: the number of workloads that it moves, and of pods that it evicts altogether, from a node and in a namespace."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+from ...model.api.pod import Pod
+from ...model.messages import pluralize
+from ...model.reason import Reason
+from .options import RestartOptions
+from .targets import Target
+
+LIMIT_REACHED = "limit_reached"
+
+
+class RunLimits:
+    """Counts the restarts and evictions of one run, or in check mode those that it would make.
+
+    A request with an unknown result counts until it is certain that it had no effect.
+    """
+
+    def __init__(self, options: RestartOptions) -> None:
+        self._options = options
+        self._moves: Counter[Target] = Counter()
+        self._nodes: Counter[str] = Counter()
+        self._namespaces: Counter[str] = Counter()
+
+    def of(self, target: Target) -> WorkloadLimits:
+        """Return the limits for one workload."""
+        return WorkloadLimits(self, target)
+
+    def restart_violation(self, target: Target) -> t.Optional[Reason]:
+        """Return the reason why the workload may not be restarted, and no pod of it evicted. None if it may."""
+        limit = self._options.max_workloads
+        moved = sum(count > 0 for count in self._moves.values())
+        if limit is None or moved < limit or self._moves[target] > 0:
+            return None
+        return _reached("max_workloads", pluralize(limit, "workload"))
+
+    def eviction_violation(self, target: Target, pod: Pod) -> t.Optional[Reason]:
+        """Return the reason why the pod of the workload may not be evicted. None if it may."""
+        options, node, namespace = self._options, pod.spec.node_name, pod.metadata.namespace
+        limits = (
+            ("max_evictions", options.max_evictions, sum(self._nodes.values()), ""),
+            ("max_evictions_per_node", options.max_evictions_per_node, self._nodes[node], f" for node {node}"),
+            (
+                "max_evictions_per_namespace",
+                options.max_evictions_per_namespace,
+                self._namespaces[namespace],
+                f" for namespace {namespace}",
+            ),
+        )
+        for name, limit, evicted, where in limits:
+            if limit is not None and evicted >= limit:
+                return _reached(name, pluralize(limit, "pod"), where)
+        return self.restart_violation(target)
+
+    def add_restart(self, target: Target) -> None:
+        """Count a restart of the workload."""
+        self._moves[target] += 1
+
+    def add_eviction(self, target: Target, pod: Pod, number: int = 1) -> None:
+        """Count an eviction of the pod. ``number`` -1 takes back an eviction that was counted and not made."""
+        self._moves[target] += number
+        self._nodes[pod.spec.node_name] += number
+        self._namespaces[pod.metadata.namespace] += number
+
+
+class WorkloadLimits(t.NamedTuple):
+    """The limits of a run for the evictions of one workload."""
+
+    run: RunLimits
+    target: Target
+
+    def violation(self, pod: Pod) -> t.Optional[Reason]:
+        """Return the reason why the pod may not be evicted. None if it may."""
+        return self.run.eviction_violation(self.target, pod)
+
+    def add(self, pod: Pod) -> None:
+        """Count the eviction of the pod."""
+        self.run.add_eviction(self.target, pod)
+
+    def remove(self, pod: Pod) -> None:
+        """Take back an eviction that was counted and not made."""
+        self.run.add_eviction(self.target, pod, -1)
+
+
+def _reached(name: str, amount: str, where: str = "") -> Reason:
+    return Reason(LIMIT_REACHED, f"the limit {name} ({amount} in a run) is reached{where}")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The limits of one run: what counts, and the reason that names the limit."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import planned_moves
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions, check_minima
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
+
+from tests.unit.support.cluster_builder import NOW, struct, workers
+
+WEB, API = Target("Deployment", "shop", "web"), Target("Deployment", "shop", "api")
+
+
+def pod(node: str, namespace: str = "shop") -> Pod:
+    return struct(Pod, {"metadata": {"name": "x", "namespace": namespace, "uid": "x"}, "spec": {"nodeName": node}})
+
+
+def text(reason: Reason | None) -> str:
+    return "" if reason is None else str(reason)
+
+
+def test_without_limits_everything_is_allowed() -> None:
+    limits = RunLimits(RestartOptions())
+    for _number in range(1000):
+        assert limits.restart_violation(WEB) is None and limits.eviction_violation(WEB, pod("a")) is None
+        limits.add_restart(WEB)
+        limits.add_eviction(WEB, pod("a"))
+
+
+def test_max_workloads_counts_each_restarted_or_evicted_workload_once() -> None:
+    limits = RunLimits(RestartOptions(max_workloads=1))
+    limits.add_eviction(WEB, pod("a"))
+    limits.add_eviction(WEB, pod("b"))
+    assert limits.eviction_violation(WEB, pod("c")) is None, "the workload is counted already"
+    assert text(limits.restart_violation(API)) == "limit_reached: the limit max_workloads (1 workload in a run) is reached"
+    assert limits.eviction_violation(API, pod("c")) == limits.restart_violation(API)
+
+
+@pytest.mark.parametrize(
+    ("limit", "allowed", "said"),
+    [
+        ("max_evictions", (), "the limit max_evictions (1 pod in a run) is reached"),
+        ("max_evictions_per_node", (("b", "shop"),), "the limit max_evictions_per_node (1 pod in a run) is reached for node a"),
+        (
+            "max_evictions_per_namespace",
+            (("a", "other"),),
+            "the limit max_evictions_per_namespace (1 pod in a run) is reached for namespace shop",
+        ),
+    ],
+)
+def test_evictions_are_counted_in_a_run_for_a_node_and_in_a_namespace(limit: str, allowed: t.Any, said: str) -> None:
+    limits = RunLimits(RestartOptions(**{limit: 1}))
+    limits.add_eviction(WEB, pod("a"))
+    violation = limits.eviction_violation(API, pod("a"))
+    assert text(violation) == f"limit_reached: {said}"
+    others = [("b", "shop"), ("a", "other")]
+    assert [other for other in others if limits.eviction_violation(API, pod(*other)) is None] == list(allowed)
+    assert limits.restart_violation(API) is None, "a restart is no eviction"
+
+
+def test_an_eviction_that_was_not_made_does_not_count() -> None:
+    limits = RunLimits(RestartOptions(max_evictions=1, max_workloads=1))
+    limits.of(WEB).add(pod("a"))
+    limits.of(WEB).remove(pod("a"))
+    assert limits.eviction_violation(API, pod("a")) is None
+
+
+def plan(options: RestartOptions, *homes: str) -> tuple[list[tuple[str, str]], str]:
+    """The planned moves of a Deployment of four nodes, and the limit that ends them."""
+    cluster = workers(4)
+    cluster.deployment("web", homes)
+    snapshot = cluster.snapshot()
+    (report,) = check_spread(snapshot, CheckOptions(max_skew=1)).workloads
+    limits = RunLimits(options).of(Target("Deployment", "app", "web"))
+    decision = decide_eviction(report, snapshot, ClusterState.of(snapshot), options, limits=limits, now_s=NOW)
+    if decision.move is None:
+        return [], text(decision.reason)
+    moves, limited = planned_moves(report, snapshot, ClusterState.of(snapshot), options, decision.move, limits)
+    return [(move.pod.spec.node_name, move.node) for move in moves], text(limited)
+
+
+def test_a_plan_ends_at_the_limit() -> None:
+    moves, limited = plan(RestartOptions(strategy=EVICT_SURPLUS, max_skew=1, max_evictions=1), *["worker-1"] * 4)
+    assert moves == [("worker-1", "worker-2")] and "max_evictions (1 pod in a run)" in limited
+    assert len(plan(RestartOptions(strategy=EVICT_SURPLUS, max_skew=1), *["worker-1"] * 4)[0]) == 3
+
+
+def test_a_pod_of_another_node_is_evicted_where_the_limit_of_the_first_node_is_reached() -> None:
+    homes = [*["worker-1"] * 4, *["worker-2"] * 4]
+    moves, limited = plan(RestartOptions(strategy=EVICT_SURPLUS, max_skew=1, max_evictions_per_node=1), *homes)
+    assert sorted(source for source, _target in moves) == ["worker-1", "worker-2"]
+    assert "max_evictions_per_node (1 pod in a run)" in limited
+
+
+@pytest.mark.parametrize("name", ["max_workloads", "max_evictions", "max_evictions_per_node", "max_evictions_per_namespace"])
+def test_a_limit_below_one_is_refused_by_name(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name}: 0 is too small; it must be at least 1"):
+        check_minima({name: 0})
