@@ -40,10 +40,11 @@ options:
     type: list
     elements: str
     default: []
-  label_selector:
-    description: The label selector that the module was given, for the first line if no pod waits.
-    type: str
-    default: ""
+  label_selectors:
+    description: The label selectors that the module was given, for the first line if no pod waits.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: onprem.kube_scheduling.k8s_critical_rescue
 """
@@ -70,20 +71,24 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.resc
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 
 
-def rescue_plan(result, cluster="", width=120, plan=False, state="rescued", namespaces=(), label_selector=""):
+def rescue_plan(result, cluster="", width=120, plan=False, state="rescued", namespaces=(), label_selectors=()):
     """Return the result of a rescue as text. Raises AnsibleFilterError if it is not a result of k8s_critical_rescue."""
     if not isinstance(result, dict) or not ("pods" in result or "msg" in result):
         raise AnsibleFilterError("rescue_plan: give it the registered result of k8s_critical_rescue")
-    names = namespaces.split(",") if isinstance(namespaces, str) else namespaces  # as Ansible parses an option of the type list
     return render_rescue(
         result,
         cluster=cluster,
         width=max(width, MIN_WIDTH),
         plan=bool(plan),
         state=state,
-        namespaces=[str(name) for name in names or ()],
-        label_selector=label_selector or "",
+        namespaces=_texts(namespaces),
+        label_selectors=_texts(label_selectors),
     )
+
+
+def _texts(value):
+    """Return a list of texts, as Ansible parses an option of the type list."""
+    return [str(one) for one in (value.split(",") if isinstance(value, str) else value or ()) if one]
 
 
 class FilterModule:

@@ -7,87 +7,88 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: k8s_critical_rescue
-short_description: Make room for critical pods that the scheduler finds no node for
+short_description: Free capacity for critical pods for which the scheduler finds no node
 version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Finds critical pods (DNS, network, metrics, DaemonSets of kube-system) that are pending because all nodes are full, and evicts the
-    fewest and least important pods that make room for them, never against a PodDisruptionBudget.
-  - Keeps the room by a taint with an owner mark until the pod is bound, and takes exactly that taint off again, whatever happens. What a
-    run that was killed has left behind is taken over or taken off by the next one.
-  - Waits for O(settle_time) first, because the preemption of kube-scheduler is faster. It acts where that does not help, such as among
-    pods of equal priority, for pods that are critical only by annotation, with a profile without preemption, or where the scheduler's
-    victims hang. Where the scheduler preempts, it does not keep PodDisruptionBudgets, and nothing outside it can make it;
-    C(docs/rescue.md) has the scheduler profile that leaves all of it to this module.
-  - Evicts nothing where that would not help. Nodes that are closed for another reason than lack of room, a scheduler that is not running
+  - Finds critical pods (DNS, network, metrics, DaemonSets of kube-system) that are pending because all nodes are full. Evicts the smallest
+    set of pods with the lowest priorities that frees enough capacity, never against a PodDisruptionBudget.
+  - Reserves the capacity by a taint with the hash of the pod until the pod is bound, and then removes exactly that taint. The next run
+    takes over or releases the nodes that a killed run has left held.
+  - Waits for O(settle_time) first, because the preemption of kube-scheduler is faster. A rescue helps where preemption does not, for
+    example among pods of equal priority, for pods that are critical only by annotation, with a profile without preemption, or if the
+    scheduler's victims do not end. The scheduler's preemption may violate PodDisruptionBudgets; C(docs/rescue.md) has the scheduler
+    profile that leaves all evictions to this module.
+  - Evicts nothing if that would not help. Nodes that are closed for another reason than lack of capacity, a scheduler that is not running
     and a preemption that is under way are reported instead.
-  - Only one program makes room at a time. The Lease C(kube-scheduling-rescue) in C(kube-system) decides.
+  - Only one program evicts pods at a time, the holder of the Lease C(kube-scheduling-rescue) in C(kube-system).
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
 options:
   state:
     description:
-      - V(rescued) makes room for critical pods, and gives back nodes that are held in vain.
-      - V(released) makes no room, and gives back every node that is held, also where a pod is still waited for. Only while no rescuer has
-        the Lease; otherwise the task fails and names the holder.
+      - V(rescued) frees capacity for critical pods, and releases held nodes that no rescue needs any more.
+      - V(released) rescues no pod, and releases every held node, also the nodes of rescues that have not ended. If a rescuer has the Lease,
+        the task fails and names it.
     type: str
     choices: [rescued, released]
     default: rescued
   namespaces:
-    description: The namespaces whose pods are rescued. If one does not exist nothing is done, unless O(state=released).
+    description: The namespaces whose pods are rescued. If one does not exist, the task fails, unless O(state=released).
     type: list
     elements: str
     default: [kube-system]
   name:
-    description: Only the pod of this name. If it cannot be rescued the task fails; otherwise that is only reported.
+    description: Only the pod with this name. If it cannot be rescued, the task fails. Without a name this is only reported.
     type: str
-  label_selector:
-    description: Only pods with these labels, in the syntax of C(kubectl get --selector), which the server checks.
-    type: str
-    default: ""
+  label_selectors:
+    description: Only pods that match all of these selectors, in the syntax of C(kubectl get --selector). The API server evaluates them.
+    type: list
+    elements: str
+    aliases: [label_selector]
   priority_threshold:
-    description: From this priority on a pod is critical. The default is that of the class C(system-cluster-critical).
+    description: A pod with at least this priority is critical. The default is the priority of the class C(system-cluster-critical).
     type: int
     default: 2000000000
   honor_critical_annotation:
     description:
-      - Where a pod with the annotation C(scheduler.alpha.kubernetes.io/critical-pod) and an empty value is critical, as with priority
-        2000000000. Kubernetes itself has ignored the annotation since 1.16.
-      - V(kube-system) honors it in that namespace only, V(all) in all of O(namespaces), V(none) nowhere.
+      - The namespaces in which the annotation C(scheduler.alpha.kubernetes.io/critical-pod) with an empty value makes a pod critical, as
+        with priority 2000000000. Kubernetes itself has ignored the annotation since 1.16.
+      - V(kube-system) honors it in that namespace only, V(all) in all of O(namespaces), V(none) in no namespace.
       - With V(all) everyone who may create pods in one of these namespaces can have pods evicted in the whole cluster.
     type: str
     choices: [kube-system, all, none]
     default: kube-system
   grace_period:
     description:
-      - Seconds that an evicted pod gets at most; it gets its own grace period if that is shorter.
-      - Pods whose own grace period is longer are not evicted without O(allow_short_grace). Most pods have 30.
-      - At least 1; 0 only with O(force).
-    type: int
-    default: 10
-  force:
-    description: Allow a O(grace_period) of 0, which ends pods without warning. Pods of StatefulSets still get 1.
+      - The maximum grace period of an evicted pod, in seconds or as V(30s). A pod with a shorter grace period gets its own.
+      - Pods with a longer grace period are not evicted without O(allow_short_grace). The default is the grace period of most pods.
+      - At least 1; 0 only with O(allow_zero_grace).
+    type: str
+    default: "30"
+  allow_zero_grace:
+    description: Allow a O(grace_period) of 0, which ends pods without warning. Pods of StatefulSets still get 1 second.
     type: bool
     default: false
   max_victims:
-    description: The most pods that are evicted for one critical pod. By default as many as it takes, and none more.
+    description: The maximum number of pods that are evicted for one critical pod. Unset means no maximum.
     type: int
   allow_equal_priority:
-    description: Allow to evict pods of the same priority, and critical ones, if they are not of the same owner.
+    description: Allow to evict pods with the same priority, and critical pods, unless they have the same controller.
     type: bool
     default: false
   allow_short_grace:
-    description: Allow to evict pods whose own grace period is longer than O(grace_period), and give them only that.
+    description: Allow to evict pods with a longer grace period than O(grace_period). They get only O(grace_period).
     type: bool
     default: false
   allow_bare_pods:
-    description: Allow to evict pods without a controller, which nothing brings back.
+    description: Allow to evict pods without a controller. No controller replaces them.
     type: bool
     default: false
   allow_local_storage:
-    description: Allow to evict pods with V(emptyDir) or V(hostPath) volumes, whose content stays behind or is lost.
+    description: Allow to evict pods with V(emptyDir) or V(hostPath) volumes. Their data stays on the node or is lost.
     type: bool
     default: false
   respect_windows:
@@ -99,16 +100,16 @@ options:
     default: false
   settle_time:
     description:
-      - Seconds that the scheduler gets to place a pod by itself, from when it has reported that it finds no node.
-      - The time begins again when evictions have become possible, when a node opens to the pod, and when the scheduler nominates the pod.
-    type: int
-    default: 2
+      - The time, in seconds or as V(2s), in which the scheduler can bind a pod by itself after it has reported that it finds no node.
+      - The time starts again when evictions become possible, when a node opens to the pod, and when the scheduler nominates the pod.
+    type: str
+    default: "2"
   hold:
     description:
-      - How the room is kept for the pod until the scheduler comes round.
-      - V(taint) requires a toleration of the taint in the pod, and also nominates the pod for the node. V(auto) does both where the pod
-        tolerates the taint. Otherwise it only nominates the pod, and only where a single pod with a lower priority and the same scheduler
-        has to be evicted. Such a rescue begins when no other rescue is under way and no other pod of the cluster ends soon, because the
+      - The way in which the capacity is reserved for the pod until the scheduler binds it.
+      - V(taint) requires a toleration of the taint in the pod, and also nominates the pod for the node. V(auto) does both if the pod
+        tolerates the taint. Otherwise it only nominates the pod, and only if a single pod with a lower priority and the same scheduler
+        must be evicted. Such a rescue begins when no other rescue is under way and no other pod of the cluster ends soon, because the
         scheduler clears nominations. V(none) puts no taint on any node and only nominates the pod, so that another pod may take the
         capacity.
     type: str
@@ -116,25 +117,38 @@ options:
     default: auto
   hold_taint_key:
     description:
-      - The key of the taint, whose effect is C(NoSchedule). Many add-ons tolerate the default, CoreDNS among them.
-      - Taints of this key that somebody else has set are never touched. They keep ordinary pods off as well, so that such a node needs no
+      - The key of the taint, whose effect is C(NoSchedule). Many add-ons tolerate the default, for example CoreDNS.
+      - Taints of this key that this module has not set are never changed. They also keep ordinary pods off, so that such a node needs no
         second one.
     type: str
     default: CriticalAddonsOnly
-  scheduled_timeout:
-    description: Seconds to wait until a pod is bound.
-    type: int
-    default: 600
+  wait:
+    description:
+      - Wait until the pods are bound, and release their nodes.
+      - With V(false), the run ends when all rescues that are possible now have begun. Their pods have the status V(waiting) and the reason
+        V(rescue_begun). Their nodes stay held. The next run of this module, or a rescuer, completes these rescues and releases the nodes.
+        No other program does that, so use V(false) only if one of both follows.
+    type: bool
+    default: true
+  wait_timeout:
+    description:
+      - The maximum time, in seconds or as V(10m), until the pods are bound.
+      - A hold ends this time and O(evict_timeout) after it was placed. Then the next run, or a rescuer, releases the node.
+    type: str
+    default: "600"
+    aliases: [scheduled_timeout]
   evict_timeout:
-    description: Seconds for which an eviction that a budget or the server turns down is asked for again, before the next node is tried.
-    type: int
-    default: 120
+    description:
+      - The time, in seconds or as V(2m), for which an eviction that a PodDisruptionBudget or the API server refuses is repeated. After it
+        the next node is tried.
+    type: str
+    default: "120"
   max_attempts:
     description:
-      - Rescues in a row for one owner that came to nothing, after which no more are made. Between them the time doubles, from 30 seconds to
-        an hour. A rescue whose pod keeps its node for 10 minutes starts the count again, as does a week without one. A rescue whose
-        pod loses its node sooner counts as one that came to nothing.
-      - The count is kept for each owner in the ConfigMap C(kube-scheduling-rescue) in C(kube-system). Without the entry it starts anew.
+      - The maximum number of failed rescues in a row for one owner. Then no further rescue begins. Between two rescues the wait
+        doubles, from 30 seconds to an hour. The count starts again after a rescue whose pod keeps its node for 10 minutes, and after a
+        week without a rescue. A rescue whose pod loses its node sooner counts as failed.
+      - The count of each owner is in the ConfigMap C(kube-scheduling-rescue) in C(kube-system). Without the entry it starts at 0.
     type: int
     default: 3
 requirements:
@@ -146,34 +160,40 @@ requirements:
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - C(docs/rescue.md) has the roles that it needs.
-  - Times are those of the API server's clock.
+  - All times are of the API server's clock.
 seealso:
   - module: onprem.kube_scheduling.k8s_spread_check
 """
 
 EXAMPLES = r"""
-- name: Make room for critical pods of kube-system
+- name: Free capacity for critical pods of kube-system
   onprem.kube_scheduling.k8s_critical_rescue:
-    grace_period: 30    # most pods have 30 seconds; with less they are left alone
 
-- name: See what would be evicted
+- name: Show the pods that would be evicted
   onprem.kube_scheduling.k8s_critical_rescue:
-    grace_period: 30
   check_mode: true
   register: plan
 
-- name: One pod of a DaemonSet, at the cost of pods that are as important
+- name: Rescue one pod of a DaemonSet, and allow to evict pods of the same priority
   onprem.kube_scheduling.k8s_critical_rescue:
     name: calico-node-7xk2p
     allow_equal_priority: true
 
-- name: Add-ons of another namespace, from a priority of their own
+- name: Rescue add-ons of another namespace that have at least this priority
   onprem.kube_scheduling.k8s_critical_rescue:
     namespaces: [monitoring]
     priority_threshold: 1000000
     max_victims: 2
 
-- name: Give back all nodes before the rescuer is uninstalled
+- name: Begin the rescues
+  onprem.kube_scheduling.k8s_critical_rescue:
+    wait: false
+
+- name: Complete the rescues later, and release the nodes
+  onprem.kube_scheduling.k8s_critical_rescue:
+    wait_timeout: 5m
+
+- name: Release all nodes before the rescuer is uninstalled
   onprem.kube_scheduling.k8s_critical_rescue:
     state: released
 """
@@ -193,8 +213,8 @@ pods:
       type: str
     status:
       description: >-
-        V(rescued) (it is bound), V(planned) (check mode), V(waiting) (it needs no eviction, or something else has to end first),
-        V(impossible) (no eviction would help, or none is allowed) or V(failed).
+        V(rescued) (it is bound), V(planned) (check mode), V(waiting) (it needs no eviction, its rescue has begun, or something else must
+        end first), V(impossible) (no eviction would help, or none is allowed) or V(failed).
       type: str
     reason:
       description: The code of the reason for the status. C(docs/rescue.md) lists the codes.
@@ -321,22 +341,23 @@ def argument_spec():
         "state": {"type": "str", "choices": ["rescued", "released"], "default": "rescued"},
         "namespaces": {"type": "list", "elements": "str", "default": ["kube-system"]},
         "name": {"type": "str"},
-        "label_selector": {"type": "str", "default": ""},
+        "label_selectors": {"type": "list", "elements": "str", "aliases": ["label_selector"]},
         "priority_threshold": {"type": "int", "default": 2000000000},
         "honor_critical_annotation": {"type": "str", "choices": ["kube-system", "all", "none"], "default": "kube-system"},
-        "grace_period": {"type": "int", "default": 10},
-        "force": {"type": "bool", "default": False},
+        "grace_period": {"type": "str", "default": "30"},
+        "allow_zero_grace": {"type": "bool", "default": False},
         "max_victims": {"type": "int"},
         "allow_equal_priority": {"type": "bool", "default": False},
         "allow_short_grace": {"type": "bool", "default": False},
         "allow_bare_pods": {"type": "bool", "default": False},
         "allow_local_storage": {"type": "bool", "default": False},
         "respect_windows": {"type": "bool", "default": False},
-        "settle_time": {"type": "int", "default": 2},
+        "settle_time": {"type": "str", "default": "2"},
         "hold": {"type": "str", "choices": ["auto", "taint", "none"], "default": "auto"},
         "hold_taint_key": {"type": "str", "no_log": False, "default": "CriticalAddonsOnly"},
-        "scheduled_timeout": {"type": "int", "default": 600},
-        "evict_timeout": {"type": "int", "default": 120},
+        "wait": {"type": "bool", "default": True},
+        "wait_timeout": {"type": "str", "default": "600", "aliases": ["scheduled_timeout"]},
+        "evict_timeout": {"type": "str", "default": "120"},
         "max_attempts": {"type": "int", "default": 3},
     }
 
@@ -349,8 +370,9 @@ def main():
         request = RescueRequest(
             rescue_options(module.params),
             name=name,
-            label_selector=module.params["label_selector"],
+            label_selectors=tuple(module.params["label_selectors"] or ()),
             state=module.params["state"],
+            wait=module.params["wait"],
             dry_run=module.check_mode,
         )
         outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)

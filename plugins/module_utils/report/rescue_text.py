@@ -18,7 +18,7 @@ ORDER = ("failed", "impossible", "waiting", "planned", "rescued")
 WORDS = {
     "failed": "could not be rescued",
     "impossible": "no eviction helps, or none is allowed",
-    "waiting": "waits, nothing is evicted for it",
+    "waiting": "waits for a node",
     "planned": "would be rescued",
     "rescued": "is on a node",
 }
@@ -33,11 +33,11 @@ def render_rescue(
     plan: bool = False,
     state: str = STATE_RESCUED,
     namespaces: t.Sequence[str] = (),
-    label_selector: str = "",
+    label_selectors: t.Sequence[str] = (),
 ) -> str:
     """Return the result in lines of at most ``width`` columns, except for longer names.
 
-    ``plan``: it is the result of check mode. ``state``, ``namespaces`` and ``label_selector``: the options of the module.
+    ``plan``: it is the result of check mode. ``state``, ``namespaces`` and ``label_selectors``: the options of the module.
     """
     pods = sorted(result.get("pods") or (), key=lambda pod: (ORDER.index(pod["status"]), pod["namespace"], pod["name"]))
     head = f"{cluster}: " if cluster else ""
@@ -48,7 +48,7 @@ def render_rescue(
     elif state == STATE_RELEASED:
         about = _count(len(released), "held node") if released else "no node is held"
     else:
-        about = f"no critical pod waits for a node{_where(namespaces, label_selector)}"
+        about = f"no critical pod waits for a node{_where(namespaces, label_selectors)}"
     lines = [error or head + about]
     for pod in pods:
         lines += ["", *_about(pod)]
@@ -61,9 +61,28 @@ def render_rescue(
     return "\n".join(part for line in lines for part in _wrapped(line, width))
 
 
-def _where(namespaces: t.Sequence[str], label_selector: str) -> str:
+def rescue_totals(result: Json, *, plan: bool = False, error: str = "") -> dict[str, t.Any]:
+    """Return the numbers of a result for job schedulers.
+
+    ``ok`` is false if the run or a rescue has failed. ``error`` of the result has the message: ``error``, or that of the module.
+    """
+    pods, error = result.get("pods") or (), error or str(result.get("msg") or "")
+    counts = {status: sum(pod["status"] == status for pod in pods) for status in ORDER}
+    victims = sum(len(pod["victims"]) for pod in pods)
+    return {
+        "plan": plan,
+        **counts,
+        "victims": victims,
+        "released": len(result.get("released") or ()),
+        "changed": bool(result.get("changed")),
+        "ok": not (result.get("failed") or error),
+        "error": error,
+    }
+
+
+def _where(namespaces: t.Sequence[str], label_selectors: t.Sequence[str]) -> str:
     parts = [f"namespaces: {', '.join(namespaces)}"] if namespaces else []
-    parts += [f"labels: {label_selector}"] if label_selector else []
+    parts += [f"labels: {', '.join(label_selectors)}"] if label_selectors else []
     return f" ({'; '.join(parts)})" if parts else ""
 
 

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..model.option_error import OptionError
+from ..model.option_error import OptionError, seconds_of
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..state.rescue_attempts import UNDER_WAY_FOR_S
@@ -27,12 +27,12 @@ MINIMA: dict[str, int] = {
     "max_attempts": 1,
     "max_victims": 1,
     "priority_threshold": -(2**31),
-    "scheduled_timeout": 1,
+    "wait_timeout": 1,
     "settle_time": 0,
 }
 """The lowest value of each option that is an integer."""
 
-TIMES = ("evict_timeout", "grace_period", "scheduled_timeout", "settle_time")
+TIMES = ("evict_timeout", "grace_period", "wait_timeout", "settle_time")
 LONGEST_S = 365 * 24 * 3600
 """The highest value of each option in TIMES, in seconds."""
 
@@ -41,15 +41,16 @@ LONGEST_S = 365 * 24 * 3600
 class RescueOptions:
     """The pods that are rescued, and what a rescue may do. Times are whole seconds.
 
-    ``grace_period`` is the maximum grace period of victims: at least 1, and 0 only with ``force``. ``max_victims`` is the maximum number of
-    victims for one pod; None means no maximum. ``settle_time`` is the time for the scheduler's own preemption before a rescue starts.
+    ``grace_period`` is the maximum grace period of victims: at least 1, and 0 only with ``allow_zero_grace``. ``max_victims`` is the
+    maximum number of victims for one pod; None means no maximum. ``settle_time`` is the time for the scheduler's own preemption before a
+    rescue starts.
     """
 
     namespaces: tuple[str, ...] = ("kube-system",)
     priority_threshold: int = 2_000_000_000
     honor_critical_annotation: str = KUBE_SYSTEM
-    grace_period: int = 10
-    force: bool = False
+    grace_period: int = 30
+    allow_zero_grace: bool = False
     max_victims: t.Optional[int] = None
     allow_equal_priority: bool = False
     allow_short_grace: bool = False
@@ -59,7 +60,7 @@ class RescueOptions:
     settle_time: int = 2
     hold: str = AUTO
     hold_taint_key: str = DEFAULT_TAINT_KEY
-    scheduled_timeout: int = 600
+    wait_timeout: int = 600
     evict_timeout: int = 120
     max_attempts: int = 3
 
@@ -72,20 +73,28 @@ class RescueOptions:
 class RescueRequest:
     """The options of one run, with a further selection of pods.
 
-    ``name`` and ``label_selector`` select among the pods that the options select. ``dry_run``: plan, send each request to the server as a
-    dry run, and change nothing.
+    ``name`` and ``label_selectors`` select among the pods that the options select. A pod must match all selectors. ``wait``: wait until
+    the pods are bound; otherwise the run ends when the rescues have begun. ``dry_run``: plan, send each request to the server as a dry run,
+    and change nothing.
     """
 
     options: RescueOptions
     name: str = ""
-    label_selector: str = ""
+    label_selectors: tuple[str, ...] = ()
     state: str = STATE_RESCUED
+    wait: bool = True
     dry_run: bool = False
+
+    @property
+    def label_selector(self) -> str:
+        """All label selectors as one, for the API server."""
+        return ",".join(one for one in self.label_selectors if one)
 
 
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
     known = {name: params[name] for name in RescueOptions.__dataclass_fields__ if params.get(name) is not None}
+    known.update({name: seconds_of(known, name) for name in TIMES if name in known})
     if "namespaces" in known:
         known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
     options = RescueOptions(**known)
@@ -106,26 +115,28 @@ def _check(options: RescueOptions) -> None:
     for name, least in MINIMA.items():
         value = getattr(options, name)
         if value is not None and value < least:
-            words = "1, or 0 with force" if name == "grace_period" else str(least)
-            raise OptionError(f"{name} is {value}: it has to be at least {words}")
+            words = "1, or 0 with allow_zero_grace" if name == "grace_period" else str(least)
+            raise OptionError(f"{name} is {value}: it must be at least {words}")
     for name in TIMES:
         if getattr(options, name) > LONGEST_S:
-            raise OptionError(f"{name} is {getattr(options, name)}: it can be at most a year, {LONGEST_S} seconds")
-    if options.scheduled_timeout + options.evict_timeout > UNDER_WAY_FOR_S:
+            raise OptionError(f"{name} is {getattr(options, name)}: the maximum is a year, {LONGEST_S} seconds")
+    if options.wait_timeout + options.evict_timeout > UNDER_WAY_FOR_S:
         raise OptionError(
-            f"scheduled_timeout is {options.scheduled_timeout} and evict_timeout is {options.evict_timeout}: together they can be at most "
-            f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as given up after that time"
+            f"wait_timeout is {options.wait_timeout} and evict_timeout is {options.evict_timeout}: together the maximum is "
+            f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as failed after that time"
         )
-    if options.grace_period == 0 and not options.force:
-        raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set force as well")
+    if options.grace_period == 0 and not options.allow_zero_grace:
+        raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace")
     if not options.namespaces or not all(options.namespaces):
         raise OptionError("namespaces is empty: name at least one, such as kube-system")
     for name in options.namespaces:
         if not is_namespace_name(name):
-            raise OptionError(f"namespaces contains {name!r}, which no namespace can be called ({NAMESPACE_FORM})")
+            raise OptionError(f"namespaces contains {name!r}, which is not a valid name of a namespace ({NAMESPACE_FORM})")
     if options.honor_critical_annotation not in HONORED:
         raise OptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
     if options.hold not in HOLDS:
         raise OptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
     if not is_qualified_name(options.hold_taint_key):
-        raise OptionError(f"hold_taint_key is {options.hold_taint_key!r}, which is no key of a taint: use one such as CriticalAddonsOnly")
+        raise OptionError(
+            f"hold_taint_key is {options.hold_taint_key!r}, which is not a valid key of a taint: use one such as CriticalAddonsOnly"
+        )

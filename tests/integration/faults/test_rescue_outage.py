@@ -86,7 +86,7 @@ def under_way(cluster: Cluster) -> list[Json]:
 
 @pytest.mark.parametrize("away_s", [25, 53])
 def test_a_run_releases_its_node_after_an_outage_longer_than_the_lease(scene: Scene, user: Path, tmp_path: Path, away_s: int) -> None:
-    with cut_off(scene, user, tmp_path, scheduled_timeout=120) as (rescues, process, node, pod):
+    with cut_off(scene, user, tmp_path, wait_timeout=120) as (rescues, process, node, pod):
         time.sleep(away_s)
         bring_back(scene.cluster)
         result = rescues.result(process)
@@ -99,7 +99,7 @@ def test_a_run_releases_its_node_after_an_outage_longer_than_the_lease(scene: Sc
 def test_a_run_that_cannot_release_its_node_fails_and_names_it_and_check_mode_names_it_too(
     scene: Scene, user: Path, tmp_path: Path
 ) -> None:
-    with cut_off(scene, user, tmp_path, scheduled_timeout=5) as (rescues, process, node, pod):
+    with cut_off(scene, user, tmp_path, wait_timeout=5) as (rescues, process, node, pod):
         try:
             result = rescues.result(process)
         finally:

@@ -1,19 +1,23 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""rescue.yml against a real control plane: the plan, the rescue, and mistakes in its variables."""
+"""rescue.yml against a real control plane: the plan, the rescue, its tags and numbers, and mistakes in its variables."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.layout import REPOSITORY
 from lab.pytest_fixtures import ClusterFactory
+from tests.integration.playbooks.test_rebalance import UNREACHABLE
 from tests.integration.rescue.scene import Scene, priority_classes
 
 
@@ -32,9 +36,31 @@ def play(scene: Scene, folder: Path, *arguments: str) -> tuple[int, str]:
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
         "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
         "ANSIBLE_NOCOLOR": "true",
+        "ANSIBLE_SHOW_CUSTOM_STATS": "true",
     }
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
+
+
+def stats_of(output: str) -> dict[str, Any]:
+    """The numbers that the play reports with set_stats."""
+    found = re.search(r"^\s*RUN: (\{.*\})$", output, re.MULTILINE)
+    assert found, output
+    stats: dict[str, Any] = json.loads(found.group(1))["kube_scheduling_rescue"]["localhost"]
+    return stats
+
+
+def test_tag_rescue_and_a_run_that_does_not_wait(scene: Scene, tmp_path: Path) -> None:
+    (node,) = scene.nodes()
+    scene.occupant("web", node, cpu="800m", grace=20)
+    pod = scene.critical("dns")
+    code, output = play(scene, tmp_path, "--tags", "rescue", "-e", "rescue_wait=false", "-e", "rescue_wait_timeout=5m")
+    assert code == 0 and f"kube-system/{pod}: waits for a node" in output and "rescue_begun: 1 pod was evicted" in output, output
+    assert "would be rescued" not in output and stats_of(output)["waiting"] == 1 and scene.held() == [node]
+
+    code, output = play(scene, tmp_path, "-e", "rescue_wait_timeout=120s", "-e", f"rescue_label_selectors=scene={scene.id}")
+    assert code == 0 and stats_of(output)["rescued"] == 1 and stats_of(output)["released"] == 1, output
+    assert scene.bound_to(pod) == node and scene.held() == [] and len(scene.evictions()) == 1
 
 
 def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
@@ -48,14 +74,28 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     assert f"kube-system/{pod}: would be rescued on node {node}" in output
     assert f"kube-system/{hopeless}: no eviction helps, or none is allowed" in output
     assert scene.evictions() == [] and scene.held() == []
+    numbers = stats_of(output)
+    assert (numbers["planned"], numbers["impossible"], numbers["victims"], numbers["plan"]) == (1, 1, 1, True), numbers
+
+    code, output = play(scene, tmp_path, "--tags", "check")
+    assert code == 0 and f"kube-system/{pod}: would be rescued on node {node}" in output, output
+    assert scene.evictions() == [] and scene.held() == [] and stats_of(output)["plan"]
 
     code, output = play(scene, tmp_path)
     assert code == 0, output
     assert f"kube-system/{pod}: is on a node" in output and "(failed" not in output
     assert scene.bound_to(pod) == node and scene.held() == []
 
+    numbers = stats_of(output)
+    assert (numbers["rescued"], numbers["impossible"], numbers["failed"], numbers["victims"]) == (1, 1, 0, 1), numbers
+    assert numbers["changed"] and numbers["ok"] and not numbers["plan"]
+
     code, output = play(scene, tmp_path, "-e", f"rescue_name={hopeless}")
     assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no eviction makes a node fit" in output
+
+    (tmp_path / "gone").write_text(json.dumps(UNREACHABLE))
+    code, output = play(scene, tmp_path, "-e", f"rescue_kubeconfig={tmp_path / 'gone'}")
+    assert code == 2 and not stats_of(output)["ok"] and "port=1" in stats_of(output)["error"], output
 
     code, output = play(scene, tmp_path, "-e", "rescue_graceperiod=5", "-e", "rescue_max_attempts=0")
     assert code == 2 and "There is no variable rescue_graceperiod. The variables are rescue_allow_bare_pods, " in output

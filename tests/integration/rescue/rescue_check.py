@@ -19,7 +19,7 @@ from tests.integration.rescue.scene import SCENE_LABEL, SYSTEM
 
 Json = dict[str, Any]
 
-SCHEDULED_TIMEOUT_S = 15
+WAIT_TIMEOUT_S = 15
 TOO_MANY_REQUESTS = 429
 NOTHING = "none"
 LOST = "lost to pods that do not tolerate the taint"
@@ -58,7 +58,7 @@ class RescueCheck:
 
     def _run(self, **how: Any) -> dict[str, Json]:
         """The module's rows, by name."""
-        asked = {"label_selector": f"{SCENE_LABEL}={self.scene.id}", "scheduled_timeout": SCHEDULED_TIMEOUT_S, **self._options}
+        asked = {"label_selector": f"{SCENE_LABEL}={self.scene.id}", "wait_timeout": WAIT_TIMEOUT_S, **self._options}
         return {row["name"]: row for row in self._rescues.run(**asked, **how)["pods"]}
 
     def _world(self) -> World:

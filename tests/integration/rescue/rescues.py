@@ -23,7 +23,7 @@ from tests.integration.modules.module_process import start_module
 Json = dict[str, Any]
 
 MODULE = "k8s_critical_rescue"
-QUICK = {"settle_time": 0, "scheduled_timeout": 30}
+QUICK = {"settle_time": 0, "wait_timeout": 30}
 """The scheduler of these clusters does not preempt, so a rescue need not wait for it."""
 
 
@@ -42,11 +42,20 @@ class Rescues:
     def _user(self) -> str:
         return str(self.kubeconfig or self.cluster.kubeconfig)
 
-    def run(self, *, name: str = "", label_selector: str = "", state: str = "rescued", check_mode: bool = False, **options: Any) -> Json:
+    def run(
+        self,
+        *,
+        name: str = "",
+        label_selector: str = "",
+        state: str = "rescued",
+        wait: bool = True,
+        check_mode: bool = False,
+        **options: Any,
+    ) -> Json:
         """One run in this process; the module's result."""
         api = KubeApi(service_connection.connect(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
         request = RescueRequest(
-            rescue_options({**QUICK, **options}), name=name, label_selector=label_selector, state=state, dry_run=check_mode
+            rescue_options({**QUICK, **options}), name=name, label_selectors=(label_selector,), state=state, wait=wait, dry_run=check_mode
         )
         outcome = run_rescue(api, request)
         self.warnings[:] = outcome.warnings

@@ -65,7 +65,7 @@ def test_rescue_whose_pod_loses_its_node_counts_as_a_failed_attempt(scene: Scene
 
     scene.occupant("bully", row["node"], cpu="800m", priority="scene-high")
     wait_until(lambda: _is_pending(scene, name), what="the scheduler's word on the next pod")
-    (row,) = rescues.run(label_selector=f"app={name}", settle_time=1, scheduled_timeout=5)["pods"]
+    (row,) = rescues.run(label_selector=f"app={name}", settle_time=1, wait_timeout=5)["pods"]
     assert row["status"] == "waiting" and row["reason"] == "backoff" and row["victims"] == [], row
     assert len(scene.evictions()) == 1
     assert (_attempts(scene, name)["attempts"], len(_attempts(scene, name)["lost"])) == (1, 1)
@@ -90,7 +90,7 @@ def test_loss_of_a_node_is_counted_without_a_next_pod_and_an_end_by_work_or_owne
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("old", priority="", annotations=ANNOTATED, terminationGracePeriodSeconds=grace_s)
-    with program(scene, pod, settle_time=1, scheduled_timeout=120) as running:
+    with program(scene, pod, settle_time=1, wait_timeout=120) as running:
         running.tick_until(lambda: [list(entry["rescued"]) for entry in _entries(scene, pod) if entry["rescued"]], timeout_s=120)
         ENDS[how](scene, pod, node)
         running.tick_until(lambda: not any(entry["rescued"] for entry in _entries(scene, pod)), timeout_s=120)

@@ -225,7 +225,7 @@ def test_a_budget_appears_meanwhile(scene: Scene, rescues: Rescues) -> None:
         return None
 
     with admission_webhook(scene.cluster, f"budget-{scene.id}", scene.namespace, decide):
-        row = rescues.one(pod, evict_timeout=3, scheduled_timeout=60)
+        row = rescues.one(pod, evict_timeout=3, wait_timeout=60)
     assert (row["status"], row["node"]) == ("rescued", second), row
     assert sum(name.startswith("low") for name in scene.evictions()) == 1 and scene.held() == []
 
@@ -234,7 +234,7 @@ def test_the_api_server_is_restarted_meanwhile(scene: Scene, rescues: Rescues) -
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="400m", replicas=2, grace=6)
     pod = scene.critical("dns", cpu="900m")
-    running = in_background(lambda: rescues.run(name=pod, scheduled_timeout=180))
+    running = in_background(lambda: rescues.run(name=pod, wait_timeout=180))
     wait_until(lambda: len(scene.evictions()) >= 1, what="an eviction")
     scene.cluster.kill("kube-apiserver")
     start_api_server(scene.cluster)
@@ -266,14 +266,14 @@ def test_attempts_are_counted_and_end(scene: Scene, rescues: Rescues) -> None:
     uid = scene.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{pod}")["metadata"]["uid"]
     scene.cluster.pause("kube-scheduler")
     try:
-        result = rescues.run(name=pod, scheduled_timeout=3)
+        result = rescues.run(name=pod, wait_timeout=3)
         (row,) = result["pods"]
         assert result["failed"] and row["reason"] == "not_bound" and victims(row) == {"web"} and scene.held() == []
         (entry,) = [text for text in attempts(scene.cluster).values() if pod in text]
         assert '"attempts":1' in entry
         scene.occupant("again", node, cpu="800m", wait=False, nodeName=node)
         wait_until(lambda: any(p["spec"].get("nodeName") for p in scene.pods("again")), what="the room being taken")
-        row = rescues.one(pod, scheduled_timeout=1)
+        row = rescues.one(pod, wait_timeout=1)
         assert row["reason"] == "backoff" and len(scene.evictions()) == 1
         row = rescues.one(pod, max_attempts=1)
         assert row["status"] == "impossible" and row["reason"] == "attempts_used_up" and len(scene.evictions()) == 1

@@ -31,7 +31,7 @@ def test_deleted_pod_with_a_long_grace_period_does_not_block_a_rescue(scene: Sce
     scene.bare("tenant", first, cpu="800m")
     delete(scene, "tenant", grace_s)
     scene.occupant("web", second, cpu="800m", priority="scene-low")
-    row = rescues.one(scene.critical("dns"), scheduled_timeout=10)
+    row = rescues.one(scene.critical("dns"), wait_timeout=10)
     assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"web"})
     assert len(scene.evictions()) == 1 and scene.held() == []
 
@@ -65,7 +65,7 @@ def test_foreign_pod_that_stays_on_a_node_being_cleared_ends_the_clearing(scene:
     scene.occupant("web", first, cpu="800m", grace=8)
     scene.occupant("batch", second, cpu="800m", priority="scene-middle")
     pod = scene.critical("dns")
-    process = rescues.start(name=pod, scheduled_timeout=120)
+    process = rescues.start(name=pod, wait_timeout=120)
     wait_until(lambda: scene.held() == [first] and scene.evictions(), what="the eviction")
     scene.bare("tenant", first, cpu="600m", nodeName=first)
     delete(scene, "tenant", YEAR_S)
@@ -85,7 +85,7 @@ def test_finalizers_that_keep_many_deleted_pods_do_not_block_a_rescue(scene: Sce
         scene.api.merge_patch(paths[-1], {"metadata": {"finalizers": ["example.com/never"], "annotations": HANG}})
     scene.occupant("web", last, cpu="800m", priority="scene-low")
     pod = scene.critical("dns")
-    process = rescues.start(name=pod, scheduled_timeout=120, grace_period=1)
+    process = rescues.start(name=pod, wait_timeout=120, grace_period=1)
     try:
         for number in range(len(full)):
             if scene.bound_to(pod):

@@ -110,7 +110,7 @@ def test_two_critical_pods_for_one_gap(scene: Scene, rescues: Rescues) -> None:
     scene.occupant("web", node, cpu="600m")
     scene.occupant("kept", node, cpu="400m", priority="system-cluster-critical")
     first, second = scene.critical("a"), scene.critical("b")
-    rows = rescues.run(label_selector=f"scene={scene.id}", scheduled_timeout=5)["pods"]
+    rows = rescues.run(label_selector=f"scene={scene.id}", wait_timeout=5)["pods"]
     # Both tolerate the hold: either of them may get the capacity.
     statuses = [row["status"] for row in rows]
     assert statuses.count("rescued") == 1 and set(statuses) <= {"rescued", "impossible", "waiting", "failed"}
@@ -239,7 +239,7 @@ def test_what_no_eviction_cures(scene: Scene, rescues: Rescues, spec: dict[str, 
     scene.occupant("web", node, cpu="800m")
     if code == "scheduling_gates":
         pod = scene.critical("dns", wait=False, **spec)
-        row = rescues.one(pod, scheduled_timeout=1)
+        row = rescues.one(pod, wait_timeout=1)
         assert row["status"] in ("waiting", "impossible")
     else:
         pod = scene.critical("dns", **spec)
@@ -272,7 +272,7 @@ def test_a_rescue_waits_for_capacity_that_becomes_free_by_itself(scene: Scene, r
     scene.bare("ending", node, cpu="800m", grace=3)
     pod = scene.critical("dns")
     scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/ending")
-    row = rescues.one(pod, scheduled_timeout=20)
+    row = rescues.one(pod, wait_timeout=20)
     assert (row["status"], row["victims"]) == ("rescued", []) and scene.held() == []
 
 
@@ -285,7 +285,7 @@ def test_a_victim_that_never_ends_makes_it_try_another_node(scene: Scene, rescue
     )
     scene.occupant("web", second, cpu="800m", priority="scene-high")
     try:
-        row = rescues.one(scene.critical("dns"), scheduled_timeout=60)
+        row = rescues.one(scene.critical("dns"), wait_timeout=60)
         assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"stuck", "web"})
         assert scene.held() == []
     finally:

@@ -92,7 +92,7 @@ def test_pod_that_ends_in_a_far_future_ends_no_rescue(cluster: Cluster, scene: S
     pod = cluster.get(f"/api/v1/namespaces/{scene.namespace}/pods/slow")
     assert pod["metadata"].get("deletionTimestamp"), "it is gone"
     print(pod["metadata"]["deletionTimestamp"])
-    row = rescues.one(scene.critical("dns", node=first), scheduled_timeout=20)
+    row = rescues.one(scene.critical("dns", node=first), wait_timeout=20)
     assert (row["status"], row["node"]) == ("rescued", first)
 
 

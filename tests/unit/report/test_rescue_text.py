@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue, rescue_totals
 
 NOTHING: dict[str, t.Any] = {"pods": [], "released": [], "skipped_objects": []}
 HELD = {**NOTHING, "released": [{"node": "worker-6", "pod": "kube-system/dns"}]}
@@ -18,8 +18,8 @@ def test_a_plan_lists_nodes_that_would_be_released_and_a_run_those_that_were() -
 
 
 def test_without_a_waiting_pod_the_first_line_has_the_selection() -> None:
-    shown = render_rescue(NOTHING, cluster="berlin", namespaces=["kube-system", "infra"], label_selector="app=dns")
-    assert shown == "berlin: no critical pod waits for a node (namespaces: kube-system, infra; labels: app=dns)"
+    shown = render_rescue(NOTHING, cluster="berlin", namespaces=["kube-system", "infra"], label_selectors=["app=dns", "tier=a"])
+    assert shown == "berlin: no critical pod waits for a node (namespaces: kube-system, infra; labels: app=dns, tier=a)"
     assert render_rescue(NOTHING) == "no critical pod waits for a node"
 
 
@@ -38,3 +38,13 @@ def test_several_blockers_are_listed_below_the_code() -> None:
         {**NOTHING, "pods": [{**pod, "reason": "no_node", "message": "no eviction makes a node fit: a taint (nodes: 2)"}]}
     )
     assert shown.splitlines()[3:] == ["    no_node:", "    2 nodes: a taint", "    1 node: it cannot be decoded"]
+
+
+def test_totals_count_pods_victims_and_released_nodes() -> None:
+    pods = [{"status": "rescued", "victims": [{}, {}]}, {"status": "impossible", "victims": []}]
+    totals = rescue_totals({**HELD, "pods": pods, "changed": True, "failed": True, "msg": "Pod x: impossible"})
+    assert (totals["rescued"], totals["impossible"], totals["planned"], totals["victims"], totals["released"]) == (1, 1, 0, 2, 1)
+    assert (totals["changed"], totals["plan"], totals["ok"], totals["error"]) == (True, False, False, "Pod x: impossible")
+    assert rescue_totals({}, plan=True)["ok"]
+    failed = rescue_totals({}, error="no answer")
+    assert (failed["ok"], failed["error"], failed["rescued"]) == (False, "no answer", 0)

@@ -50,7 +50,7 @@ def options_of(playbook: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_each_variable_that_a_playbook_reads_is_declared_and_each_declared_one_is_read(playbook: str) -> None:
-    filters = {"rebalance_report", "rescue_plan"}
+    filters = {"rebalance_report", "rescue_plan", "rescue_totals"}
     read = set(re.findall(rf"(?<![_.a-z]){playbook}_[a-z_]+\b", text_of(playbook))) - filters
     assert read == set(spec_of(playbook))
 
@@ -103,8 +103,11 @@ def test_a_guide_without_a_place_for_the_table_is_refused_with_the_lines_to_add(
         tables.with_table("# A guide\n", "rescue")
 
 
-def test_the_guide_names_all_tags_of_the_rebalance_playbook() -> None:
-    tags = {tag for found in re.findall(r"tags: \[(.*)\]", text_of("rebalance")) for tag in found.split(", ")} - {"always"}
-    guide = (ROOT / "docs" / "rebalance.md").read_text()
-    assert tags == {"check", "restart", "verify", "report"}
+@pytest.mark.parametrize(
+    ("playbook", "expected"), [("rebalance", {"check", "restart", "verify", "report"}), ("rescue", {"check", "rescue"})]
+)
+def test_the_guide_names_all_tags_of_the_playbook(playbook: str, expected: set[str]) -> None:
+    tags = {tag for found in re.findall(r"tags: \[(.*)\]", text_of(playbook)) for tag in found.split(", ")} - {"always"}
+    guide = (ROOT / "docs" / f"{playbook}.md").read_text()
+    assert tags == expected
     assert all(f"`{tag}`" in guide for tag in tags)

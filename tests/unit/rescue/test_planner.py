@@ -94,8 +94,8 @@ def test_lack_of_capacity_is_cured() -> None:
     [
         (critical(), [pod("web", "300m", on="n")], RescueContext(), WAITING, "fits"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(), WAITING, "capacity_becoming_free"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=25)], RescueContext(), WAITING, "capacity_becoming_free"),
-        (critical(), [pod("web", "800m", on="n", ends_in_s=26)], RescueContext(), IMPOSSIBLE, "no_node"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=45)], RescueContext(), WAITING, "capacity_becoming_free"),
+        (critical(), [pod("web", "800m", on="n", ends_in_s=46)], RescueContext(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], RescueContext(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(awaits_terminating=False), IMPOSSIBLE, "no_node"),
         # A kubelet can write the condition of the scheduler's victims: it counts only on the node that the scheduler has promised.
@@ -181,7 +181,7 @@ def test_pods_that_the_program_has_evicted_count_by_its_own_clock() -> None:
 
 def test_many_terminating_pods_of_a_tenant_leave_the_other_nodes_to_the_rescue() -> None:
     nodes = [node(f"n{number}") for number in range(5)]
-    pods = [pod(f"tenant{number}", "800m", on=f"n{number}", ends_in_s=10**6 * number + 30) for number in range(4)]
+    pods = [pod(f"tenant{number}", "800m", on=f"n{number}", ends_in_s=10**6 * number + 60) for number in range(4)]
     plan = judge(critical(), nodes, [*pods, pod("web", "800m", on="n4")])
     assert plan.choice is not None and plan.choice.node == "n4"
 

@@ -175,6 +175,7 @@ class RescueController:
         self._round = 0
         self._interrupted = False
         self._explained_at_s = 0.0
+        self._kept: set[str] = set()
 
     def reconcile(self) -> float:
         """Do the work that is possible now. Return the seconds after which the next call is due even if the cluster does not change."""
@@ -235,15 +236,25 @@ class RescueController:
         if self._seen is None:
             return
         for task in self.tasks.values():
-            self._executor.release_node(task, self._seen.nodes)
+            if task.uid not in self._kept:
+                self._executor.release_node(task, self._seen.nodes)
         for node, hold in self._own_holds():
             self._lease.ensure_held()
             self.holds.release(node, hold)
 
+    def keep_holds(self) -> None:
+        """Keep the holds of the rescues that have begun. The next program continues these rescues, or releases their nodes.
+
+        The program ends then. Its hold records and attempts are complete, as after the end of a killed program.
+        """
+        for task in self._in_stage(CLEARING):
+            self._kept.add(task.uid)
+            task.keep_hold()
+
     @property
     def still_held(self) -> dict[str, Hold]:
-        """The holds of this program that are still on their nodes as far as it knows, by node name."""
-        cleared = {task.node: task.hold for task in self._in_stage(CLEARING) if task.hold is not None}
+        """The holds of this program that it must release and that are on their nodes as far as it knows, by node name."""
+        cleared = {task.node: task.hold for task in self._in_stage(CLEARING) if task.hold is not None and task.uid not in self._kept}
         ended = {task.node: task.hold for task in self._in_stage(ENDED) if task.hold is not None}
         return {**{node.name: hold for node, hold in self._own_holds()}, **ended, **cleared}
 
@@ -257,9 +268,10 @@ class RescueController:
         return self.holds.active(self._seen) if self._seen is not None else []
 
     def _own_holds(self) -> list[tuple[Node, Hold]]:
-        """Return the holds that this program has placed or taken over."""
+        """Return the holds that this program has placed or taken over, without those that it keeps at its end."""
         taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
-        return [(node, hold) for node, hold in self.holds_seen() if hold.writer == self._writer or hold.uid in taken_over]
+        own = ((node, hold) for node, hold in self.holds_seen() if hold.writer == self._writer or hold.uid in taken_over)
+        return [(node, hold) for node, hold in own if hold.uid not in self._kept]
 
     def abandon_holds(self) -> None:
         """Stop the work on held nodes, because another program may be active.

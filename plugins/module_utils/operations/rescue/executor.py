@@ -115,7 +115,7 @@ class RescueExecutor:
             view.planner.reserve(plan)
             task.finish(PLANNED, plan.reason)
             return False
-        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
+        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
         _limit_to_plan(task, choice, view)
         # From here on the end of the task releases the hold, even if this write fails.
         self._record_attempt(task, choice.victims[0], view)
@@ -186,8 +186,8 @@ class RescueExecutor:
         self._lease.ensure_held()
         hold = self._hold_for(task, kept_by, view)
         self._holds.place(node, hold)
-        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.scheduled_timeout)
-        task.attempt_started = True
+        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
+        task.attempt_started = task.acted = True
         self._observer.on_hold(task)
         return True
 
@@ -261,7 +261,7 @@ class RescueExecutor:
         return entries.get(task.key)
 
     def _hold_for(self, task: RescueTask, kept_by: str, view: ReconcileView) -> Hold:
-        deadline_s = view.now_s + self._options.scheduled_timeout + self._options.evict_timeout
+        deadline_s = view.now_s + self._options.wait_timeout + self._options.evict_timeout
         key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
@@ -348,6 +348,7 @@ class RescueExecutor:
         if self._dry_run:
             return True
         self._events.on_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {task.name}")
+        task.acted = True
         self._observer.on_hold(task)
         return True
 
@@ -412,13 +413,13 @@ class RescueExecutor:
         return False
 
     def _fail_unbound(self, task: RescueTask) -> bool:
-        waited = f"the scheduler has not bound it to node {task.node} within {self._options.scheduled_timeout} s"
+        waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout} s"
         task.finish(FAILED, Reason("not_bound", f"{waited}, although the node has enough free capacity"))
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
         """Fail the task, because no node is held beyond its deadline, whatever prevents the evictions."""
-        within_s = self._options.scheduled_timeout + self._options.evict_timeout
+        within_s = self._options.wait_timeout + self._options.evict_timeout
         task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {within_s} s"))
         return True
 
@@ -474,6 +475,7 @@ class RescueExecutor:
         task.grace_ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
         if not own:
             return
+        task.acted = True
         self._observer.on_evicted(task, victim)
         metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the task may have another node by now
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")

@@ -23,7 +23,7 @@ def result_of(tasks: Iterable[RescueTask], released: Iterable[Released], *, name
     # A pod that was deleted needs no rescue any more, which is not a failure.
     failed = [task for task in listed if task.status == FAILED or (named and task.status == IMPOSSIBLE)]
     result: Json = {
-        "changed": bool(released_nodes) or any(task.attempt_started or _is_plan(task) for task in listed),
+        "changed": bool(released_nodes) or any(task.acted or _is_plan(task) for task in listed),
         "pods": [row_of(task) for task in listed],
         "released": released_nodes,
         "skipped_objects": undecodable_results(undecodable),

@@ -26,9 +26,10 @@ from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
 from .controller import RescueController, rescue_client, rescue_informer
+from .end_of_run import End, RunState, end_of_run
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
-from .task import FAILED, NOT_LEADER, POD_GONE, RESCUED, RescueTask
+from .task import CLEARING, FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
 """Seconds that a run waits for the Lease of a killed program: its duration, and time for slow responses."""
@@ -141,18 +142,21 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
 
 
 def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
-    clock = _Clock(request.options.scheduled_timeout)
+    clock = _Clock(request.options.wait_timeout)
     ask_at_s = 0.0
     with _released_at_the_end(controller, lease), controller.nominations.renewed():
         while True:
             version = cache.version
             rest_s = controller.reconcile()
             clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(controller)))
-            if controller.problem and clock.is_over and _knows_too_little(controller):
-                raise RescueError(f"the cluster could not be read within scheduled_timeout: {controller.problem}")
-            if _is_done(controller, request, clock):
+            end = end_of_run(_state_of(controller, clock, lease), wait=request.wait, dry_run=request.dry_run)
+            if end is End.UNREADABLE:
+                raise RescueError(f"the cluster could not be read within wait_timeout: {controller.problem}")
+            if end is not None:
                 if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
                     controller.record_open_attempts()
+                    if end is End.BEGUN:
+                        controller.keep_holds()
                 break
             now_at_s = time.monotonic()
             if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _needs_lease(controller):
@@ -166,13 +170,13 @@ def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderL
 class _Clock:
     """The time limit of a run.
 
-    ``scheduled_timeout`` counts from the start of the run. While the API server cannot be read, or a write is due without the Lease, the
+    ``wait_timeout`` counts from the start of the run. While the API server cannot be read, or a write is due without the Lease, the
     run waits at least for the time that the Lease needs.
     """
 
-    def __init__(self, scheduled_timeout: float) -> None:
+    def __init__(self, wait_timeout: float) -> None:
         self._started_at_s = time.monotonic()
-        self._scheduled_timeout = scheduled_timeout
+        self._wait_timeout = wait_timeout
         self._hindered_at_s: t.Optional[float] = None
 
     def note(self, *, hindered: bool) -> None:
@@ -190,7 +194,7 @@ class _Clock:
     @property
     def is_over(self) -> bool:
         """True if the time limit of the run is over."""
-        end_at_s = self._started_at_s + self._scheduled_timeout
+        end_at_s = self._started_at_s + self._wait_timeout
         if self._hindered_at_s is not None:
             end_at_s = max(end_at_s, self._hindered_at_s + LEASE_TIMEOUT_S)
         return time.monotonic() > end_at_s
@@ -228,22 +232,36 @@ def _has_to_write(controller: RescueController) -> bool:
     return bool(controller.still_held) or bool(controller.unrecorded)
 
 
-def _is_done(controller: RescueController, request: RescueRequest, clock: _Clock) -> bool:
-    """Return whether the run is done. Every task has ended, is impossible, or has waited for its maximum time, and no node is held."""
-    waiting = [task for task in controller.tasks.values() if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
-    if any(task.reason is UNEXPLAINED for task in controller.tasks.values()) and not clock.is_over:
-        return False
-    if request.dry_run:  # a plan waits only for the settle time of the scheduler and for responses to its dry runs
-        if clock.hindered:
-            return False
-        now_at_s = time.monotonic()
-        return all(task.status == WAITING and task.settles_at_s < now_at_s for task in waiting)
-    if clock.hindered or waiting:
-        return clock.is_over and (clock.hindered or not controller.is_clearing)
-    if _has_to_write(controller):
-        return clock.is_over
-    # Holds of a killed run can be released when its Lease has expired. Another active program releases them by itself.
-    return not controller.holds.expired or clock.has_run_for(LEASE_TIMEOUT_S)
+def _state_of(controller: RescueController, clock: _Clock, lease: LeaderLease) -> RunState:
+    tasks = list(controller.tasks.values())
+    waiting = [task for task in tasks if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
+    cleared_for = {task.uid for task in waiting if task.stage == CLEARING}
+    now_at_s = time.monotonic()
+    # A run that has the Lease, or has not asked for it yet, can begin a rescue. The holder of the Lease is known only after a request.
+    has_other_leader = not lease.held and bool(lease.holder)
+    return RunState(
+        is_over=clock.is_over,
+        lease_time_is_over=clock.has_run_for(LEASE_TIMEOUT_S),
+        is_hindered=clock.hindered,
+        knows_too_little=bool(controller.problem) and _knows_too_little(controller),
+        has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
+        is_waiting=bool(waiting),
+        is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),
+        can_begin=not has_other_leader and (bool(controller.holds.orphaned) or any(_can_begin(task) for task in waiting)),
+        is_clearing=controller.is_clearing,
+        must_write=bool(controller.unrecorded) or any(hold.uid not in cleared_for for hold in controller.still_held.values()),
+        has_expired_holds=bool(controller.holds.expired),
+    )
+
+
+def _can_begin(task: RescueTask) -> bool:
+    """Return whether this run can still begin the rescue: evictions are due, or only the settle time or the Lease is missing."""
+    code = task.reason.code if task.reason is not None else ""
+    if task.uncertain_evictions:
+        return True
+    if task.stage == CLEARING:
+        return task.status != WAITING and code != QUEUED
+    return task.status not in (WAITING, IMPOSSIBLE) or code in (SETTLING, NOT_LEADER)
 
 
 @contextmanager
@@ -325,7 +343,7 @@ def _would_release(controller: RescueController, notes: _ResultObserver) -> list
 
 
 def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
-    """Return the predicate for pods that the options name and label_selector select. The API server evaluates the selector."""
+    """Return the predicate for pods that the options name and label_selectors select. The API server evaluates the selector."""
     if not request.name and not request.label_selector:
         return lambda _pod: True
     found: list[Pod] = []
@@ -333,7 +351,7 @@ def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
         try:
             found += api.list_all(PODS, namespace=namespace, label_selector=request.label_selector)
         except InvalidError as error:
-            raise OptionError(f"label_selector: {error}") from error
+            raise OptionError(f"label_selectors: {error}") from error
     found = [pod for pod in found if request.name in ("", pod.metadata.name)]
     if request.name and not found:
         labels = f" with the labels {request.label_selector}" if request.label_selector else ""

@@ -20,6 +20,7 @@ from ...state.rescue_attempts import attempt_key
 QUEUED = "queued"
 SETTLING = "settling"
 NOT_LEADER = "not_leader"
+RESCUE_BEGUN = "rescue_begun"
 
 # Stages of a task.
 WATCHED = "watched"
@@ -62,7 +63,8 @@ class RescueTask:
     nominated for it. ``initial_pods``: the uids of the pods on it at the start. ``planned_victims``: the uids of the pods that may be
     evicted there. ``planned_node``: the node of both sets.
     ``key``: the key of the entry that counts its attempts. It does not change with the owner reference of the pod. ``attempt_started``: an
-    attempt has begun. ``outcome_recorded``: its result is in the ConfigMap.
+    attempt has begun. ``outcome_recorded``: its result is in the ConfigMap. ``acted``: this program has held a
+    node or evicted a pod for it.
     ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
     pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
     because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
@@ -108,6 +110,7 @@ class RescueTask:
     retry_at_s: float = 0.0
     first_refused_at_s: t.Optional[float] = None
     attempt_started: bool = False
+    acted: bool = False
     outcome_recorded: bool = False
     pod_gone: bool = False
     _backoff_s: float = FIRST_PAUSE_S
@@ -269,6 +272,18 @@ class RescueTask:
     def finish(self, status: str, reason: Reason) -> None:
         """End the task with this status and reason."""
         self.stage, self.status, self.reason = ENDED, status, reason
+
+    def keep_hold(self) -> None:
+        """Describe the begun rescue for the result of a run that does not wait for it."""
+        number = len(self.evicted)
+        pods = "1 pod was" if number == 1 else f"{number or 'no'} pods were"
+        until = f", which is held for it until {self.hold.deadline} at most" if self.hold is not None else ""
+        self.status = WAITING
+        self.reason = Reason(
+            RESCUE_BEGUN,
+            f"{pods} evicted from node {self.node}{until}: run the module again, or run the rescuer, to complete the rescue and to release "
+            "the node",
+        )
 
     def reset_backoff(self) -> None:
         """Reset the back-off after a request that succeeded. The next refusal is the first in a row."""

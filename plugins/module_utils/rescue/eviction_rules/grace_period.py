@@ -20,7 +20,7 @@ def victim_grace_period_s(pod: Pod, options: RescueOptions) -> int:
 
     It is at least 1 for a pod of a StatefulSet, because its successor must not run at the same time.
     """
-    cap = max(options.grace_period, 0 if options.force else 1)
+    cap = max(options.grace_period, 0 if options.allow_zero_grace else 1)
     grace = min(own_grace_period_s(pod), cap)
     return max(grace, 1) if is_controlled_by(pod, "StatefulSet") else grace
 
@@ -36,5 +36,5 @@ def grace_period_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reaso
 def _grace_too_long(cap_s: int) -> Reason:
     return Reason(
         GRACE_TOO_LONG,
-        f"its own grace period is longer than grace_period, {cap_s} s: raise that (most pods have 30 s), or set allow_short_grace",
+        f"its own grace period is longer than grace_period, {cap_s} s: raise grace_period, or set allow_short_grace",
     )

@@ -17,7 +17,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaseLostError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End, end_of_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
@@ -255,6 +257,11 @@ class Scene(t.NamedTuple):
     lease: Lease
     attempts: Attempts
     notes: Notes
+
+
+def end_of(on: Scene, clock: run._Clock, *, wait: bool = True, dry_run: bool = False) -> End | None:
+    """The end of a run on the scene now, or None if it goes on."""
+    return end_of_run(run._state_of(on.controller, clock, t.cast(t.Any, on.lease)), wait=wait, dry_run=dry_run)
 
 
 def nominated(on: Scene) -> str:

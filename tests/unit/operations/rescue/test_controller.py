@@ -28,13 +28,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import eviction_requests as evictions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records import hold_store as hold_records
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, again, key_of, node, pod, scene
+from tests.unit.operations.rescue.rescue_fakes import Scene, again, end_of, key_of, node, pod, scene
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 DNS = key_of(pod("dns", "500m"))
@@ -102,7 +103,7 @@ def test_a_node_that_cannot_be_released_is_retried_with_pauses() -> None:
 
 
 def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
-    on = full("n", scheduled_timeout=1)
+    on = full("n", wait_timeout=1)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     the_task(on).give_up_at_s = time.monotonic() - 1
@@ -183,13 +184,12 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
     on = full("n", dry_run=True)
     on.cluster.refuse_eviction = lambda _name, _dry_run: OverloadedError("busy", status=429)
     on.controller.reconcile()
-    request = RescueRequest(RescueOptions(), dry_run=True)
-    assert not run._is_done(on.controller, request, run._Clock(60))
+    assert end_of(on, run._Clock(60), dry_run=True) is None
     assert result_of(on.controller.tasks.values(), [], named=False)["changed"] is False
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     later(the_task(on))
     on.controller.reconcile()
-    assert run._is_done(on.controller, request, run._Clock(60)) and the_task(on).status == "planned"
+    assert end_of(on, run._Clock(60), dry_run=True) is End.DONE and the_task(on).status == "planned"
     assert on.cluster.evicted == [] and on.cluster.held == []
 
 
@@ -210,12 +210,12 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.controller.reconcile()
     assert the_task(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept[DNS].under_way
-    request, clock = RescueRequest(RescueOptions()), run._Clock(60)
-    assert run._needs_lease(on.controller) and not run._is_done(on.controller, request, clock)
+    clock = run._Clock(60)
+    assert run._needs_lease(on.controller) and end_of(on, clock) is None
     assert list(on.controller.still_held) == ["n"] and on.controller.unrecorded == [the_task(on)]
     on.lease.held = True
     on.controller.reconcile()
-    assert on.cluster.held == [] and under_way(on) == [] and run._is_done(on.controller, request, clock)
+    assert on.cluster.held == [] and under_way(on) == [] and end_of(on, clock) is End.DONE
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -273,15 +273,14 @@ def test_a_run_waits_for_the_lease_as_long_as_its_time_lasts() -> None:
     on.controller.reconcile()
     on.lease.held = False
     on.controller.reconcile()
-    request = RescueRequest(RescueOptions())
-    for timeout_s, done in ((600, False), (-1, True)):
+    for timeout_s, end in ((600, None), (-1, End.TIMED_OUT)):
         clock = run._Clock(timeout_s)
         clock.note(hindered=True)
         clock._hindered_at_s = time.monotonic() - run.LEASE_TIMEOUT_S - 1
-        assert run._is_done(on.controller, request, clock) is done
+        assert end_of(on, clock) is end
     clock = run._Clock(-1)
     clock.note(hindered=True)
-    assert not run._is_done(on.controller, request, clock), "the Lease of a killed program needs its time"
+    assert end_of(on, clock) is None, "the Lease of a killed program needs its time"
 
 
 @pytest.mark.parametrize("leading", [True, False])
@@ -418,9 +417,9 @@ def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
     assert on.cluster.held == [] and not on.lease.held
 
 
-def run_on(on: Scene, *, dry_run: bool = False) -> None:
-    """A whole run on the scene, which waits for a second."""
-    request = RescueRequest(RescueOptions(settle_time=0, scheduled_timeout=1), dry_run=dry_run)
+def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False) -> None:
+    """A whole run on the scene, with a time limit of a second."""
+    request = RescueRequest(RescueOptions(settle_time=0, wait_timeout=1), wait=wait, dry_run=dry_run)
     cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
     run._rescue(on.controller, cluster, lease, request)
 

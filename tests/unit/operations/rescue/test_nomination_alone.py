@@ -19,10 +19,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination, run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
-from tests.unit.operations.rescue.rescue_fakes import CRITICAL, Scene, clear_nomination, node, nominated, pod, scene
+from tests.unit.operations.rescue.rescue_fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene
 
 REFUSED = BudgetError("Cannot evict pod", status=429, retry_after_s=5.0)
 DEADLINE_S = 60.0
@@ -143,7 +142,7 @@ def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_af
     assert first.plan_at_s <= time.monotonic() + 1
     again(on)
     assert (first.status, code(on, "first")) == ("waiting", "others_terminating")
-    assert not run._is_done(on.controller, RescueRequest(RescueOptions()), run._Clock(600)), "the run waits for it"
+    assert end_of(on, run._Clock(600)) is None, "the run waits for it"
     bind(on, "other", "m")
     again(on)
     assert on.cluster.evicted == ["v-m", "v-n"] and on.cluster.held == ["n"]

@@ -42,8 +42,8 @@ def test_the_schedulers_reasons_where_no_eviction_helps() -> None:
     [
         (
             {"terminationGracePeriodSeconds": 60},
-            "grace_too_long: 2 pods there: its own grace period is longer than grace_period, 10 s: raise that (most pods have 30 s), "
-            "or set allow_short_grace",
+            "grace_too_long: 2 pods there: its own grace period is longer than grace_period, 30 s: raise grace_period, or set "
+            "allow_short_grace",
         ),
         ({"labels": WEB}, "budget: 2 pods there: PodDisruptionBudget app/web allows no disruption now"),
         ({"priority": CRITICAL + 1}, "higher_priority: 2 pods there: its priority is higher"),

@@ -29,7 +29,7 @@ def config(folder: Path, text: str) -> Path:
 def test_without_anything_the_defaults_are_those_of_the_original_and_the_module() -> None:
     settings = read()
     assert settings == Settings(RescueOptions(), listen=Address("127.0.0.1", 9235))
-    assert (settings.housekeeping_interval, settings.initial_delay, settings.rescue.scheduled_timeout) == (10, 0, 600)
+    assert (settings.housekeeping_interval, settings.initial_delay, settings.rescue.wait_timeout) == (10, 0, 600)
 
 
 def test_every_option_of_a_rescue_can_be_set_and_every_setting_is_one() -> None:
@@ -43,7 +43,7 @@ def test_the_flags_of_the_original() -> None:
     flags = ("--housekeeping-interval=30s", "--initial-delay", "2m", "--system-namespace", "kube-system,monitoring")
     settings = read(*flags, "--pod-scheduled-timeout=1h", "--grace-period", "30", "--listen-address=:9235")
     assert (settings.housekeeping_interval, settings.initial_delay) == (30, 120)
-    assert settings.rescue == RescueOptions(namespaces=("kube-system", "monitoring"), scheduled_timeout=3600, grace_period=30)
+    assert settings.rescue == RescueOptions(namespaces=("kube-system", "monitoring"), wait_timeout=3600, grace_period=30)
     assert settings.listen == Address("", 9235)
 
 
@@ -58,9 +58,9 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
 
 
 def test_a_file_with_every_kind_of_value(tmp_path: Path) -> None:
-    text = "namespaces: [kube-system, infra]\nallow_bare_pods: true\nscheduled_timeout: 2m30s\nhold: none\nlisten_address: ''\n"
+    text = "namespaces: [kube-system, infra]\nallow_bare_pods: true\nwait_timeout: 2m30s\nhold: none\nlisten_address: ''\n"
     settings = read(file=config(tmp_path, text))
-    assert settings.rescue == RescueOptions(namespaces=("kube-system", "infra"), allow_bare_pods=True, scheduled_timeout=150, hold="none")
+    assert settings.rescue == RescueOptions(namespaces=("kube-system", "infra"), allow_bare_pods=True, wait_timeout=150, hold="none")
     assert settings.listen is None
 
 
@@ -91,7 +91,7 @@ def test_variables_that_the_kubelet_sets_for_services_are_none_of_ours() -> None
     ("flags", "environment", "text", "complaint"),
     [
         (["--grace-perod=1"], {}, "", "--grace-perod is no flag; the nearest is --grace-period"),
-        (["--scheduled-timeout=1m"], {}, "", "the nearest is --pod-scheduled-timeout"),
+        (["--pod-schedule-timeout=1m"], {}, "", "the nearest is --pod-scheduled-timeout"),
         (["--grace-period"], {}, "", "--grace-period: expected one argument"),
         (["extra"], {}, "", "extra is no flag"),
         ([], {"RESCUER_GRACE_PEROID": "1"}, "", "variable RESCUER_GRACE_PEROID is no setting; the nearest is RESCUER_GRACE_PERIOD"),
@@ -99,7 +99,7 @@ def test_variables_that_the_kubelet_sets_for_services_are_none_of_ours() -> None
         ([], {}, "- grace_period", "settings by their names are expected"),
         ([], {}, "grace_period: [", "rescuer.yml cannot be read: it is not a YAML document: line 2, column 1"),
         ([], {}, "hold: 2026-13-45", "rescuer.yml cannot be read: it is not a YAML text in UTF-8"),
-        ([], {}, "hold: auto\nforce: true\nhold: none\n", "rescuer.yml: hold stands in line 1 and in line 3; keep one of them"),
+        ([], {}, "hold: auto\nallow_zero_grace: true\nhold: none\n", "rescuer.yml: hold stands in line 1 and in line 3; keep one of them"),
         (["--grace-period=soon"], {}, "", "flag --grace-period: 'soon' is not a duration"),
         ([], {"RESCUER_GRACE_PERIOD": "1d"}, "", "variable RESCUER_GRACE_PERIOD: '1d' is not a duration"),
         ([], {}, "grace_period: true", "rescuer.yml, grace_period: True is not a duration"),
