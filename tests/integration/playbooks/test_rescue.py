@@ -28,13 +28,13 @@ def scene(fresh_cluster: ClusterFactory) -> Iterator[Scene]:
     yield Scene(cluster)
 
 
-def play(scene: Scene, folder: Path, *arguments: str) -> tuple[int, str]:
+def play(scene: Scene, folder: Path, *arguments: str, result_format: str = "json") -> tuple[int, str]:
     command = [str(Path(sys.executable).with_name("ansible-playbook")), str(REPOSITORY / "playbooks" / "rescue.yml")]
     command += ["-e", f"rescue_kubeconfig={scene.cluster.kubeconfig}", "-e", "rescue_settle_time=0", *arguments]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
     environment |= {
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-        "ANSIBLE_CALLBACK_RESULT_FORMAT": "yaml",
+        "ANSIBLE_CALLBACK_RESULT_FORMAT": result_format,
         "ANSIBLE_NOCOLOR": "true",
         "ANSIBLE_SHOW_CUSTOM_STATS": "true",
     }
@@ -69,6 +69,8 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     pod = scene.critical("dns")
     hopeless = scene.critical("lost", nodeSelector={"nowhere": "at-all"})
 
+    code, output = play(scene, tmp_path, "--check", result_format="yaml")
+    assert code == 0 and f"\n        kube-system/{pod}: would be rescued" in output, output
     code, output = play(scene, tmp_path, "--check")
     assert code == 0, output
     assert f"kube-system/{pod}: would be rescued on node {node}" in output
