@@ -14,6 +14,7 @@ from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
 from ...plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
 from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController, rescue_client, rescue_informer
+from ...plugins.module_utils.operations.rescue.environment import RescueEnvironment
 from ...plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
 from ...plugins.module_utils.operations.rescue.task import CLEARING
 from ...plugins.module_utils.rescue.options import missing_namespaces
@@ -59,22 +60,21 @@ class Daemon:
         self._cache = rescue_informer(api, settings.rescue)
         writer = identity()
         self._lease = LeaderLease(api, writer)
-        hasty = rescue_client(api, self._lease)
+        api_of_rescues = rescue_client(api, self._lease)
         self._observer = LogObserver(log, metrics, health, now_s=api.now_s, leading=lambda: self._leadership.leading)
-        self._controller = RescueController(
-            hasty,
+        environment = RescueEnvironment(
+            api_of_rescues,
             self._cache,
             settings.rescue,
             lease=self._lease,
-            attempts=AttemptStore(hasty),
-            writer=writer,
+            attempts=AttemptStore(api_of_rescues),
             observer=self._observer,
+            writer=writer,
             dry_run=settings.dry_run,
-            once=False,
-            idle_s=settings.housekeeping_interval,
         )
+        self._controller = RescueController(environment, once=False, idle_s=settings.housekeeping_interval)
         self._leadership = Leadership(
-            self._lease, ConfigMapStore(hasty), self._controller, log=log, observer=self._observer, shutdown=shutdown
+            self._lease, ConfigMapStore(api_of_rescues), self._controller, log=log, observer=self._observer, shutdown=shutdown
         )
         self._problem = ""
         metrics.leader.set_function(lambda: self._lease.held)

@@ -15,6 +15,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import rescue_options
@@ -48,15 +50,16 @@ class Program:
         self.api = LosingApi(service_connection.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
         self.cache = ClusterInformer(self.api)
         self.lease = LeaderLease(self.api, identity())
-        self.controller = RescueController(
+        environment = RescueEnvironment(
             self.api,
             self.cache,
             rescue_options({**QUICK, **options}),
             lease=self.lease,
             attempts=AttemptStore(self.api),
+            observer=RescueObserver(),
             writer="test",
-            selected=lambda pod: pod.metadata.name == name,
         )
+        self.controller = RescueController(environment, selected=lambda pod: pod.metadata.name == name)
         self.cache.start()
         assert self.lease.acquire(30)
 

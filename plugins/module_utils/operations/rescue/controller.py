@@ -32,12 +32,12 @@ from ...rescue.terminating_pods import longest_wait_s
 from ...state.hold import Hold
 from ..common.event_recorder import EventRecorder
 from ..common.leader_lease import LeaderLease, LeaseLostError
+from .environment import RescueEnvironment
 from .eviction_requests import REQUEST_TIMEOUT_S
 from .executor import RescueExecutor
 from .holds import Holds
 from .nomination import Nominator
-from .observer import RescueObserver
-from .records.attempt_store import AttemptStore, record_leftover_results
+from .records.attempt_store import record_leftover_results
 from .records.rescued_pods import RescuedPodTracker
 from .scheduler_health import SchedulerHealth
 from .task import (
@@ -119,57 +119,38 @@ def waited_s(since_s: float, now_s: float) -> float:
 class RescueController:
     """The rescue tasks of one program.
 
-    ``selected`` selects the critical pods that this program handles. With ``dry_run``, plans are made and checked by dry runs, and nothing
-    is changed. With ``once``, a finished task stays finished; otherwise its pod is planned again later. ``idle_s`` is the maximum of
-    seconds between two calls. ``accepts_new``: new nodes may be cleared. ``problem`` is the reason why the last ``reconcile`` could not
-    work; empty if it could.
+    ``selected`` selects the critical pods that this program handles. With ``once``, a finished task stays finished; otherwise its pod is
+    planned again later. ``idle_s`` is the maximum of seconds between two calls. ``accepts_new``: new nodes may be cleared. ``problem`` is
+    the reason why the last ``reconcile`` could not work; empty if it could.
     """
 
     def __init__(
         self,
-        api: KubeApi,
-        cache: ClusterInformer,
-        options: RescueOptions,
+        environment: RescueEnvironment,
         *,
-        lease: LeaderLease,
-        attempts: AttemptStore,
-        writer: str,
-        observer: t.Optional[RescueObserver] = None,
         selected: t.Callable[[Pod], bool] = lambda _pod: True,
-        dry_run: bool = False,
         once: bool = True,
         idle_s: float = MAX_REQUEUE_S,
     ) -> None:
         self.tasks: dict[str, RescueTask] = {}
         self.accepts_new = True
         self.problem = ""
+        api, cache, options = environment.api, environment.cache, environment.options
         self._api, self._cache, self._options = api, cache, options
-        self._lease, self._selected, self._writer = lease, selected, writer
-        self._observer = observer or RescueObserver()
-        self._dry_run, self._once, self._idle_s = dry_run, once, idle_s
+        self._lease, self._attempts, self._writer = environment.lease, environment.attempts, environment.writer
+        self._observer, self._dry_run = environment.observer, environment.dry_run
+        self._selected, self._once, self._idle_s = selected, once, idle_s
         self._scheduler_health = SchedulerHealth(api, cache)
         self._events = EventRecorder(api, self._observer.on_error, options.namespaces)
-        self.nominations = Nominator(api, cache, lease)
+        self.nominations = Nominator(api, cache, self._lease)
         self.holds = Holds(api, self._events, self._observer, options, self.nominations)
-        self._rescued = RescuedPodTracker(api, cache, attempts)
+        self._rescued = RescuedPodTracker(api, cache, self._attempts)
         self._executor = RescueExecutor(
-            api,
-            cache,
-            options,
-            lease=lease,
-            attempts=attempts,
-            holds=self.holds,
-            nominations=self.nominations,
-            events=self._events,
-            observer=self._observer,
-            writer=writer,
-            rescued=self._rescued,
-            dry_run=dry_run,
+            environment, holds=self.holds, nominations=self.nominations, events=self._events, rescued=self._rescued
         )
         self._planner: t.Optional[RescuePlanner] = None
         self._observed_in_s = 0.0
         self._seen: t.Optional[ClusterSnapshot] = None
-        self._attempts = attempts
         self._attempts_loaded = False
         self._reconcile_attempts_at_s = 0.0
         self._round = 0
@@ -733,7 +714,7 @@ def _end_of(task: RescueTask, *, leading: bool) -> t.Optional[tuple[str, Reason]
     None otherwise. Only the leader knows that no rescue was involved.
     """
     if task.pod_gone or task.pod.terminating or task.pod.terminal:
-        return POD_GONE, Reason("pod_gone", f"the pod was deleted before it was bound; {len(task.evicted)} pods had been evicted for it")
+        return POD_GONE, Reason("pod_gone", f"the pod was deleted before it was bound; pods evicted for it: {len(task.evicted)}")
     if not task.pod.spec.node_name:
         return None
     if leading and not task.attempt_started:

@@ -9,8 +9,6 @@ import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ...kube.cache.informer import ClusterInformer
-from ...kube.client.api import KubeApi
 from ...kube.client.errors import (
     ApiError,
     BudgetError,
@@ -28,18 +26,17 @@ from ...model.api.node import Node
 from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_policy import hold_policy
-from ...rescue.options import NONE, RescueOptions
+from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
 from ...state.rescue_attempts import Attempt, attempt_violation, cancel, existing_key, record_failure, record_success, record_victims, start
 from ..common.event_recorder import EventRecorder
-from ..common.leader_lease import LeaderLease
+from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
 from .holds import Holds, node_or_stub
 from .live_checks import is_evicted, lost_hold_violation, may_have_succeeded, pod_changed_message, read_node, read_pod
 from .nomination import Nominator, nominate, withdraw
-from .observer import RescueObserver
-from .records.attempt_store import AttemptStore, record_of, victim_of
+from .records.attempt_store import record_of, victim_of
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
 from .records.rescued_pods import RescuedPodTracker
 from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, REPLAN_S, RESCUED, ReconcileView, RescueTask
@@ -63,27 +60,14 @@ class RescueExecutor:
     """
 
     def __init__(
-        self,
-        api: KubeApi,
-        cache: ClusterInformer,
-        options: RescueOptions,
-        *,
-        lease: LeaderLease,
-        attempts: AttemptStore,
-        writer: str,
-        holds: Holds,
-        nominations: Nominator,
-        events: EventRecorder,
-        observer: RescueObserver,
-        rescued: RescuedPodTracker,
-        dry_run: bool,
+        self, environment: RescueEnvironment, *, holds: Holds, nominations: Nominator, events: EventRecorder, rescued: RescuedPodTracker
     ) -> None:
-        self._api, self._cache, self._options = api, cache, options
-        self._lease, self._attempts, self._holds, self._nominations = lease, attempts, holds, nominations
-        self._events, self._observer = events, observer
-        self._writer, self._rescued, self._dry_run = writer, rescued, dry_run
+        self._api, self._cache, self._options = environment.api, environment.cache, environment.options
+        self._lease, self._attempts, self._writer = environment.lease, environment.attempts, environment.writer
+        self._observer, self._dry_run = environment.observer, environment.dry_run
+        self._holds, self._nominations, self._events, self._rescued = holds, nominations, events, rescued
         self._no_nomination_until_s = 0.0
-        self._evictions = EvictionRequests(api)
+        self._evictions = EvictionRequests(self._api)
 
     def start(self, task: RescueTask, plan: RescuePlan, choice: Choice, view: ReconcileView) -> bool:
         """Check all evictions by dry runs. Then place the hold and record the attempt."""
@@ -418,7 +402,7 @@ class RescueExecutor:
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
-        """Fail the task, because no node is held beyond its deadline, whatever prevents the evictions."""
+        """Fail the task, because no node is held beyond its deadline."""
         within_s = self._options.wait_timeout + self._options.evict_timeout
         task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {within_s} s"))
         return True

@@ -27,6 +27,7 @@ from ..common.config_map_store import NAME, NAMESPACE
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
 from .controller import RescueController, rescue_client, rescue_informer
 from .end_of_run import End, RunState, end_of_run
+from .environment import RescueEnvironment
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
 from .task import CLEARING, FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
@@ -102,17 +103,17 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
         missing = missing_namespaces(request.options, cache.snapshot()) if request.state != STATE_RELEASED else ""
         if missing:
             raise OptionError(missing)
-        controller = RescueController(
+        environment = RescueEnvironment(
             quick,
             cache,
             request.options,
             lease=lease,
             attempts=AttemptStore(quick),
-            writer=writer,
             observer=notes,
-            selected=selected,
+            writer=writer,
             dry_run=request.dry_run,
         )
+        controller = RescueController(environment, selected=selected)
         error: t.Optional[KubeError] = None
         try:
             if request.state == STATE_RELEASED and request.dry_run:

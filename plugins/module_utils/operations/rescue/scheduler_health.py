@@ -40,7 +40,7 @@ LONGEST_NAME = 253
 
 
 class SchedulerHealth:
-    """Looks for activity of schedulers, at most every ``ASKED_EVERY_S`` seconds.
+    """Checks the activity of schedulers, at most every ``ASKED_EVERY_S`` seconds.
 
     Activity counts for all pods of the scheduler. Missing activity counts only for the pod that was checked.
     """

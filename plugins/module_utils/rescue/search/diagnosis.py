@@ -36,7 +36,7 @@ class Diagnosis:
         self._eviction_filter = rules
         self._context = means
         self._nodes: Counter[Reason] = Counter()
-        # The number of nodes for each set of reasons: closed whatever runs there, and closed even without their pods.
+        # The number of nodes for each set of reasons: closed independent of their pods, and closed even without them.
         self._closed: Counter[Reasons] = Counter()
         self._closed_empty: Counter[Reasons] = Counter()
         # By the code of the eviction rule that protects pods: the number of nodes, the number of pods, and the texts.
@@ -73,7 +73,7 @@ class Diagnosis:
         return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
 
     def add_closed(self, reasons: Reasons) -> None:
-        """Add a node that is closed whatever runs on it."""
+        """Add a node that is closed independent of its pods."""
         self._closed[reasons] += 1
 
     def add(self, name: str, occupants_of: Callable[[str], Shortage]) -> None:

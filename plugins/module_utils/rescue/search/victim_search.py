@@ -135,7 +135,7 @@ class VictimSearch:
         return self.eviction_filter.eviction_violation(node_pod_of(victim, PodLoad.of(victim), self._options))
 
     def closed(self, node: Node) -> Reasons:
-        """Return the reasons that close the node to the pod whatever runs there. They are computed for the given object."""
+        """Return the reasons that close the node to the pod, independent of its pods. They are computed for the given object."""
         for check in self._static:
             reasons = check(node)
             if reasons:
@@ -143,7 +143,7 @@ class VictimSearch:
         return PASSED if node.ready else NODE_NOT_READY
 
     def closed_reasons(self, name: str) -> Reasons:
-        """Return the reasons that close the node to the pod whatever runs there, or ``unknown`` if it is not empty."""
+        """Return the reasons that close the node to the pod, independent of its pods, or ``unknown`` if it is not empty."""
         return self.context.dry_run.unknown or self._closed(name)
 
     def _closed(self, name: str) -> Reasons:

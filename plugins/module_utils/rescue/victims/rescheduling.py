@@ -65,10 +65,10 @@ class ReschedulingCheck:
         return any(name != spec.node_name for name in known[1])
 
     def _first_takers(self, pod: Pod, candidates: list[str]) -> list[str]:
-        judge = FilterRunner(_replacement(pod), self._placement, self._profiles)
+        runner = FilterRunner(_replacement(pod), self._placement, self._profiles)
         takers: list[str] = []
-        for name in candidates if not judge.unknown else ():
-            if not any(judge.run_filters(name)):
+        for name in candidates if not runner.unknown else ():
+            if not any(runner.run_filters(name)):
                 takers.append(name)
                 if len(takers) == 2:
                     break
@@ -77,8 +77,8 @@ class ReschedulingCheck:
     def _fits_once_gone(self, pod: Pod, candidates: list[str]) -> bool:
         without = self._placement.fork()
         without.remove(pod)
-        judge = FilterRunner(_replacement(pod), without, self._profiles)
-        return not judge.unknown and any(name != pod.spec.node_name and not any(judge.run_filters(name)) for name in candidates)
+        runner = FilterRunner(_replacement(pod), without, self._profiles)
+        return not runner.unknown and any(name != pod.spec.node_name and not any(runner.run_filters(name)) for name in candidates)
 
     def _is_bound_to_others(self, pod: Pod) -> bool:
         """Return whether other pods on one node, and so the pod itself, may affect whether its replacement fits on another node."""

@@ -20,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End, end_of_run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
@@ -278,31 +279,29 @@ def clear_nomination(on: Scene) -> None:
 
 def again(on: Scene, **options: t.Any) -> RescueController:
     """Another program on the same cluster."""
-    cluster: t.Any = on.cluster
-    return RescueController(
-        cluster,
-        cluster,
+    return RescueController(environment_of(on.cluster, on.lease, on.attempts, on.notes, writer="next", **options))
+
+
+def environment_of(
+    cluster: Cluster, lease: Lease, attempts: Attempts, notes: Notes, *, writer: str, dry_run: bool = False, **options: t.Any
+) -> RescueEnvironment:
+    """The environment of a program on a cluster in memory."""
+    fake: t.Any = cluster
+    return RescueEnvironment(
+        fake,
+        fake,
         RescueOptions(**{"settle_time": 0, **options}),
-        lease=t.cast(t.Any, on.lease),
-        attempts=t.cast(t.Any, on.attempts),
-        writer="next",
-        observer=on.notes,
+        lease=t.cast(t.Any, lease),
+        attempts=t.cast(t.Any, attempts),
+        observer=notes,
+        writer=writer,
+        dry_run=dry_run,
     )
 
 
 def scene(nodes: t.Sequence[Json], pods: t.Sequence[Json], *, once: bool = True, dry_run: bool = False, **options: t.Any) -> Scene:
     """A rescuer on a cluster in memory."""
     cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), Notes()
-    stands_in: t.Any = cluster
-    controller = RescueController(
-        stands_in,
-        stands_in,
-        RescueOptions(**{"settle_time": 0, **options}),
-        lease=t.cast(t.Any, lease),
-        attempts=t.cast(t.Any, attempts),
-        writer="test",
-        observer=notes,
-        dry_run=dry_run,
-        once=once,
-    )
+    environment = environment_of(cluster, lease, attempts, notes, writer="test", dry_run=dry_run, **options)
+    controller = RescueController(environment, once=once)
     return Scene(controller, cluster, lease, attempts, notes)
