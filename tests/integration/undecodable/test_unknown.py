@@ -79,7 +79,7 @@ def test_no_pod_is_evicted_where_the_only_node_has_an_undecodable_pod(scene: Sce
     scene.occupant("more", node, cpu="600m")
     proxy.change("pods", only_pod(scene, "web"), odd_pod)
     (row,) = rescue(proxy, scene.critical("dns"))["pods"]
-    assert row["status"] == "impossible" and "cannot be decoded" in row["reason"]
+    assert row["status"] == "impossible" and "cannot be decoded" in row["message"]
     assert scene.evictions() == [] and scene.held() == []
 
 
@@ -99,7 +99,7 @@ def test_undecodable_budget_protects_the_pods_that_it_may_select(scene: Scene, p
     scene.budget(scene.id, "other", allowed=0, replicas=0)
     proxy.change("poddisruptionbudgets", scene.id, lambda item: {**item, "spec": {"selector": selector}, "status": {"desiredHealthy": "x"}})
     result = rescue(proxy, scene.critical("dns"))
-    assert result["pods"][0]["status"] == "impossible" and "PodDisruptionBudget" in result["pods"][0]["reason"]
+    assert result["pods"][0]["status"] == "impossible" and "PodDisruptionBudget" in result["pods"][0]["message"]
     assert skipped(result) == [("PodDisruptionBudget", scene.namespace, scene.id)] and scene.evictions() == []
 
 
