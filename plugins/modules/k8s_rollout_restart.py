@@ -7,13 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: k8s_rollout_restart
-short_description: Move replicas of workloads so that they spread, and look what came of it
+short_description: Restart Deployments and StatefulSets, or evict single pods, to spread their replicas
 version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Restarts Deployments and StatefulSets as C(kubectl rollout restart) does, waits by the rules of C(kubectl rollout status), and looks
-    again whether the replicas lie better than before.
+  - Restarts Deployments and StatefulSets as C(kubectl rollout restart) does, waits by the rules of C(kubectl rollout status), and
+    then checks whether the replicas are spread better than before.
   - Or evicts single surplus pods, one at a time, see O(strategy).
   - Remembers the outcome in the annotation C(kube-scheduling.onprem/last-outcome) of the workload, so that the next run, also from
     another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
@@ -24,7 +24,7 @@ description:
   - Refuses workloads outside of their maintenance window, which is the annotation C(kube-scheduling.onprem/window) of the workload or of
     its namespace, such as C(Mon-Fri 22:00-05:00 Europe/Berlin). An annotation that cannot be read protects the workload. The host of the
     module needs time zone data, from its operating system or from the Python package tzdata. C(docs/rebalance.md) has the syntax.
-  - Can be interrupted at any time. The next run takes the second look and does not restart again.
+  - Can be interrupted at any time. The next run checks the result and does not restart again.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
@@ -87,7 +87,7 @@ options:
       - How the replicas are moved.
       - V(rollout) restarts the whole workload by its own update strategy.
       - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
-        accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, looks again, and
+        accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, checks again, and
         decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
         a replacement came to where it makes nothing better. PodDisruptionBudgets are kept by the API server; a pod that one of them
         does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
@@ -144,7 +144,7 @@ options:
     type: int
   wait:
     description:
-      - Whether to wait for the end of the rollout. Without it the outcome stays V(pending) until the next run looks.
+      - Whether to wait for the end of the rollout. Without it the outcome stays V(pending) until the next run checks it.
       - With O(strategy=evict_surplus) and without waiting, one pod is evicted, and the next run goes on. Each such run counts as an
         attempt.
     type: bool
@@ -165,7 +165,7 @@ options:
     default: '5'
   verify_spread:
     description:
-      - Whether to take the second look after the rollout. Without it the outcome stays V(pending), and the restart counts among the
+      - Whether to check the spread after the rollout. Without it the outcome stays V(pending), and the restart counts among the
         O(max_attempts) as one that did not help, because nobody has seen that it did.
     type: bool
     default: true
@@ -199,7 +199,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find piled-up workloads
+- name: Find collapsed workloads
   onprem.kube_scheduling.k8s_spread_check:
   register: spread
 

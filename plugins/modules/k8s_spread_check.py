@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: k8s_spread_check
-short_description: Find workloads whose replicas piled up
+short_description: Find workloads whose replicas are on too few nodes
 version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Judges how the replicas of Deployments and StatefulSets lie over nodes, zones or any other topology.
-  - Says for every collapsed or skewed workload whether a restart would spread it better, what stands in the way, and what in its
-    template would make the spread last.
+  - Checks how the replicas of Deployments and StatefulSets are spread over nodes, zones or the values of another node label.
+  - Predicts for every collapsed or skewed workload whether a restart would spread it better. Returns the reasons that prevent it, and the
+    changes of the template that would make the spread last.
   - Never changes anything in the cluster.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -30,8 +30,8 @@ attributes:
 options:
   namespaces:
     description:
-      - The namespaces to look at. Each must exist.
-      - Left out, all namespaces that carry O(namespace_annotation) are looked at.
+      - The namespaces to check. Each must exist.
+      - By default all namespaces that have O(namespace_annotation).
     type: list
     elements: str
   exclude_namespaces:
@@ -46,8 +46,8 @@ options:
     elements: str
   namespace_annotation:
     description:
-      - The annotation, as C(key=value), that a namespace must carry to be looked at. The value is compared exactly.
-      - Set it to an empty string to look at namespaces whatever their annotations are.
+      - The annotation, as C(key=value), that a namespace must have to be checked. The value is compared exactly.
+      - An empty string means namespaces with any annotations.
     type: str
     default: collectdeployments=allow
   label_selectors:
@@ -58,7 +58,7 @@ options:
     aliases: [label_selector]
   kinds:
     description:
-      - The kinds of workload to look at.
+      - The kinds of workload to check.
     type: list
     elements: str
     choices: [Deployment, StatefulSet]
@@ -78,7 +78,7 @@ options:
     type: int
   min_ready_nodes:
     description:
-      - With fewer nodes than this that are ready, schedulable and open to the workloads, nothing is judged, RV(reason) says so, and
+      - With fewer nodes than this that are ready, schedulable and open to the workloads, no workload is checked, RV(reason) says so, and
         the module succeeds. With one node replicas have nowhere to spread to.
     type: int
     default: 2
@@ -131,7 +131,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find piled-up workloads in all namespaces annotated collectdeployments=allow
+- name: Find collapsed workloads in all namespaces annotated collectdeployments=allow
   onprem.kube_scheduling.k8s_spread_check:
   register: spread
 
@@ -338,7 +338,7 @@ skipped_objects:
   description: >-
     Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
     the free capacity of the node of such a pod, the pods that such a PodDisruptionBudget selects, the revision of a Deployment with such a
-    ReplicaSet. Such a node is no candidate, and the workloads of such a namespace are not judged.
+    ReplicaSet. Such a node is no candidate, and the workloads of such a namespace are not checked.
   returned: success, and where no chosen namespace can be read
   type: list
   elements: dict

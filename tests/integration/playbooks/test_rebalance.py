@@ -212,7 +212,7 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
     assert len(set(_nodes(cluster, namespace).values())) == REPLICAS
     assert (run.stats["berlin"]["ok"], run.stats["gone"]["ok"]) == (True, False)
     assert "port=1" in run.stats["gone"]["error"]
-    assert "(the whole error stands above)" in run.output
+    assert "(the whole error is above)" in run.output
     assert "Error." in inventory.report("gone")
     assert inventory.map("gone").startswith("gone: error: ")
 

@@ -105,7 +105,7 @@ def revert(api: KubeApi, result: RestartResult, judged: Workload, ours: Outcome)
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         if read_outcome(live.workload.metadata.annotations) != ours:
-            raise _OutcomeNotWrittenError(f"{judged} was changed by someone else meanwhile: what is remembered on it stays")
+            raise _OutcomeNotWrittenError(f"{judged} was changed by someone else meanwhile: its recorded outcome stays")
         return {OUTCOME_ANNOTATION: earlier}
 
     try:

@@ -78,7 +78,7 @@ def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:
     return basic + others
 
 
-DEVICES: Reasons = (Reason("device_class", "a DeviceClass offers an extended resource; whether it has devices there is not judged"),)
+DEVICES: Reasons = (Reason("device_class", "a DeviceClass offers an extended resource; whether it has devices there is not checked"),)
 NOT_READABLE: Reasons = (
     Reason("deviceclasses_not_readable", "whether a DeviceClass offers an extended resource is not known: deviceclasses could not be read"),
 )

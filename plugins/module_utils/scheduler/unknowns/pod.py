@@ -62,7 +62,7 @@ _OF_POD: tuple[tuple[t.Callable[[Pod], bool], Reason], ...] = (
         lambda pod: bool(pod.spec.scheduling_gates),
         Reason("scheduling_gates", "Scheduling is blocked due to non-empty scheduling gates"),
     ),
-    (_claims_devices, Reason("resource_claims", "resource claims are not judged")),
+    (_claims_devices, Reason("resource_claims", "resource claims are not checked")),
     (
         lambda pod: pod.spec.scheduling_group is not None,
         Reason("scheduling_group", "the pod is scheduled together with others"),

@@ -29,7 +29,7 @@ def without_excess_rules(spec: PodSpec) -> tuple[PodSpec, Reasons]:
         number = count(spec)
         if number > MAX_RULES:
             left = without(left)
-            text = f"{field} has {number} entries, and no more than {MAX_RULES} are judged"
+            text = f"{field} has {number} entries, and no more than {MAX_RULES} are checked"
             unknowns = (*unknowns, Reason("too_many_rules", text))
     return left, unknowns
 
