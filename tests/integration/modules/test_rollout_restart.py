@@ -93,7 +93,7 @@ def test_the_outcome_is_remembered_and_the_next_run_keeps_the_cooldown(cluster: 
     assert (remembered["outcome"], remembered["attempts"]) == ("improved", 0)
     assert remembered["revision"] == newest["metadata"]["labels"]["pod-template-hash"]
     pods = pod_uids(cluster, web)
-    refused = modules.restart(**identity(web))
+    refused = modules.restart(**identity(web), cooldown="10m")
     assert refused["failed"] and refused["workloads"][0]["action"] == "refused"
     assert refused["workloads"][0]["message"].startswith("improved at")
     assert pod_uids(cluster, web) == pods
@@ -276,7 +276,7 @@ def test_a_rollout_of_somebody_else_is_not_taken_for_the_restart_of_a_stateful_s
     wait_rolled_out(cluster, db)
     cluster.kubectl("scale", "statefulset/db", "-n", namespace, "--replicas=4")
     wait_rolled_out(cluster, db)
-    planned = modules.restart(**identity(db), check_mode=True)["workloads"][0]
+    planned = modules.restart(**identity(db), cooldown=600, check_mode=True)["workloads"][0]
     assert planned["reason"] == "already_restarted", "a scaled StatefulSet is still the own restart's"
     cluster.kubectl("set", "image", "statefulset/db", "-n", namespace, "main=registry.k8s.io/pause:3.9")
     wait_rolled_out(cluster, db)
