@@ -14,6 +14,7 @@ import typing as t
 from collections.abc import Collection, Mapping
 
 from ..model.api.pod import Pod
+from ..model.backoff import Backoff
 from ..model.codec import DecodeError, Struct, decode_json, encode_json, field, replace
 from ..model.reason import Reason
 from ..model.values.timestamps import format_time, parse_time
@@ -23,10 +24,8 @@ from .restart_outcome import FUTURE_TOLERANCE_S
 PREFIX = "attempt."
 _KEY = re.compile(re.escape(PREFIX) + "[0-9a-f]{64}")
 
-FIRST_PAUSE_S = 30
-LONGEST_PAUSE_S = 3600
-MOST_DOUBLINGS = 7
-"""More doublings than are needed to get from the first pause to the longest."""
+BACKOFF = Backoff(30, 3600)
+"""The time between two rescues for one owner."""
 UNDER_WAY_FOR_S = 2 * 3600
 """The longest duration of a rescue.
 
@@ -130,8 +129,7 @@ def attempt_violation(entry: Attempt | None, *, now_s: float, max_attempts: int,
         return None
     if entry.attempts >= max_attempts:
         return Reason("attempts_used_up", f"{entry.attempts} rescues did not help, the last at {entry.time} for pod {entry.name}")
-    wait_s = min(FIRST_PAUSE_S * 2 ** min(entry.attempts - 1, MOST_DOUBLINGS), LONGEST_PAUSE_S)
-    left_s = parse_time(entry.time) + wait_s - now_s
+    left_s = parse_time(entry.time) + BACKOFF.pause_s(entry.attempts) - now_s
     if left_s <= 0:
         return None
     text = f"failed at {entry.time}, attempts {entry.attempts}; next attempt in {int(left_s) + 1} s at the earliest"

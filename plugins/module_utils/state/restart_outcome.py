@@ -11,6 +11,7 @@ import hashlib
 import typing as t
 from collections.abc import Iterable, Mapping
 
+from ..model.backoff import Backoff
 from ..model.codec import DecodeError, Struct, decode_json, encode_json
 from ..model.messages import pluralize
 from ..model.reason import Reason
@@ -121,8 +122,8 @@ def restart_permission_after(
             attempts,
             used_up=True,
         )
-    wait_s = cooldown_s * 2 ** min(max(0, attempts - 1), MOST_DOUBLINGS)
-    left_s = parse_time(outcome.time) + wait_s - now_s
+    pause_s = Backoff(cooldown_s, cooldown_s * 2**MOST_DOUBLINGS).pause_s(attempts)
+    left_s = parse_time(outcome.time) + pause_s - now_s
     if left_s > 0:
         text = f"{outcome.outcome} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
         return RestartPermission(Reason("cooldown", text), attempts)

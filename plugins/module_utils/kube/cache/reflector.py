@@ -10,6 +10,7 @@ import time
 import typing as t
 
 from ...model.api.meta import ObjectMeta
+from ...model.backoff import Backoff
 from ...model.codec import DecodeError, resource_version_of
 from ...model.snapshot import Skipped
 from ...model.undecodable import undecodable_of
@@ -41,8 +42,7 @@ A server sends a bookmark about once a minute. It sends none while its cache kno
 etcd. By default etcd sends a notice every ten minutes.
 """
 AT_MOST_EVERY_S = 1.0
-LONGEST_PAUSE_S = 5.0
-MOST_DOUBLINGS = 4
+BACKOFF = Backoff(1.0, 5.0, jitter=0.5)
 FORBIDDEN_PAUSE_S = 60.0
 """Seconds until a resource that is forbidden, or unknown to the server, is read again."""
 POLL_S = 10.0
@@ -233,9 +233,8 @@ class Reflector:
     def _failed(self, error: KubeError) -> float:
         self._failures += 1
         self._publish(lambda: self._note(error))
-        pause_s: float = min(LONGEST_PAUSE_S, 0.5 * 2.0 ** min(self._failures, MOST_DOUBLINGS)) * random.uniform(0.5, 1.0)
         asked_s = error.retry_after_s if isinstance(error, ApiError) else None
-        return max(pause_s, asked_s or 0.0)
+        return max(BACKOFF.pause_s(self._failures), asked_s or 0.0)
 
     def _give_up(self, error: t.Optional[ForbiddenError]) -> float:
         """Show a resource that may not be read, or does not exist, as empty. Return the seconds until it is read again.

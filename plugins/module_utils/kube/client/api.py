@@ -29,11 +29,9 @@ from .errors import (
     KubeError,
     MultipleBudgetsError,
     NotSentError,
-    OverloadedError,
     PatchTestError,
     RequestTarget,
     ResponseDecodeError,
-    TLSError,
     TruncatedResponseError,
     UnreachableError,
     api_error,
@@ -41,6 +39,7 @@ from .errors import (
 )
 from .pagination import OnToken, pages
 from .resources import EVENTS, PODS, Resource
+from .retry import RetryLimits, retry_wait_s
 from .transport import READ_TIMEOUT_S, Body, OnOpen, OnStart, Query, Transport
 
 T = t.TypeVar("T")
@@ -48,8 +47,6 @@ Until = t.Callable[[], t.Optional[float]]
 
 PAGE_SIZE = 1000
 LIST_RESTARTS = 3
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 10.0
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 NOT_APPLIED = "the server rejected our request due to an error in our request"
@@ -62,7 +59,6 @@ BEFORE_AUTHORIZATION = (401, 429)
 """Statuses that are sent before the roles of the user are checked."""
 NO_SERVER = (502, 503, 504)
 """Statuses of a load balancer without a server, and of a server that is stopping or starting."""
-LONGEST_EARLY_PAUSE_S = 1.0
 LEAST_WRITE_S = 2.0
 """Seconds. A bounded write with less time is not sent."""
 EVENT_WITHIN_S = 2.5
@@ -466,21 +462,22 @@ class KubeApi:
         return self._repeat(call, ended=ended)
 
     def _retry_early_denials(self, call: t.Callable[[], T]) -> T:
-        """Repeat the call while the server denies it because it has just started."""
-        deadline = self._clock() + self._retry_for_s
-        while True:
-            try:
-                return call()
-            except ForbiddenError as error:
-                if not error.early or self._clock() + FIRST_PAUSE_S > deadline:
-                    raise
-            self._sleep(FIRST_PAUSE_S)
+        """Repeat the call only while the server denies it because it has just started."""
+        return self._repeat(call, only_early=True)
 
-    def _repeat(self, call: t.Callable[[], T], *, harmless: bool = True, ended: t.Optional[threading.Event] = None) -> T:
-        began_s = self._clock()
-        deadline = began_s + self._retry_for_s
-        pause_s = FIRST_PAUSE_S
-        unclear = again = False
+    def _repeat(
+        self,
+        call: t.Callable[[], T],
+        *,
+        harmless: bool = True,
+        only_early: bool = False,
+        ended: t.Optional[threading.Event] = None,
+    ) -> T:
+        """Repeat the call after errors that may pass. ``retry_wait_s`` decides.
+
+        A ConflictError says whether an earlier try may have succeeded. Nothing is repeated after ``ended`` is set.
+        """
+        began_s, failures, unclear = self._clock(), 0, False
         while True:
             try:
                 return call()
@@ -488,29 +485,18 @@ class KubeApi:
                 error.repeated = unclear
                 raise
             except (ApiError, UnreachableError) as error:
-                wait_s = _wait_before_retry(error, pause_s)
-                if not isinstance(error, UnreachableError) and self._clock() - began_s > self._write_within_s / 2:
-                    raise  # the next attempt may take as long, and the caller has other work
-                if not harmless and not was_not_applied(error):
-                    raise
+                failures += 1
+                limits = self._retry_limits(self._clock() - began_s)
+                wait_s = retry_wait_s(error, failures, limits, harmless=harmless, only_early=only_early)
                 if wait_s is None or (ended is not None and ended.is_set()):
                     raise
-                if self._clock() + wait_s > deadline and (again or not self._allows_one_more(error, wait_s)):
-                    raise
-                again = True
                 unclear = unclear or not was_not_applied(error)
             self._sleep(wait_s)
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
-    def _allows_one_more(self, error: ApiError | UnreachableError, wait_s: float) -> bool:
-        """Return whether one repetition is allowed after ``retry_for_s`` because an answer was lost.
-
-        Waiting for one answer may take all of ``retry_for_s``. The repetition must end before ``until``.
-        """
-        if not isinstance(error, UnreachableError) or isinstance(error, NotSentError) or self._retry_for_s <= 0:
-            return False
+    def _retry_limits(self, elapsed_s: float) -> RetryLimits:
         end_s = self._until() if self._until is not None else None
-        return end_s is None or self._clock() + wait_s + self._answer_timeout_s <= end_s
+        left_s = math.inf if end_s is None else end_s - self._clock()
+        return RetryLimits(elapsed_s, self._retry_for_s, self._write_within_s, self._answer_timeout_s, left_s)
 
 
 def _end_of_watch(target: RequestTarget, data: bytes) -> KubeError:
@@ -520,15 +506,6 @@ def _end_of_watch(target: RequestTarget, data: bytes) -> KubeError:
     except DecodeError as error:
         return ResponseDecodeError(f"watch of {target.text}: {error}")
     return api_error(verb="watch", target=target, status=status.code, message=status.message, reason=status.reason)
-
-
-def _wait_before_retry(error: ApiError | UnreachableError, pause_s: float) -> t.Optional[float]:
-    """Return the seconds to wait before the same call is repeated, or None if a repetition would not help."""
-    if isinstance(error, UnreachableError):
-        return None if isinstance(error, TLSError) else pause_s
-    if isinstance(error, OverloadedError) or error.status in (500, 502, 503, 504):
-        return error.retry_after_s if error.retry_after_s is not None else pause_s
-    return min(pause_s, LONGEST_EARLY_PAUSE_S) if isinstance(error, ForbiddenError) and error.early else None
 
 
 def _dry_run_query(dry_run: bool) -> Query:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 import typing as t
 from collections.abc import Mapping
@@ -13,16 +12,14 @@ from ...kube.client.api import KubeApi
 from ...kube.client.errors import ConflictError, InvalidError, NotFoundError
 from ...kube.client.resources import CONFIG_MAPS
 from ...model.api.coordination import ConfigMap
+from ...model.backoff import Backoff
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8
 PROBE = "probe"
 """A key that only dry runs write."""
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Limits of the pause before the second and the last try.
-
-The random length keeps several writers from further conflicts, also on a slow server.
-"""
+BACKOFF = Backoff(0.1, 1.0, jitter=1.0)
+"""The random length of the pauses keeps several writers from further conflicts, also on a slow server."""
 
 Changes = Mapping[str, t.Optional[str]]
 """New texts by key; None removes a key."""
@@ -70,7 +67,7 @@ class ConfigMapStore:
                 unanswered = changes if error.repeated else {}
                 if tries == CONFLICT_RETRIES:
                     raise
-                time.sleep(random.uniform(0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**tries)))
+                time.sleep(BACKOFF.pause_s(tries))
         raise AssertionError("unreachable")
 
     def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:

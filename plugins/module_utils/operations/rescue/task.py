@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from ...model.api.pod import Pod
+from ...model.backoff import Backoff
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
@@ -33,8 +34,7 @@ FAILED = "failed"
 POD_GONE = "pod_gone"
 NO_OTHER_NODE = "no_other_node"
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 10.0
+BACKOFF = Backoff(0.5, 10.0)
 MOST_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
 MOST_SETTLING_S = 300.0
@@ -113,7 +113,7 @@ class RescueTask:
     acted: bool = False
     outcome_recorded: bool = False
     pod_gone: bool = False
-    _backoff_s: float = FIRST_PAUSE_S
+    _refusals: int = 0
     _settling_restarted_at_s: float = -math.inf
 
     def __post_init__(self) -> None:
@@ -287,14 +287,14 @@ class RescueTask:
 
     def reset_backoff(self) -> None:
         """Reset the back-off after a request that succeeded. The next refusal is the first in a row."""
-        self.first_refused_at_s, self.retry_at_s, self._backoff_s = None, 0.0, FIRST_PAUSE_S
+        self.first_refused_at_s, self.retry_at_s, self._refusals = None, 0.0, 0
 
     def back_off(self, now_at_s: float, asked_s: t.Optional[float] = None) -> None:
         """Set the time of the next request: after the server's retry-after, or after twice the previous pause."""
         if self.first_refused_at_s is None:
             self.first_refused_at_s = now_at_s
-        self.retry_at_s = now_at_s + (asked_s if asked_s is not None else self._backoff_s)
-        self._backoff_s = min(self._backoff_s * 2, LONGEST_PAUSE_S)
+        self._refusals += 1
+        self.retry_at_s = now_at_s + (asked_s if asked_s is not None else BACKOFF.pause_s(self._refusals))
 
     def refused_for_s(self, now_at_s: float) -> float:
         """Return the seconds since the first refusal in a row."""

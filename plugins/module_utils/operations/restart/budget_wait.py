@@ -13,10 +13,10 @@ import typing as t
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import BudgetError, KubeError, is_transient
 from ...kube.client.resources import BUDGETS
+from ...model.backoff import Backoff
 from ...rescue.pdb_ledger import BudgetKey, disruptions_allowed, opens_soon
 
-FIRST_PAUSE_S = 1.0
-LONGEST_PAUSE_S = 15.0
+BACKOFF = Backoff(1.0, 15.0)
 SLOW_ANSWER_S = 3.0
 """An error that takes longer comes from a webhook that does not respond.
 
@@ -41,7 +41,7 @@ class BudgetWait:
         self._api = api
         self._timeout_s = timeout_s
         self._left_s = timeout_s
-        self._pause_s = FIRST_PAUSE_S
+        self._pauses = 0
         self._expected: set[BudgetKey] = set()
         self._pause_is_enough = False
         self._asked_s = 0.0
@@ -81,7 +81,7 @@ class BudgetWait:
     def granted(self) -> None:
         """Reset the wait after a granted eviction, because the budgets have changed."""
         if not self.over:
-            self._left_s, self._pause_s = self._timeout_s, FIRST_PAUSE_S
+            self._left_s, self._pauses = self._timeout_s, 0
 
     def wait(self) -> None:
         """Sleep until one of the expected budgets may allow a disruption, or the time is over. Raise KubeError if they cannot be read."""
@@ -93,12 +93,12 @@ class BudgetWait:
                 return
 
     def _pause(self) -> None:
-        pause_s = min(max(self._pause_s, self._asked_s), self._left_s)
+        self._pauses += 1
+        pause_s = min(max(BACKOFF.pause_s(self._pauses), self._asked_s), self._left_s)
         self._asked_s = 0.0
         self._slow.clear()
         time.sleep(pause_s)
         self._left_s -= pause_s
-        self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
 
     def _may_have_opened(self, key: BudgetKey) -> bool:
         """Return whether the workload must be checked again.
