@@ -45,10 +45,9 @@ def owner_reference(owner: OwnerReference, namespace: str) -> ObjectReference:
     return ObjectReference(owner.kind, namespace, owner.name, owner.uid)
 
 
-def make_workload_event(workload: Workload, *, reason: str, message: str, time: str, warning: bool = False) -> dict[str, t.Any]:
-    """Return a core/v1 Event on a workload. ``reason`` is CamelCase, ``time`` RFC 3339."""
-    involved = _reference("apps/v1", workload.kind, workload.metadata)
-    return make_event(involved, reason=reason, message=message, time=time, warning=warning)
+def workload_reference(workload: Workload) -> ObjectReference:
+    """Return the reference to a workload."""
+    return _reference("apps/v1", workload.kind, workload.metadata)
 
 
 def make_event(involved: ObjectReference, *, reason: str, message: str, time: str, warning: bool = False) -> dict[str, t.Any]:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections.abc import Mapping
 
@@ -13,6 +12,7 @@ from ...kube.client.errors import ConflictError, InvalidError, NotFoundError
 from ...kube.client.resources import CONFIG_MAPS
 from ...model.api.coordination import ConfigMap
 from ...model.backoff import Backoff
+from .guarded_patch import write_guarded
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
 CONFLICT_RETRIES = 8
@@ -43,8 +43,7 @@ class ConfigMapStore:
 
     def read(self) -> dict[str, str]:
         """Return the texts by key. Raise ForbiddenError, UnreachableError, ApiError."""
-        kept = self.get()
-        return dict((kept.data if kept is not None else None) or {})
+        return _texts(self.get())
 
     def update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> dict[str, str]:
         """Write the changes that ``change`` returns for the newest texts, and return the texts after the write.
@@ -53,22 +52,23 @@ class ConfigMapStore:
         Raise ConflictError if other writers keep changing it, InvalidError (the ConfigMap was made immutable), NotFoundError (no such
         namespace), ForbiddenError, UnreachableError, ApiError, and any error of ``change``.
         """
-        unanswered: Changes = {}
-        for tries in range(1, CONFLICT_RETRIES + 1):
-            kept = self.get()
-            data = dict((kept.data if kept is not None else None) or {})
-            if unanswered and all(data.get(key) == text for key, text in unanswered.items()):
-                return data
+        changes: Changes = {}
+        after: dict[str, str] = {}
+
+        def write(kept: t.Optional[ConfigMap]) -> None:
+            nonlocal changes, after
+            data = _texts(kept)
             changes = change(data)
-            try:
-                self._write(kept, changes)
-                return {key: text for key, text in {**data, **changes}.items() if text is not None}
-            except ConflictError as error:
-                unanswered = changes if error.repeated else {}
-                if tries == CONFLICT_RETRIES:
-                    raise
-                time.sleep(BACKOFF.pause_s(tries))
-        raise AssertionError("unreachable")
+            self._write(kept, changes)
+            after = {key: text for key, text in {**data, **changes}.items() if text is not None}
+
+        def is_written(kept: t.Optional[ConfigMap]) -> bool:
+            nonlocal after
+            after = _texts(kept)
+            return bool(changes) and all(after.get(key) == text for key, text in changes.items())
+
+        write_guarded(self.get, write, is_written, attempts=CONFLICT_RETRIES, backoff=BACKOFF)
+        return after
 
     def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:
         """Write the changes to the ConfigMap as it was read. Raise ConflictError if it was changed or deleted since."""
@@ -104,3 +104,7 @@ class ConfigMapStore:
             self._api.merge_patch(CONFIG_MAPS, self._namespace, self._name, patch, dry_run=dry_run)
         except NotFoundError as error:
             raise ConflictError(f"ConfigMap {self._namespace}/{self._name} was deleted meanwhile: {error}", status=409) from error
+
+
+def _texts(kept: t.Optional[ConfigMap]) -> dict[str, str]:
+    return dict((kept.data if kept is not None else None) or {})

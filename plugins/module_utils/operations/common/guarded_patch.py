@@ -1,18 +1,54 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Writes that are valid only for the object that was read: read, patch with the resource version, repeat after a conflict."""
+"""Writes that are valid only for the object that was read: read, write with the resource version, repeat after a conflict."""
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ConflictError
 from ...kube.client.resources import WORKLOADS
 from ...model.api.workload import Workload
+from ...model.backoff import Backoff
 from ...model.codec import member
 
 CONFLICT_RETRIES = 5
+
+R = t.TypeVar("R")
+
+
+def write_guarded(
+    read: t.Callable[[], R],
+    write: t.Callable[[R], None],
+    is_written: t.Callable[[R], bool],
+    *,
+    attempts: int = CONFLICT_RETRIES,
+    backoff: t.Optional[Backoff] = None,
+) -> R:
+    """Read an object and write to it. Repeat both after a conflict, at most ``attempts`` times in all. Return the object as last read.
+
+    ``write`` sends a write that is valid only for the object as read, or raises an error if nothing may be written any more.
+    ``is_written`` tells whether the object as read has the last write. It is called only if the answer to a try of that write was lost, so
+    that the same content from another writer does not count. ``backoff``: the pauses after conflicts. Raise ConflictError if the object
+    keeps changing.
+    """
+    for conflicts in range(1, attempts + 1):
+        found = read()
+        try:
+            write(found)
+            return found
+        except ConflictError as error:
+            if error.repeated:
+                found = read()
+                if is_written(found):
+                    return found  # the write had succeeded, only its answer was lost
+            if conflicts == attempts:
+                raise
+        if backoff is not None:
+            time.sleep(backoff.pause_s(conflicts))
+    raise AssertionError("unreachable")
 
 
 class LiveWorkload(t.NamedTuple):
@@ -43,19 +79,16 @@ def patch_annotations(api: KubeApi, workload: Workload, annotations_for: t.Calla
     Raise ConflictError if the workload keeps changing, and the errors of ``KubeApi.merge_patch``.
     """
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
-    unanswered: t.Optional[Annotations] = None
-    for left in reversed(range(CONFLICT_RETRIES)):
-        live = read_live_workload(api, workload)
-        now = live.workload.metadata
-        if unanswered is not None and all((now.annotations or {}).get(name) == text for name, text in unanswered.items()):
-            return live  # the write had succeeded, only the response was lost
+    wanted: Annotations = {}
+
+    def write(live: LiveWorkload) -> None:
+        nonlocal wanted
         wanted = annotations_for(live)
-        patch = {"metadata": {"resourceVersion": now.resource_version, "annotations": wanted}}
-        try:
-            api.merge_patch(resource, metadata.namespace, metadata.name, patch)
-            return live
-        except ConflictError as error:
-            unanswered = wanted if error.repeated else None
-            if not left:
-                raise
-    raise AssertionError("unreachable")
+        patch = {"metadata": {"resourceVersion": live.workload.metadata.resource_version, "annotations": wanted}}
+        api.merge_patch(resource, metadata.namespace, metadata.name, patch)
+
+    def is_written(live: LiveWorkload) -> bool:
+        present = live.workload.metadata.annotations or {}
+        return all(present.get(name) == text for name, text in wanted.items())
+
+    return write_guarded(lambda: read_live_workload(api, workload), write, is_written)

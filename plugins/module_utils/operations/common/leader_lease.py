@@ -18,11 +18,11 @@ from ...kube.client.resources import LEASES
 from ...model.api.coordination import Lease, LeaseSpec
 from ...state.lease import acquired_spec, can_acquire, duration_of, lease_patch, released_spec
 from .config_map_store import NAME, NAMESPACE, ConfigMapStore
+from .guarded_patch import write_guarded
 
 RETRY_S = 1.0
 ASKED_EVERY_S = 2.0
 """Interval in which a program that has other work tries to acquire a Lease that another program holds."""
-CONFLICT_RETRIES = 5
 LOST = -math.inf
 """The end of a Lease that was released or that another program has acquired."""
 
@@ -139,17 +139,14 @@ class LeaderLease:
         """Release the Lease, so that others can acquire it immediately. If that fails, it ends after its duration."""
         self.abandon()
         try:
-            for _attempt in range(CONFLICT_RETRIES):
-                lease = self._read()
-                if lease is None or lease.spec.holder_identity != self._identity:
-                    return
-                try:
-                    self._patch(lease, released_spec(lease.spec, now_s=self._api.now_s()))
-                    return
-                except ConflictError:
-                    continue  # the last renewal has just succeeded
+            # A conflict follows if the last renewal has just succeeded.
+            write_guarded(self._read, self._release, lambda lease: lease is None or lease.spec.holder_identity != self._identity)
         except KubeError:
             return
+
+    def _release(self, lease: t.Optional[Lease]) -> None:
+        if lease is not None and lease.spec.holder_identity == self._identity:
+            self._patch(lease, released_spec(lease.spec, now_s=self._api.now_s()))
 
     def _try_acquire(self) -> bool:
         lease = self._read()

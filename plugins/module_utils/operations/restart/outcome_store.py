@@ -8,7 +8,6 @@ import typing as t
 
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ConflictError, KubeError
-from ...kube.client.events import make_workload_event
 from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.snapshot import ClusterSnapshot
@@ -17,6 +16,7 @@ from ...spread.history import RESTARTED_AT, is_eviction, made_current_revision
 from ...spread.preconditions.window import window_violation
 from ...spread.rollout import DONE, WAITING, Progress
 from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
+from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
 from .result import FAILED_ACTION, RestartResult
@@ -170,11 +170,7 @@ def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -
 def record_event(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:
     """Write an Event on the workload. The restart does not depend on it, so a failed write is a warning of the result."""
     warning = result.action == FAILED_ACTION
-    event = make_workload_event(workload, reason=reason, message=message, time=format_time(api.now_s()), warning=warning)
-    try:
-        api.create_event(workload.metadata.namespace, event)
-    except KubeError as error:
-        result.warnings.append(f"no event was written: {error}")
+    EventRecorder(api, result.warnings.append).on_workload(workload, reason, message, warning=warning)
 
 
 def next_outcome_time(now_s: float, live: Workload) -> float:

@@ -27,7 +27,7 @@ from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import why_unfinished
 from ...state.restart_outcome import PENDING, Outcome, make_outcome, read_outcome
-from ..common.guarded_patch import CONFLICT_RETRIES, read_live_workload
+from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, remember_update_revision
@@ -47,32 +47,46 @@ def write_restart(
     fields to distinguish them.
     """
     metadata, resource = judged.metadata, WORKLOADS[judged.kind]
-    live, template = read_live_workload(api, judged)
-    if live.metadata.generation != metadata.generation or not is_still_valid_for(live, judged, snapshot, options, now_s=api.now_s()):
-        raise StaleDecisionError
-    outcome = make_outcome(
+    first: t.Optional[LiveWorkload] = None
+    outcome: t.Optional[Outcome] = None
+    written: t.Optional[Outcome] = None
+    patched: t.Optional[Workload] = None
+
+    def write(live: LiveWorkload) -> None:
+        nonlocal first, outcome, written, patched
+        workload = live.workload
+        is_valid = is_still_valid_for(workload, judged, snapshot, options, now_s=api.now_s())
+        if first is not None and (live.template != first.template or not is_valid):
+            raise _ChangedMeanwhileError
+        if first is None and (workload.metadata.generation != metadata.generation or not is_valid):
+            raise StaleDecisionError
+        outcome = outcome or _pending_outcome(api, workload, decision, snapshot.revision_number(judged))
+        first, written = first or live, _with_expected_generation(outcome, workload)
+        patched = api.merge_patch(resource, metadata.namespace, metadata.name, restart_patch(workload, written), dry_run=options.dry_run)
+
+    def is_written(live: LiveWorkload) -> bool:
+        return read_outcome(live.workload.metadata.annotations) == written
+
+    try:
+        found = write_guarded(lambda: read_live_workload(api, judged), write, is_written)
+    except (_ChangedMeanwhileError, ConflictError):
+        return None
+    return patched or found.workload
+
+
+class _ChangedMeanwhileError(Exception):
+    """Another client has changed the workload between two tries of the write."""
+
+
+def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, number: t.Optional[int]) -> Outcome:
+    return make_outcome(
         now_s=next_outcome_time(api.now_s(), live),
         attempts=decision.attempts,
         outcome=PENDING,
         revision=decision.revision,
         eligible=decision.eligible,
-        number=snapshot.revision_number(judged),
+        number=number,
     )
-    for _attempt in range(CONFLICT_RETRIES):
-        written = _with_expected_generation(outcome, live)
-        patch = restart_patch(live, written)
-        try:
-            patched: Workload = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
-            return patched
-        except ConflictError as error:
-            repeated = error.repeated
-            live, template_now = read_live_workload(api, judged)
-        # Without the first condition it might be the outcome of another run in the same second.
-        if repeated and read_outcome(live.metadata.annotations) == written:
-            return live  # the patch had succeeded, only its response was lost
-        if template_now != template or not is_still_valid_for(live, judged, snapshot, options, now_s=api.now_s()):
-            return None
-    return None
 
 
 def _with_expected_generation(outcome: Outcome, live: Workload) -> Outcome:
