@@ -148,14 +148,30 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
 
 
 def _check_given_once(file: str, data: bytes) -> None:
-    """Reject a name that occurs twice. YAML would use the last value without an error."""
-    seen: dict[str, int] = {}
-    root = yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)
-    for key, _value in root.value if root is not None else ():
-        line = key.start_mark.line + 1
-        if key.value in seen:
-            raise SettingsError(f"file {file}: {key.value} stands in line {seen[key.value]} and in line {line}; keep one of them")
-        seen[key.value] = line
+    """Reject a key that occurs twice in a mapping, at any depth. YAML would use the last value without an error."""
+    waiting = [yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)]
+    checked: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in checked:  # an alias
+            continue
+        checked.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            _check_keys(file, node)
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+
+
+def _check_keys(file: str, node: yaml.MappingNode) -> None:
+    seen: dict[tuple[str, str], int] = {}
+    for key, _value in node.value:
+        if not isinstance(key, yaml.ScalarNode):
+            continue
+        name, line = (key.tag, key.value), key.start_mark.line + 1
+        if name in seen:
+            raise SettingsError(f"file {file}: {key.value} occurs in line {seen[name]} and in line {line}; keep one of them")
+        seen[name] = line
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -30,5 +30,5 @@ class Backoff:
         ``share`` returns a random number from 0 to 1.
         """
         doublings = min(max(failures - 1, 0), MAX_DOUBLINGS)
-        pause_s = min(self.first_s * 2**doublings, self.longest_s)
+        pause_s = min(self.first_s * 2.0**doublings, self.longest_s)
         return pause_s * (1 - self.jitter * share()) if self.jitter else pause_s

@@ -12,11 +12,7 @@ V = t.TypeVar("V")
 
 
 class BoundedCache(t.Generic[K, V]):
-    """The ``most`` values that were used last, by key.
-
-    Objects without a hash are looked up by their ``id``. Then the value must hold a reference to the object, so that no other object gets
-    the same id.
-    """
+    """The ``most`` values that were used last, by key. ``IdentityCache`` is for keys that are the ids of objects."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -123,7 +123,7 @@ class PdbLedger:
     def status_text(self, key: BudgetKey) -> str:
         """Return the counts of the budget's status as text."""
         status = self._by_key[key].status
-        if disruptions_allowed(self._by_key[key]) == 0 and status.observed_generation < self._by_key[key].metadata.generation:
+        if disruptions_allowed(self._by_key[key]) == 0 and not self._by_key[key].is_observed:
             return "its controller has not seen its newest spec"
         return f"{status.current_healthy} of {status.expected_pods} pods are healthy, and it asks for {status.desired_healthy}"
 
@@ -142,7 +142,7 @@ class PdbLedger:
 
 def disruptions_allowed(budget: PodDisruptionBudget) -> int:
     """Return the number of pods that the budget allows to evict now; 0 until its controller has observed the newest spec."""
-    return 0 if budget.status.observed_generation < budget.metadata.generation else budget.status.disruptions_allowed
+    return budget.status.disruptions_allowed if budget.is_observed else 0
 
 
 def opens_soon(budget: PodDisruptionBudget) -> bool:
@@ -150,11 +150,9 @@ def opens_soon(budget: PodDisruptionBudget) -> bool:
 
     That is so when its controller or its pods become ready. A budget that requires as many healthy pods as exist never allows one.
     """
-    status = budget.status
-    if status.observed_generation < budget.metadata.generation:
+    if not budget.is_observed:
         return True
-    failed = any(c.type == "DisruptionAllowed" and c.reason == "SyncFailed" for c in status.conditions or ())
-    return not failed and status.expected_pods > status.desired_healthy
+    return budget.sync_failure is None and budget.status.expected_pods > budget.status.desired_healthy
 
 
 def budget_status_key(pod: Pod) -> Hashable:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Hashable, Mapping
 
 from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
+from ..model.identity_cache import IdentityCache
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
 from .filters.node_ports import host_ports
@@ -63,14 +64,14 @@ class SignatureResults:
 
     def __init__(self) -> None:
         self.by_node: dict[str, NodeLocalResult] = {}
-        self._on_snapshot: BoundedCache[int, SnapshotResults] = BoundedCache(MAX_NODE_LISTS)
+        self._on_snapshot: IdentityCache[SnapshotResults] = IdentityCache(MAX_NODE_LISTS)
 
     def on_snapshot(self, names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> SnapshotResults:
         """Return the results for these nodes. ``reasons_of`` is called once for each node.
 
         ``names``: nodes that the snapshot has, in its order.
         """
-        return self._on_snapshot.get(id(names), lambda: _results(names, reasons_of))
+        return self._on_snapshot.get((names,), lambda: _results(names, reasons_of))
 
 
 def _results(names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> SnapshotResults:

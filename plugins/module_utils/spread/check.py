@@ -151,7 +151,11 @@ class WorkloadChecker:
         pod = next_pod(workload_report.workload, self._snapshot).pod
         preference = counteracting_preference(pod, node_names, workload_report.eligible, self._snapshot.nodes)
         pinned = pinned_by_volumes(
-            workload_report.workload, self._snapshot, self.cluster_state, workload_report.eligible, workload_report.verdict.topology_key
+            workload_report.workload,
+            self._snapshot,
+            lambda: self.cluster_state,
+            workload_report.eligible,
+            workload_report.verdict.topology_key,
         )
         prediction = None
         if self._options.predict:

@@ -13,6 +13,7 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.api.storage import PersistentVolumeClaim, Storage
 from ...model.gc_pause import gc_paused
+from ...model.identity_cache import IdentityCache
 from ...model.snapshot import ClusterSnapshot, Indexes, Skipped
 from ...model.undecodable import Undecodable
 from ...model.values.timestamps import format_time, read_time
@@ -74,7 +75,7 @@ class ClusterInformer:
         self._version = 0
         self._pods = PodStore()
         self._reflectors: dict[str, Reflector] = {}
-        self._storage: tuple[t.Any, t.Optional[Storage]] = (None, None)
+        self._storage: IdentityCache[Storage] = IdentityCache(1)
         for resource in dict.fromkeys((*REQUIRED_RESOURCES, *resources_to_cache)):
             self._reflectors[resource.plural] = Reflector(
                 api,
@@ -233,15 +234,14 @@ class ClusterInformer:
 
     def _known_storage(self) -> Storage:
         """Return the storage objects. The result is the same object until one of its parts changes."""
-        parts = [self._items(resource) for resource in STORAGE_RESOURCES]
+        parts = volumes, classes, nodes, drivers, capacities, attachments = [self._items(resource) for resource in STORAGE_RESOURCES]
         unreadable = frozenset(entry.resource for entry in self._skipped())
         known = frozenset[str]() if self._is_skipped(resources.CLAIMS) else None
-        key = (*map(id, parts), unreadable, known)
-        if self._storage[0] != key:
-            volumes, classes, nodes, drivers, capacities, attachments = parts
-            # ``Storage`` holds references to the parts, so that no other object can get their ids.
-            self._storage = key, Storage(volumes, classes, nodes, drivers, capacities, attachments, unreadable, known)
-        return t.cast(Storage, self._storage[1])
+
+        def make() -> Storage:
+            return Storage(volumes, classes, nodes, drivers, capacities, attachments, unreadable, known)
+
+        return self._storage.get(tuple(parts), make, key=(unreadable, known))
 
     def _items(self, resource: Resource) -> tuple[t.Any, ...]:
         items: tuple[t.Any, ...] = self._view(resource, tuple, ())

@@ -34,3 +34,14 @@ class PodDisruptionBudget(ApiStruct, frozen=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodDisruptionBudgetSpec = field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = field(default_factory=PodDisruptionBudgetStatus)
+
+    @property
+    def is_observed(self) -> bool:
+        """Return whether the status is for the newest spec."""
+        return self.status.observed_generation >= self.metadata.generation
+
+    @property
+    def sync_failure(self) -> t.Optional[Condition]:
+        """Return the condition with which the controller reports that it cannot compute the status. None if it can."""
+        conditions = self.status.conditions or ()
+        return next((one for one in conditions if one.type == "DisruptionAllowed" and one.reason == "SyncFailed"), None)

@@ -4,9 +4,10 @@
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Sequence
 
-from ...model.api.pod import Pod
+from ...model.api.pod import Pod, mounts_claims
 from ...model.api.workload import Workload
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
@@ -17,13 +18,23 @@ from ..preconditions.shared_volume import shared_single_writer_claim
 
 
 def pinned_by_volumes(
-    workload: Workload, snapshot: ClusterSnapshot, cluster_state: ClusterState, eligible: Sequence[str], topology_key: str
+    workload: Workload,
+    snapshot: ClusterSnapshot,
+    cluster_state: t.Callable[[], ClusterState],
+    eligible: Sequence[str],
+    topology_key: str,
 ) -> bool:
-    """Return whether no placed pod of the workload can use its volumes in another eligible domain of ``topology_key``."""
+    """Return whether no placed pod of the workload can use its volumes in another eligible domain of ``topology_key``.
+
+    ``cluster_state`` is called only if all placed pods mount claims, because it is expensive to build.
+    """
     if shared_single_writer_claim(workload, snapshot) or host_path_violation(workload, snapshot) is not None:
         return True
     pods = snapshot.placed_pods(workload)
-    return bool(pods) and all(_is_pinned(pod, snapshot, cluster_state, eligible, topology_key) for pod in pods)
+    if not pods or not all(map(mounts_claims, pods)):
+        return False
+    state = cluster_state()
+    return all(_is_pinned(pod, snapshot, state, eligible, topology_key) for pod in pods)
 
 
 def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, cluster_state: ClusterState, eligible: Sequence[str], topology_key: str) -> bool:

@@ -39,12 +39,10 @@ def names_of_budgets(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple
 
 def unreliable_status(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> str:
     """Return the reason why the budget's status is not reliable about healthy pods; empty if it is."""
-    status = budget.status
-    if status.observed_generation < budget.metadata.generation:
+    if not budget.is_observed:
         return "was changed, and its controller has not worked out yet what it asks for; try again in a moment"
-    failed = next((c for c in status.conditions or () if c.type == "DisruptionAllowed" and c.reason == "SyncFailed"), None)
-    if failed is not None:
-        return f"cannot be worked out by its controller: {failed.message}"
+    if budget.sync_failure is not None:
+        return f"cannot be worked out by its controller: {budget.sync_failure.message}"
     for other in snapshot.once(_rolling_workloads).get(id(budget), ()):
         if other.metadata.uid != workload.metadata.uid:
             return f"is also that of {other}, which is being rolled out; wait for its end"

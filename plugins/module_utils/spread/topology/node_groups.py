@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
 from ...model.api.node import Node
-from ...model.bounded_cache import BoundedCache
+from ...model.identity_cache import IdentityCache
 from ...scheduler.filters.spread_domains import domain_of
 
 SMALL = 16
@@ -113,9 +113,9 @@ class NodeGroups:
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
         self._of_node: dict[str, dict[str, Domain]] = {}
-        self._candidates: BoundedCache[int, _Candidates] = BoundedCache(MOST_KEPT)
-        self._small: BoundedCache[tuple[str, int], tuple[_Candidates, t.Optional[_Domains]]] = BoundedCache(MOST_KEPT)
-        self._groups: BoundedCache[tuple[t.Any, ...], Groups] = BoundedCache(MOST_KEPT)
+        self._candidates: IdentityCache[_Candidates] = IdentityCache(MOST_KEPT)
+        self._small: IdentityCache[t.Optional[_Domains]] = IdentityCache(MOST_KEPT)
+        self._groups: IdentityCache[Groups] = IdentityCache(MOST_KEPT)
 
     def domains(self, topology_key: str) -> Mapping[str, Domain]:
         """Return the domain of each node; None for a node without one."""
@@ -127,9 +127,8 @@ class NodeGroups:
     def of(self, candidates: tuple[str, ...], open_nodes: tuple[str, ...], keys: Sequence[str], ruled_keys: Collection[str]) -> Groups:
         """Return the groups of ``open_nodes``, which are a subset of ``candidates``, by the topology keys and by the keys of filters."""
         keys, ruled_keys = tuple(keys), tuple(sorted(ruled_keys))
-        # The key is by identity, because a hash of thousands of names is slow. The cache keeps the tuples, so their ids stay valid.
         return self._groups.get(
-            (id(candidates), id(open_nodes), keys, ruled_keys), lambda: self._make(candidates, open_nodes, keys, ruled_keys)
+            (candidates, open_nodes), lambda: self._make(candidates, open_nodes, keys, ruled_keys), key=(keys, ruled_keys)
         )
 
     def _make(self, names: tuple[str, ...], open_nodes: tuple[str, ...], keys: Sequence[str], ruled_keys: Sequence[str]) -> Groups:
@@ -144,11 +143,11 @@ class NodeGroups:
         return self._small_domains(topology_key, self._candidates_of(names)) is not None
 
     def _candidates_of(self, names: tuple[str, ...]) -> _Candidates:
-        return self._candidates.get(id(names), lambda: _Candidates(names, {name: number for number, name in enumerate(names)}))
+        return self._candidates.get((names,), lambda: _Candidates(names, {name: number for number, name in enumerate(names)}))
 
     def _small_domains(self, topology_key: str, candidates: _Candidates) -> t.Optional[_Domains]:
         """Return the nodes of each domain if the key makes no groups. None if it makes groups."""
-        return self._small.get((topology_key, id(candidates)), lambda: (candidates, self._find_small(topology_key, candidates)))[1]
+        return self._small.get((candidates,), lambda: self._find_small(topology_key, candidates), key=topology_key)
 
     def _find_small(self, topology_key: str, candidates: _Candidates) -> t.Optional[_Domains]:
         of_node = self.domains(topology_key)

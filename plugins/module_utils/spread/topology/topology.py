@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...model.api.node import Node
-from ...model.bounded_cache import BoundedCache
+from ...model.identity_cache import IdentityCache
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ..distribution import Distribution
@@ -42,10 +42,9 @@ class Topology:
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self.groups = NodeGroups(nodes)
-        # The keys are by identity, because a hash of thousands of names is slow. The values keep the tuples, so their ids stay valid.
-        self._domains: BoundedCache[tuple[str, int], EligibleDomains] = BoundedCache(MOST_KEPT)
-        self._of_names: BoundedCache[tuple[str, int], _NamedDomains] = BoundedCache(MOST_KEPT)
-        self._domain_tuples: BoundedCache[tuple[tuple[str, ...], int], DomainTuples] = BoundedCache(MOST_KEPT)
+        self._domains: IdentityCache[EligibleDomains] = IdentityCache(MOST_KEPT)
+        self._of_names: IdentityCache[_NamedDomains] = IdentityCache(MOST_KEPT)
+        self._domain_tuples: IdentityCache[DomainTuples] = IdentityCache(MOST_KEPT)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Topology:
@@ -57,7 +56,7 @@ class Topology:
         from .domain_tuples import DomainTuples  # only evictions need it
 
         keys = tuple(topology_keys)
-        return self._domain_tuples.get((keys, id(eligible)), lambda: DomainTuples(eligible, keys, self.groups))
+        return self._domain_tuples.get((eligible,), lambda: DomainTuples(eligible, keys, self.groups), key=keys)
 
     def distribute(self, topology_key: str, node_names: Iterable[str], eligible: tuple[str, ...]) -> Distribution:
         """Count replicas by domain. ``node_names`` has the node of each replica; ``eligible`` are the workload's eligible nodes."""
@@ -106,7 +105,7 @@ class Topology:
         return self._named(topology_key, names).domains
 
     def _named(self, topology_key: str, names: tuple[str, ...]) -> _NamedDomains:
-        return self._of_names.get((topology_key, id(names)), lambda: self._name(topology_key, names))
+        return self._of_names.get((names,), lambda: self._name(topology_key, names), key=topology_key)
 
     def _name(self, topology_key: str, names: tuple[str, ...]) -> _NamedDomains:
         of_node = self.groups.domains(topology_key)
@@ -115,7 +114,7 @@ class Topology:
 
     def over(self, topology_key: str, eligible: tuple[str, ...]) -> EligibleDomains:
         """Return the domains of the eligible nodes."""
-        return self._domains.get((topology_key, id(eligible)), lambda: self._over(topology_key, eligible))
+        return self._domains.get((eligible,), lambda: self._over(topology_key, eligible), key=topology_key)
 
     def _over(self, topology_key: str, eligible: tuple[str, ...]) -> EligibleDomains:
         of_node = self.groups.domains(topology_key)

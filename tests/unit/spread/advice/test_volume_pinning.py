@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.advice.volume_pinning import pinned_by_volumes
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
@@ -165,4 +165,17 @@ def test_pods_without_volumes_are_found_movable_without_a_look_at_the_eligible_n
     cluster.deployment("web", ["worker-1"] * 3)
     snapshot = cluster.snapshot()
     (workload,) = snapshot.deployments
-    assert not pinned_by_volumes(workload, snapshot, ClusterState.of(snapshot), _Unread(snapshot.nodes), HOST)
+    assert not pinned_by_volumes(workload, snapshot, _unbuilt, _Unread(snapshot.nodes), HOST)
+
+
+def _unbuilt() -> ClusterState:
+    raise AssertionError("the cluster state is built, which takes long on a large cluster")
+
+
+def test_check_without_prediction_builds_no_cluster_state_for_pods_without_volumes() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 3)
+    snapshot = cluster.snapshot()
+    checker = WorkloadChecker(snapshot, CheckOptions(predict=False))
+    assert checker.check(snapshot.deployments[0]).verdict.verdict == "collapsed"
+    assert checker._made_predictor is None

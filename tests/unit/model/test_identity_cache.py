@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A value is computed once for the same objects, and never returned for others."""
+
+from __future__ import annotations
+
+import gc
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.identity_cache import IdentityCache
+
+
+def test_value_is_computed_once_for_the_same_objects_and_key() -> None:
+    cache: IdentityCache[int] = IdentityCache(4)
+    names, other, calls = ["a"], ["b"], []
+
+    def make() -> int:
+        calls.append(1)
+        return len(calls)
+
+    assert [cache.get((names, other), make), cache.get((names, other), make)] == [1, 1]
+    assert cache.get((other, names), make) == 2
+    assert cache.get((names, other), make, key="zone") == 3
+    assert cache.get((names,), make) == 4
+
+
+def test_value_may_be_none() -> None:
+    cache: IdentityCache[None] = IdentityCache(4)
+    names, calls = ["a"], []
+    for _again in range(2):
+        assert cache.get((names,), lambda: calls.append(1)) is None
+    assert len(calls) == 1
+
+
+def test_equal_objects_that_are_not_the_same_have_values_of_their_own() -> None:
+    cache: IdentityCache[str] = IdentityCache(4)
+    one, two = ["a"], ["a"]
+    assert (cache.get((one,), lambda: "one"), cache.get((two,), lambda: "two")) == ("one", "two")
+
+
+def test_new_object_at_the_address_of_a_freed_one_does_not_get_its_value() -> None:
+    """The interpreter gives the memory of a freed object to the next one of the same size."""
+    cache: IdentityCache[int] = IdentityCache(1000)
+    for number in range(500):
+        assert cache.get(([number],), lambda number=number: number) == number  # type: ignore[misc]
+        gc.collect(0)
+
+
+def test_values_that_were_used_last_are_kept() -> None:
+    cache: IdentityCache[int] = IdentityCache(2)
+    a, b, c = ["a"], ["b"], ["c"]
+    for number, one in enumerate((a, b, a, c)):
+        cache.get((one,), lambda number=number: number)  # type: ignore[misc]
+    assert cache.get((a,), lambda: 9) == 0
+    assert cache.get((b,), lambda: 9) == 9
