@@ -195,6 +195,20 @@ def was_not_applied(error: KubeError) -> bool:
     )
 
 
+def may_have_succeeded(error: KubeError) -> bool:
+    """Return whether the server may have carried out the request despite the error. Only a read of the object shows it."""
+    if isinstance(error, UnreachableError):
+        return True
+    return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, MultipleBudgetsError)
+
+
+def answer_was_lost(error: KubeError) -> bool:
+    """Return whether the answer was lost, or came from a proxy. The API server may still be processing the request."""
+    if isinstance(error, UnreachableError):
+        return not isinstance(error, NotSentError)
+    return isinstance(error, ApiError) and error.status >= 500 and error.reason is None
+
+
 def is_admission_denial(error: KubeError) -> bool:
     """Return whether a webhook, a policy or a plugin of admission denied the request. Then the user has the role."""
     if not isinstance(error, ApiError):

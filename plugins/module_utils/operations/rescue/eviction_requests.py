@@ -10,7 +10,7 @@ from concurrent.futures import Future, wait
 
 from ...kube.background import run_in_background
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import ApiError, KubeError, NotSentError, UnreachableError
+from ...kube.client.errors import KubeError, UnreachableError, answer_was_lost
 from ...rescue.plan import Victim
 
 WAIT_FOR_ANSWER_S = 0.5
@@ -77,19 +77,9 @@ class EvictionRequests:
         try:
             self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
         except KubeError as error:
-            if not dry_run and _was_lost(error):
+            if not dry_run and answer_was_lost(error):
                 self._lost_until_s = time.monotonic() + REQUEST_TIMEOUT_S
             raise
-
-
-def _was_lost(error: KubeError) -> bool:
-    """Return whether the result of the request is unknown because the response was lost or came from a proxy.
-
-    The API server may still process the request.
-    """
-    if isinstance(error, UnreachableError):
-        return not isinstance(error, NotSentError)
-    return isinstance(error, ApiError) and error.status >= 500 and error.reason is None
 
 
 def _key(victim: Victim, dry_run: bool) -> _Key:

@@ -20,6 +20,7 @@ from ...kube.client.errors import (
     is_admission_denial,
     is_permission_error,
     is_transient,
+    may_have_succeeded,
 )
 from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
@@ -34,7 +35,7 @@ from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
 from .holds import Holds, node_or_stub
-from .live_checks import is_evicted, lost_hold_violation, may_have_succeeded, pod_changed_message, read_node, read_pod
+from .live_checks import is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
 from .nomination import Nominator, nominate, withdraw
 from .records.attempt_store import record_of, victim_of
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import ApiError, KubeError, MultipleBudgetsError, NotFoundError, ResponseDecodeError, UnreachableError
+from ...kube.client.errors import NotFoundError, ResponseDecodeError
 from ...kube.client.resources import NODES, PODS
 from ...model.api.node import Node
 from ...model.api.pod import Pod
@@ -49,13 +49,6 @@ def is_evicted(now: t.Optional[Pod]) -> bool:
         return True
     evicted = any(one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTED for one in now.status.conditions or ())
     return now.terminating and evicted
-
-
-def may_have_succeeded(error: KubeError) -> bool:
-    """Return whether the API server may have carried out the request despite the error."""
-    if isinstance(error, UnreachableError):
-        return True
-    return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, MultipleBudgetsError)
 
 
 def pod_changed_message(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[str]:
