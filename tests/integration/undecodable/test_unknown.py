@@ -44,7 +44,7 @@ def api_through(proxy: Proxy) -> KubeApi:
 
 
 def rescue(proxy: Proxy, pod: str, **options: Any) -> Json:
-    request = RescueRequest(rescue_options({**QUICK, "wait_timeout": 10, **options}), name=pod)
+    request = RescueRequest(rescue_options({**QUICK, "wait_timeout": 60, **options}), name=pod)
     outcome = run_rescue(api_through(proxy), request)
     return result_of(outcome.tasks, outcome.released, named=True, undecodable=outcome.undecodable)
 
