@@ -251,6 +251,10 @@ OLD_NAMES = {
 """Names of classes, functions, attributes and files, and the present name."""
 
 OLD_WORDS = {
+    "rebalance_label_selector": "rebalance_label_selectors",
+    "rescue_force": "rescue_allow_zero_grace",
+    "rescue_label_selector": "rescue_label_selectors",
+    "rescue_scheduled_timeout": "rescue_wait_timeout",
     "troubles_total": "errors_total",
     "kube_scheduling_rescue_troubles_total": "kube_scheduling_rescue_errors_total",
 }
