@@ -26,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, struct
+from tests.unit.support.cluster import NOW, ClusterBuilder, struct
 
 _FIELDS = {
     "Node": "nodes",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import NEXT_REVISION, pod_of_workload
 
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 
 def test_a_deployments_pods_have_the_hash_of_a_new_revision() -> None:

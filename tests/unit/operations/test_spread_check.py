@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.chec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.modules import k8s_spread_check
 
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 
 class _Module:

@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.report.results import HOST, check, even, nodes, piled, restart, workload
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 NODES = nodes(3)
 WEB = workload("web", piled(NODES, 3), "collapsed", restart_helps=True)

@@ -18,6 +18,11 @@ OLD_FOLDERS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
 }
 OLD_NAMES = {
+    "storage_builders": "objects",
+    "rescue_fakes": "fakes",
+    "fake_api": "fakes",
+    "cluster_builder": "cluster",
+    "builders": "objects",
     "AcrossNodes": "TopologyFilter",
     "Ahead": "NominatedPods",
     "AlikePods": "SignatureResults",

@@ -13,8 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
-from tests.unit.rescue.builders import CRITICAL, Json, budget, job, pending, running
-from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
+from tests.unit.support.objects import CRITICAL, Json, affinity_term, anti_affinity, budget, job, node, pending, pod_affinity, running
 
 HOST = "kubernetes.io/hostname"
 APPS = ("web", "db", "cache", "batch", "log")

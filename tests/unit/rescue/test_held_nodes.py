@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.held
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, HoldRecord, make_hold
 
-from tests.unit.rescue.builders import pending, running
+from tests.unit.support.objects import pending, running
 
 KEY = "CriticalAddonsOnly"
 POD = pending(name="dns")

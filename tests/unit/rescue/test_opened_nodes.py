@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opened_nodes import changed_nodes, has_opened
 
-from tests.unit.rescue.builders import pending
+from tests.unit.support.objects import pending
 
 TOLERATED = {"key": "held", "value": "x", "effect": "NoSchedule"}
 TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}

@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 
-from tests.unit.rescue.builders import budget, exceeded, running
+from tests.unit.support.objects import budget, running
+from tests.unit.support.searches import exceeded
 
 WEB = {"app": "web"}
 

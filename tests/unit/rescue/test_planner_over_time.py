@@ -25,9 +25,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner
 
-from tests.unit.rescue.builders import budget, victim_search
 from tests.unit.rescue.random_clusters import APPS, Cluster, chance, random_cluster
 from tests.unit.rescue.search.test_against_brute_force import SOAK
+from tests.unit.support.objects import budget
+from tests.unit.support.searches import victim_search
 
 CLUSTERS = 80 * (40 if SOAK else 1)
 LOOKS = 5

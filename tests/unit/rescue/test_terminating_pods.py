@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.terminating_pods import longest_wait_s, terminating_pods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.pod_traits import own_grace_period_s
 
-from tests.unit.rescue.builders import running
+from tests.unit.support.objects import running
 
 NOW = 1_767_225_600.0
 GRACE_S = 10

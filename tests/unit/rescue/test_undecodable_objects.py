@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
-from tests.unit.support.cluster_builder import NOW, struct
+from tests.unit.support.cluster import NOW, struct
 
 Json = dict[str, t.Any]
 

@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import affinity_term_index
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.affinity_term_index import AffinityTermIndex
 
-from tests.unit.scheduler.builders import pod
+from tests.unit.support.objects import pod
 
 KEY = "app"
 

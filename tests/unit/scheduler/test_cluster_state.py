@@ -15,8 +15,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 
-from tests.unit.scheduler.builders import affinity_term, anti_affinity, cluster_state, container, node, pod, pod_affinity
-from tests.unit.scheduler.storage_builders import claim, csi, mounts, stored, volume
+from tests.unit.support.cluster import cluster_state
+from tests.unit.support.objects import affinity_term, anti_affinity, claim, container, csi, mounts, node, pod, pod_affinity, stored, volume
 
 BIG = {"cpu": "3"}
 NODES = [node("node-1"), node("node-2")]

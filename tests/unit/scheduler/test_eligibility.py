@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.eligibility import eligible_nodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.spread_domains import domain_of
 
-from tests.unit.scheduler.builders import node, node_affinity, pod
+from tests.unit.support.objects import node, node_affinity, pod
 
 TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 ZONE_A = node_affinity({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]})

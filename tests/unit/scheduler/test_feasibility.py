@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import Profile
 
-from tests.unit.scheduler.builders import cluster_state, container, feasibility_of, node, pod
+from tests.unit.support.cluster import cluster_state, feasibility_of
+from tests.unit.support.objects import container, node, pod
 
 HOST = "kubernetes.io/hostname"
 

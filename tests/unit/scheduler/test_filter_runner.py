@@ -11,8 +11,20 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_t
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 
-from tests.unit.scheduler.builders import Json, affinity_term, anti_affinity, cluster_state, container, node, pod, pod_affinity
-from tests.unit.scheduler.storage_builders import LOCAL, ephemeral, stored, volume
+from tests.unit.support.cluster import cluster_state
+from tests.unit.support.objects import (
+    LOCAL,
+    Json,
+    affinity_term,
+    anti_affinity,
+    container,
+    ephemeral,
+    node,
+    pod,
+    pod_affinity,
+    stored,
+    volume,
+)
 
 HOST = "kubernetes.io/hostname"
 WEB, DB = {"app": "web"}, {"app": "db"}

@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_t
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.quantity import QuantityError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_requests import node_allocatable, pod_requests
 
-from tests.unit.scheduler.builders import container, node, pod, sidecar
+from tests.unit.support.objects import container, node, pod, sidecar
 
 GI = 2**30
 

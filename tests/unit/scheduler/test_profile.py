@@ -10,7 +10,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import Profile
 
-from tests.unit.scheduler.builders import Json, cluster_state, node, node_affinity, pod
+from tests.unit.support.cluster import cluster_state
+from tests.unit.support.objects import Json, node, node_affinity, pod
 
 
 def fence(*terms: Json) -> Profile:

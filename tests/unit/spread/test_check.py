@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     make_outcome,
 )
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
+from tests.unit.support.cluster import NOW, ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"

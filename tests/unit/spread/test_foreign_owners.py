@@ -8,7 +8,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.w
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import is_rolling
 
-from tests.unit.support.cluster_builder import ClusterBuilder
+from tests.unit.support.cluster import ClusterBuilder
 
 
 def two_nodes() -> tuple[ClusterBuilder, Workload]:

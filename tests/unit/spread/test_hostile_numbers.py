@@ -9,7 +9,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.chec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 MOST = 2**31 - 1
 

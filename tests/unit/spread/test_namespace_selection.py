@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import SpreadReport
 from ansible_collections.onprem.kube_scheduling.plugins.modules import k8s_spread_check
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster import ClusterBuilder, workers
 
 ALLOW = {"collectdeployments": "allow"}
 

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_labels_exist
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster import ClusterBuilder, workers
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import SpreadReport
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
+from tests.unit.support.cluster import NOW, ClusterBuilder, workers
 
 Json = dict[str, t.Any]
 

@@ -8,7 +8,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import LabelSelector
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import as_query
 
-from tests.unit.support.cluster_builder import Json, struct
+from tests.unit.support.cluster import Json, struct
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.selector_index import SelectorIndex
 
-from tests.unit.support.cluster_builder import struct
+from tests.unit.support.cluster import struct
 
 KEYS, VALUES = "abc", "xyz"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Unknown")

@@ -13,8 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common import wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import FAILED, WAITING, rollout_progress
 
-from tests.unit.support.cluster_builder import workers
-from tests.unit.support.fake_api import FakeApi
+from tests.unit.support.cluster import workers
+from tests.unit.support.fakes import FakeApi
 
 EXPIRED = WatchEvent(type="ERROR", object=Raw(b'{"kind": "Status", "code": 410}'))
 TIMEOUT_S, PAUSE_S = 0.5, 0.1

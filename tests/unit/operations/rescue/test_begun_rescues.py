@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, again, key_of, node, pod, scene
+from tests.unit.support.fakes import Scene, again, key_of, node, pod, scene
 
 DNS = key_of(pod("dns", "500m"))
 

@@ -27,7 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import Attempt
 
-from tests.unit.operations.rescue.rescue_fakes import CRITICAL, Json, Scene, again, node, pod, scene
+from tests.unit.support.fakes import CRITICAL, Json, Scene, again, node, pod, scene
 
 BUSY = OverloadedError("too many requests", status=429)
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)

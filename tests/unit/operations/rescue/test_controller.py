@@ -35,7 +35,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, again, end_of, key_of, node, pod, scene
+from tests.unit.support.fakes import Scene, again, end_of, key_of, node, pod, scene
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 DNS = key_of(pod("dns", "500m"))

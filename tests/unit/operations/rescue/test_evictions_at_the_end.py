@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.eviction_requests import EvictionRequests
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, node, pod, scene
+from tests.unit.support.fakes import Scene, node, pod, scene
 
 
 class Slow:

@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, node, pod, scene
+from tests.unit.support.fakes import Scene, node, pod, scene
 
 HOPELESS = 200
 AGAIN_WITHIN_S = 10.0

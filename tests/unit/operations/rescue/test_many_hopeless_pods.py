@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import UNEXPLAINED, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
 
-from tests.unit.operations.rescue.rescue_fakes import CRITICAL, Json, Scene, node, pod, scene
+from tests.unit.support.fakes import CRITICAL, Json, Scene, node, pod, scene
 
 MANY = 40
 JUDGE = RescuePlanner.plan_rescue

@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, clear_nomination, node, nominated, pod, scene
+from tests.unit.support.fakes import Scene, clear_nomination, node, nominated, pod, scene
 
 NO_ROLE = ForbiddenError('pods "dns" is forbidden: User "me" cannot patch resource "pods/status"', status=403)
 TROUBLE = ApiError("etcd", status=500, reason="InternalError")

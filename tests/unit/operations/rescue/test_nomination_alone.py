@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
-from tests.unit.operations.rescue.rescue_fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene
+from tests.unit.support.fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene
 
 REFUSED = BudgetError("Cannot evict pod", status=429, retry_after_s=5.0)
 DEADLINE_S = 60.0

@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import LASTS_S, Attempt
 
-from tests.unit.operations.rescue.rescue_fakes import Json, Scene, again, key_of, node, pod, scene
+from tests.unit.support.fakes import Json, Scene, again, key_of, node, pod, scene
 
 DNS = key_of(pod("dns", "500m"))
 NO_ROLE = ForbiddenError('events is forbidden: User "me" cannot list resource "events"', status=403)

@@ -8,7 +8,7 @@ import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
 
-from tests.unit.operations.rescue.rescue_fakes import Scene, node, pod, scene
+from tests.unit.support.fakes import Scene, node, pod, scene
 
 Json = dict[str, t.Any]
 

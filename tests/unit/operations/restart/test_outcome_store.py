@@ -23,8 +23,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     read_outcome,
 )
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
-from tests.unit.support.fake_api import FakeApi, Json
+from tests.unit.support.cluster import ClusterBuilder, workers
+from tests.unit.support.fakes import FakeApi, Json
 
 NOW = 1_767_225_600.0
 

@@ -15,8 +15,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import RestartDecision
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
-from tests.unit.support.fake_api import FakeApi, Json, Meddler
+from tests.unit.support.cluster import ClusterBuilder, workers
+from tests.unit.support.fakes import FakeApi, Json, Meddler
 
 NOW = 1_767_225_600.0
 ONE_AWAY = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}

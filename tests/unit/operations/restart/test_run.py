@@ -18,8 +18,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
-from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
-from tests.unit.support.fake_api import FakeApi
+from tests.unit.support.cluster import ClusterBuilder, Json, workers
+from tests.unit.support.fakes import FakeApi
 
 NOW = 1_767_225_600.0
 LATE = {"conditions": [{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}], "updatedReplicas": 1}

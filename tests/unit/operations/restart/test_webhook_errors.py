@@ -25,8 +25,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, workers
-from tests.unit.support.fake_api import FakeApi
+from tests.unit.support.cluster import NOW, ClusterBuilder, workers
+from tests.unit.support.fakes import FakeApi
 
 WAIT_S = 120
 DOWN = (

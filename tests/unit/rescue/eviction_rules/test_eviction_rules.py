@@ -13,7 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import EvictionFilter
 
-from tests.unit.rescue.builders import CRITICAL, budget, immunity, pending, running
+from tests.unit.support.objects import CRITICAL, budget, pending, running
+from tests.unit.support.searches import immunity
 
 UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}

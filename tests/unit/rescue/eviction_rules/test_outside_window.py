@@ -20,9 +20,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
 
-from tests.unit.rescue.builders import pending, running
 from tests.unit.rescue.test_planner import node
-from tests.unit.support.cluster_builder import Json, struct
+from tests.unit.support.cluster import Json, struct
+from tests.unit.support.objects import pending, running
 
 NOW = 1_767_225_600.0
 """Thursday 2026-01-01 00:00 UTC."""

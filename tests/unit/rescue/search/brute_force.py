@@ -15,8 +15,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.vict
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 
-from tests.unit.rescue.builders import immunity
 from tests.unit.rescue.random_clusters import Cluster
+from tests.unit.support.searches import immunity
 
 Order = tuple[t.Any, ...]
 

@@ -17,9 +17,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.rescue.builders import victim_search
 from tests.unit.rescue.random_clusters import Cluster, random_cluster
 from tests.unit.rescue.search.brute_force import BruteForce
+from tests.unit.support.searches import victim_search
 
 SOAK = os.environ.get("SOAK") == "1"
 DRAWN = 520 * (40 if SOAK else 1)

@@ -9,8 +9,8 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
-from tests.unit.rescue.builders import CRITICAL, blockers, budget, pending, running, search
-from tests.unit.scheduler.builders import affinity_term, node, pod_affinity
+from tests.unit.support.objects import CRITICAL, affinity_term, budget, node, pending, pod_affinity, running
+from tests.unit.support.searches import blockers, search
 
 ROOM = {"cpu": "1"}
 WEB = {"app": "web"}

@@ -25,8 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import taint_toleration
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo
 
-from tests.unit.rescue.builders import CRITICAL, budget, pending, running
-from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
+from tests.unit.support.objects import CRITICAL, affinity_term, anti_affinity, budget, node, pending, pod_affinity, running
 
 NODES = 30
 PODS = 20

@@ -16,8 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 
-from tests.unit.rescue.builders import victim_search
 from tests.unit.rescue.random_clusters import random_cluster
+from tests.unit.support.searches import victim_search
 
 CLUSTERS = 400
 NAMES = [step.__name__ for step in node_candidate.STEPS]

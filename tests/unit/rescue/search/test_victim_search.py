@@ -15,9 +15,21 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 
-from tests.unit.rescue.builders import CRITICAL, blockers, budget, exceeded, names, pending, running, search, victim_search
-from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
-from tests.unit.scheduler.storage_builders import claim, mounts, stored, volume
+from tests.unit.support.objects import (
+    CRITICAL,
+    affinity_term,
+    anti_affinity,
+    budget,
+    claim,
+    mounts,
+    node,
+    pending,
+    pod_affinity,
+    running,
+    stored,
+    volume,
+)
+from tests.unit.support.searches import blockers, exceeded, names, search, victim_search
 
 HOST = "kubernetes.io/hostname"
 HOLD_KEY = RescueOptions().hold_taint_key

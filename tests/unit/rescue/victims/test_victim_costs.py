@@ -19,9 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.vict
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
 
-from tests.unit.rescue.builders import job, running
-from tests.unit.scheduler.builders import affinity_term, anti_affinity, node, pod_affinity
-from tests.unit.scheduler.storage_builders import claim, mounts, stored, volume
+from tests.unit.support.objects import affinity_term, anti_affinity, claim, job, mounts, node, pod_affinity, running, stored, volume
 
 HOST = "kubernetes.io/hostname"
 DISRUPTED = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}

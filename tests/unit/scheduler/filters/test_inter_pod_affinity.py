@@ -11,17 +11,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template, pod_of_workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 
-from tests.unit.scheduler.builders import (
-    Json,
-    affinity_term,
-    anti_affinity,
-    cluster_state,
-    container,
-    feasibility_of,
-    node,
-    pod,
-    pod_affinity,
-)
+from tests.unit.support.cluster import cluster_state, feasibility_of
+from tests.unit.support.objects import Json, affinity_term, anti_affinity, container, node, pod, pod_affinity
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

@@ -11,7 +11,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.node_selector import term_matches
 
-from tests.unit.scheduler.builders import codes, feasibility_of, node, node_affinity, pod
+from tests.unit.support.cluster import codes, feasibility_of
+from tests.unit.support.objects import node, node_affinity, pod
 
 LABELS = {"zone": "a", "cores": "16", "note": "", "release": "1.2"}
 TALL = "n" * 60 + ".rack-1.example.com"

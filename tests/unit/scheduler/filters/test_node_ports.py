@@ -8,7 +8,8 @@ import typing as t
 
 import pytest
 
-from tests.unit.scheduler.builders import codes, container, node, pod, sidecar
+from tests.unit.support.cluster import codes
+from tests.unit.support.objects import container, node, pod, sidecar
 
 
 def port(number: int, *, protocol: str = "TCP", address: str = "") -> dict[str, t.Any]:

@@ -9,7 +9,8 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.device import DeviceClass, DeviceClassSpec
 
-from tests.unit.scheduler.builders import codes, container, feasibility_of, node, pod
+from tests.unit.support.cluster import codes, feasibility_of
+from tests.unit.support.objects import container, node, pod
 
 
 @pytest.mark.parametrize(

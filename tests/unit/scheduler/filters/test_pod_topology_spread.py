@@ -13,7 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.f
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.pod_topology_spread import TOO_SKEWED
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.spread_domains import MAX_CACHED
 
-from tests.unit.scheduler.builders import Json, cluster_state, feasibility_of, node, node_affinity, pod
+from tests.unit.support.cluster import cluster_state, feasibility_of
+from tests.unit.support.objects import Json, node, node_affinity, pod
 
 HOST = "kubernetes.io/hostname"
 WEB = {"app": "web"}

@@ -8,7 +8,8 @@ import typing as t
 
 import pytest
 
-from tests.unit.scheduler.builders import codes, node, pod
+from tests.unit.support.cluster import codes
+from tests.unit.support.objects import node, pod
 
 TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
 NUMBER = {"key": "tier", "value": "5", "effect": "NoSchedule"}

@@ -13,19 +13,23 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template, pod_of_workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, FilterRunner, find_feasible
 
-from tests.unit.scheduler.builders import cluster_state, container, feasibility_of, node, node_affinity, pod
-from tests.unit.scheduler.storage_builders import (
+from tests.unit.support.cluster import cluster_state, feasibility_of
+from tests.unit.support.objects import (
     CSI,
     DRIVER,
     LOCAL,
     attachment,
     capacity,
     claim,
+    container,
     csi,
     csi_driver,
     csi_node,
     ephemeral,
     mounts,
+    node,
+    node_affinity,
+    pod,
     storage_class,
     stored,
     volume,

@@ -16,8 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.u
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 
-from tests.unit.scheduler.builders import feasibility_of, node, pod
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import feasibility_of, workers
+from tests.unit.support.objects import node, pod
 
 MANY = 5_000
 

@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.services.rescuer.leadership impo
 from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
 
-from tests.unit.operations.rescue.rescue_fakes import Attempts, Cluster, Lease, node
+from tests.unit.support.fakes import Attempts, Cluster, Lease, node
 
 SECONDS = (1, 10, 30, 300)
 

@@ -24,7 +24,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, struct, workers
+from tests.unit.support.cluster import NOW, ClusterBuilder, Json, struct, workers
 
 HOST = "kubernetes.io/hostname"
 

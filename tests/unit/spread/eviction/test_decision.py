@@ -37,8 +37,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     read_outcome,
 )
 
-from tests.unit.scheduler.storage_builders import claim, stored, volume
-from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
+from tests.unit.support.cluster import ClusterBuilder, Json, workers
+from tests.unit.support.objects import claim, stored, volume
 
 
 def plan(line: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move) -> list[Move]:

@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_t
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod.next_pod import NextPod, next_pod
 
-from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
+from tests.unit.support.cluster import ClusterBuilder, Json, workers
 
 HASH = "pod-template-hash"
 NODE_LIFE = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"} for key in ("not-ready", "unreachable")]

@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.restart import disruption_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import is_rolling
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster import ClusterBuilder, workers
 
 NAMES = ("web", "api", "db")
 TEAMS = ("red", "blue")

@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.surge_capacity import surge_capacity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import RolloutBounds, rollout_bounds
 
-from tests.unit.support.cluster_builder import ClusterBuilder, Json, workers
+from tests.unit.support.cluster import ClusterBuilder, Json, workers
 
 
 def rolling(unavailable: int | str | None, surge: int | str | None) -> dict[str, t.Any]:

@@ -24,7 +24,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.stuc
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, struct, workers
+from tests.unit.support.cluster import NOW, ClusterBuilder, Json, struct, workers
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 

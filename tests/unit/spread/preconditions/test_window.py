@@ -24,8 +24,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
-from tests.unit.support.cluster_builder import NOW, ClusterBuilder, Json, workers
-from tests.unit.support.fake_api import FakeApi
+from tests.unit.support.cluster import NOW, ClusterBuilder, Json, workers
+from tests.unit.support.fakes import FakeApi
 
 # NOW is Thursday 2026-01-01 00:00 UTC.
 OPEN, CLOSED, WRONG = "Thu 00:00-01:00 UTC", "Wed 00:00-24:00 UTC", "Thu 0-24 UTC"

@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.spread.prediction.test_least_loaded_node import HOST, RACK, ZONE, filler, random_cluster
-from tests.unit.support.cluster_builder import ClusterBuilder, Json
+from tests.unit.support.cluster import ClusterBuilder, Json
 
 CLUSTERS = 200
 

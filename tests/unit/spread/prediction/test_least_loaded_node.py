@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology import node_groups
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 
-from tests.unit.support.cluster_builder import ClusterBuilder, Json, struct
+from tests.unit.support.cluster import ClusterBuilder, Json, struct
 
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
 

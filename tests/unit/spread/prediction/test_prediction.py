@@ -15,8 +15,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 
-from tests.unit.scheduler.storage_builders import CSI, LOCAL, claim, ephemeral, storage_class, stored, volume
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster import ClusterBuilder, workers
+from tests.unit.support.objects import CSI, LOCAL, claim, ephemeral, storage_class, stored, volume
 
 ZONE = "topology.kubernetes.io/zone"
 BIG = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}}

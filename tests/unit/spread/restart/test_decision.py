@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.roll
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
-from tests.unit.support.cluster_builder import ClusterBuilder, struct, workers
+from tests.unit.support.cluster import ClusterBuilder, struct, workers
 
 NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

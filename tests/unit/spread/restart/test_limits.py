@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
-from tests.unit.support.cluster_builder import NOW, struct, workers
+from tests.unit.support.cluster import NOW, struct, workers
 
 WEB, API = Target("Deployment", "shop", "web"), Target("Deployment", "shop", "api")
 

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import CheckedResult, Target, read_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 UNSET: dict[str, t.Any] = {

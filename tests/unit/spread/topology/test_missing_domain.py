@@ -10,7 +10,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 
 def reason(homes: list[str], *undecodable: str) -> str:

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.admission import admission_violation
 
-from tests.unit.support.cluster_builder import workers
+from tests.unit.support.cluster import workers
 
 REQUESTS = {"requests": {"cpu": "100m"}}
 BOTH = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"cpu": "200m", "memory": "1Gi"}}

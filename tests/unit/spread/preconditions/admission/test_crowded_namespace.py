@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.surge_capacity import surge_capacity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import rollout_bounds
 
-from tests.unit.support.cluster_builder import ClusterBuilder, workers
+from tests.unit.support.cluster import ClusterBuilder, workers
 
 
 def crowd(size: int) -> ClusterBuilder:

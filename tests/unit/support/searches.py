@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods, budgets and searches for the tests of rescues."""
+"""The search for victims in a cluster of some nodes and pods."""
 
 from __future__ import annotations
 
-import itertools
 import typing as t
 from collections import Counter
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Job
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
@@ -30,78 +26,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.p
 
 Json = dict[str, t.Any]
 
-CRITICAL = 2_000_000_000
-_NUMBERS = itertools.count()
-
-
-def running(
-    on: str,
-    cpu: str = "100m",
-    *,
-    name: str = "",
-    priority: int = 0,
-    owner: str = "web",
-    kind: str = "ReplicaSet",
-    ready: bool = True,
-    phase: str = "Running",
-    labels: Json | None = None,
-    annotations: Json | None = None,
-    created: str = "2026-01-01T00:00:00Z",
-    namespace: str = "app",
-    metadata: Json | None = None,
-    requests: Json | None = None,
-    ports: list[Json] | None = None,
-    **spec: t.Any,
-) -> Pod:
-    """A ready pod on a node, with a grace period of 5 s; no owner makes it a bare one. Other keywords go into its spec."""
-    name = name or f"pod-{next(_NUMBERS)}"
-    owners = [{"kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
-    container = {"name": "main", "resources": {"requests": {"cpu": cpu, **(requests or {})}}, "ports": ports}
-    value = {
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "uid": f"uid-{name}",
-            "labels": labels,
-            "annotations": annotations,
-            "ownerReferences": owners,
-            "creationTimestamp": created,
-            **(metadata or {}),
-        },
-        "spec": {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 5, "containers": [container], **spec},
-        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
-    }
-    return decode_json(Pod, encode_json(value))
-
-
-def pending(cpu: str = "500m", *, priority: int = CRITICAL, namespace: str = "kube-system", owner: str = "dns", **more: t.Any) -> Pod:
-    """A critical pod that has no node."""
-    return running("", cpu, priority=priority, namespace=namespace, owner=owner, phase="Pending", ready=False, **more)
-
 
 def immunity(rules: EvictionFilter, pod: Pod, options: RescueOptions) -> Reason | None:
     """Why the pod may not be evicted."""
     return rules.eviction_violation(node_pod_of(pod, PodLoad.of(pod), options))
-
-
-def budget(name: str, labels: Json, *, allowed: int, healthy: int = 3, namespace: str = "app", **more: t.Any) -> PodDisruptionBudget:
-    """A budget that lets ``allowed`` of its ``healthy`` pods go; ``policy`` for unhealthy ones, ``observed`` generation of 2."""
-    value = {
-        "metadata": {"name": name, "namespace": namespace, "generation": 2},
-        "spec": {"selector": {"matchLabels": labels}, "unhealthyPodEvictionPolicy": more.get("policy")},
-        "status": {
-            "currentHealthy": healthy,
-            "desiredHealthy": more.get("desired", healthy - allowed),
-            "disruptionsAllowed": allowed,
-            "observedGeneration": more.get("observed", 2),
-        },
-    }
-    return decode_json(PodDisruptionBudget, encode_json(value))
-
-
-def job(name: str, *rules: Json) -> Job:
-    """A Job with rules for failed pods."""
-    return decode_json(Job, encode_json({"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {"podFailurePolicy": {"rules": rules}}}))
 
 
 def search(

@@ -14,6 +14,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.s
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import HorizontalPodAutoscaler, Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 
 Json = dict[str, t.Any]
 
@@ -244,3 +246,23 @@ def workers(count: int, *, zones: int = 2) -> ClusterBuilder:
     for index in range(count):
         cluster.node(f"worker-{index + 1}", labels={"topology.kubernetes.io/zone": "abcdef"[index % zones]})
     return cluster
+
+
+def cluster_state(nodes: list[Node], pods: t.Iterable[Pod] = (), *, namespaces: Json | None = None, **snapshot: t.Any) -> ClusterState:
+    """The placement of a snapshot with these objects; ``namespaces`` are names with labels."""
+    known = [
+        decode_json(Namespace, encode_json({"metadata": {"name": name, "labels": labels}})) for name, labels in (namespaces or {}).items()
+    ]
+    return ClusterState.of(ClusterSnapshot(nodes=nodes, pods=pods, namespaces=known, **snapshot))
+
+
+def feasibility_of(pod: Pod, nodes: list[Node], pods: t.Iterable[Pod] = (), **snapshot: t.Any) -> Feasibility:
+    """Where the pod can run."""
+    return find_feasible(pod, cluster_state(nodes, pods, **snapshot))
+
+
+def codes(pod: Pod, node: Node, pods: t.Iterable[Pod] = ()) -> list[str]:
+    """The codes of the reasons for which the node does not take the pod; none where it is feasible."""
+    feasibility = feasibility_of(pod, [node], pods)
+    assert not feasibility.unknown_nodes
+    return [reason.code for reason in feasibility.rejected.get(node.name, ())]

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Nodes, pods, claims and budgets, written as the API would send them, and decoded."""
+
+from __future__ import annotations
+
+import itertools
+import typing as t
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Storage,
+    StorageClass,
+    VolumeAttachment,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Job
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+
+Json = dict[str, t.Any]
+
+
+CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+
+
+_NUMBERS = itertools.count()
+
+
+def node(
+    name: str = "node-1",
+    *,
+    labels: Json | None = None,
+    taints: list[Json] | None = None,
+    cordoned: bool = False,
+    ready: bool = True,
+    allocatable: Json | None = None,
+    features: list[str] | None = None,
+) -> Node:
+    """A node with 4 cpu, 8Gi and 110 pods."""
+    spec = {"unschedulable": cordoned, "taints": taints}
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    status = {"allocatable": {**CAPACITY, **(allocatable or {})}, "conditions": conditions, "declaredFeatures": features}
+    return decode_json(Node, encode_json({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}))
+
+
+def container(requests: Json | None = None, *, limits: Json | None = None, ports: list[Json] | None = None, **more: t.Any) -> Json:
+    """A container; its name is new unless given."""
+    return {"name": f"c-{next(_NUMBERS)}", "resources": {"requests": requests, "limits": limits}, "ports": ports, **more}
+
+
+def sidecar(requests: Json | None = None, **more: t.Any) -> Json:
+    """A restartable init container."""
+    return container(requests, restartPolicy="Always", **more)
+
+
+def pod(
+    requests: Json | None = None,
+    *,
+    on: str = "",
+    labels: Json | None = None,
+    namespace: str = "default",
+    status: Json | None = None,
+    **spec: t.Any,
+) -> Pod:
+    """A pod of one container, or of those in ``containers``; ``on`` is its node, other keywords go into its spec."""
+    number = next(_NUMBERS)
+    metadata = {"name": f"pod-{number}", "namespace": namespace, "uid": f"uid-{number}", "labels": labels}
+    spec = {"nodeName": on, "priority": 0, "containers": [container(requests)], **spec}
+    return decode_json(
+        Pod, encode_json({"metadata": metadata, "spec": spec, "status": status or {"phase": "Running" if on else "Pending"}})
+    )
+
+
+def node_affinity(*terms: Json) -> Json:
+    """Required node affinity."""
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}}
+
+
+def affinity_term(match_labels: Json, topology_key: str = "kubernetes.io/hostname", **term: t.Any) -> Json:
+    """A term of pod affinity or anti-affinity."""
+    return {"labelSelector": {"matchLabels": match_labels}, "topologyKey": topology_key, **term}
+
+
+def anti_affinity(match_labels: Json, topology_key: str = "kubernetes.io/hostname", **term: t.Any) -> Json:
+    """Required pod anti-affinity with one term."""
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [affinity_term(match_labels, topology_key, **term)]}}
+
+
+def pod_affinity(*terms: Json) -> Json:
+    """Required pod affinity."""
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
+
+
+DRIVER = "csi.example.com"
+
+
+def claim(name: str = "data", *, to: str = "", annotations: Json | None = None, uid: str = "", **spec: t.Any) -> PersistentVolumeClaim:
+    """A claim for 1Gi of the class ``local``; with ``to`` it is bound to that volume. ``status`` and ``metadata`` go there."""
+    status, more = spec.pop("status", {}), spec.pop("metadata", {})
+    known = {**({"pv.kubernetes.io/bind-completed": "yes"} if to else {}), **(annotations or {})}
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "local", **spec}
+    metadata = {"name": name, "namespace": "default", "uid": uid, "annotations": known, **more}
+    return _struct(PersistentVolumeClaim, {"metadata": metadata, "spec": {**asked, "volumeName": to}, "status": status})
+
+
+def volume(name: str, *, on: str = "", size: str = "1Gi", phase: str = "Available", labels: Json | None = None, **spec: t.Any) -> t.Any:
+    """A volume of the class ``local``; ``on`` is the only node that reaches it. ``metadata`` goes there."""
+    more = spec.pop("metadata", {})
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}} if on else None
+    found = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": "local", "nodeAffinity": affinity, **spec}
+    return _struct(PersistentVolume, {"metadata": {"name": name, "labels": labels, **more}, "spec": found, "status": {"phase": phase}})
+
+
+def csi(handle: str, driver: str = DRIVER) -> Json:
+    """The source of a CSI volume."""
+    return {"csi": {"driver": driver, "volumeHandle": handle}}
+
+
+def storage_class(name: str, provisioner: str = DRIVER, *, mode: str = "WaitForFirstConsumer", **more: t.Any) -> StorageClass:
+    """A storage class."""
+    metadata = {"name": name, "annotations": more.pop("annotations", None)}
+    return _struct(StorageClass, {"metadata": metadata, "provisioner": provisioner, "volumeBindingMode": mode, **more})
+
+
+def csi_node(name: str, *, annotations: Json | None = None, **counts: int) -> CSINode:
+    """What a node can attach, of ``csi.example.com`` as ``limit``, or of the drivers in ``drivers``."""
+    drivers: t.Any = counts.pop("drivers", {DRIVER: counts.get("limit")})
+    found = [{"name": driver, "allocatable": {"count": count}} for driver, count in drivers.items()]
+    return _struct(CSINode, {"metadata": {"name": name, "annotations": annotations}, "spec": {"drivers": found}})
+
+
+def csi_driver(name: str = DRIVER, *, tracked: bool = True) -> CSIDriver:
+    """A driver that publishes its capacity."""
+    return _struct(CSIDriver, {"metadata": {"name": name}, "spec": {"storageCapacity": tracked}})
+
+
+def capacity(**fields: t.Any) -> CSIStorageCapacity:
+    """Capacity of the class ``csi``."""
+    return _struct(CSIStorageCapacity, {"storageClassName": "csi", **fields})
+
+
+def attachment(volume_name: str, node_name: str, attacher: str = DRIVER) -> VolumeAttachment:
+    """A volume that is attached to a node."""
+    return _struct(
+        VolumeAttachment, {"spec": {"attacher": attacher, "nodeName": node_name, "source": {"persistentVolumeName": volume_name}}}
+    )
+
+
+def _struct(kind: type[t.Any], value: Json) -> t.Any:
+    return decode_json(kind, encode_json(value))
+
+
+LOCAL = storage_class("local", "kubernetes.io/no-provisioner")
+
+
+CSI = storage_class("csi")
+
+
+def stored(*volumes: PersistentVolume, classes: tuple[StorageClass, ...] = (LOCAL, CSI), **more: t.Any) -> Storage:
+    """The storage of a snapshot."""
+    return Storage(volumes=volumes, classes=classes, **more)
+
+
+def mounts(*names: str) -> list[Json]:
+    """The volumes of a pod with these claims."""
+    return [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+
+
+def ephemeral(name: str = "scratch", **spec: t.Any) -> list[Json]:
+    """The volumes of a pod with one ephemeral volume."""
+    asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **spec}
+    return [{"name": name, "ephemeral": {"volumeClaimTemplate": {"spec": asked}}}]
+
+
+CRITICAL = 2_000_000_000
+
+
+def running(
+    on: str,
+    cpu: str = "100m",
+    *,
+    name: str = "",
+    priority: int = 0,
+    owner: str = "web",
+    kind: str = "ReplicaSet",
+    ready: bool = True,
+    phase: str = "Running",
+    labels: Json | None = None,
+    annotations: Json | None = None,
+    created: str = "2026-01-01T00:00:00Z",
+    namespace: str = "app",
+    metadata: Json | None = None,
+    requests: Json | None = None,
+    ports: list[Json] | None = None,
+    **spec: t.Any,
+) -> Pod:
+    """A ready pod on a node, with a grace period of 5 s; no owner makes it a bare one. Other keywords go into its spec."""
+    name = name or f"pod-{next(_NUMBERS)}"
+    owners = [{"kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu, **(requests or {})}}, "ports": ports}
+    value = {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{name}",
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": owners,
+            "creationTimestamp": created,
+            **(metadata or {}),
+        },
+        "spec": {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 5, "containers": [container], **spec},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+    }
+    return decode_json(Pod, encode_json(value))
+
+
+def pending(cpu: str = "500m", *, priority: int = CRITICAL, namespace: str = "kube-system", owner: str = "dns", **more: t.Any) -> Pod:
+    """A critical pod that has no node."""
+    return running("", cpu, priority=priority, namespace=namespace, owner=owner, phase="Pending", ready=False, **more)
+
+
+def budget(name: str, labels: Json, *, allowed: int, healthy: int = 3, namespace: str = "app", **more: t.Any) -> PodDisruptionBudget:
+    """A budget that lets ``allowed`` of its ``healthy`` pods go; ``policy`` for unhealthy ones, ``observed`` generation of 2."""
+    value = {
+        "metadata": {"name": name, "namespace": namespace, "generation": 2},
+        "spec": {"selector": {"matchLabels": labels}, "unhealthyPodEvictionPolicy": more.get("policy")},
+        "status": {
+            "currentHealthy": healthy,
+            "desiredHealthy": more.get("desired", healthy - allowed),
+            "disruptionsAllowed": allowed,
+            "observedGeneration": more.get("observed", 2),
+        },
+    }
+    return decode_json(PodDisruptionBudget, encode_json(value))
+
+
+def job(name: str, *rules: Json) -> Job:
+    """A Job with rules for failed pods."""
+    return decode_json(Job, encode_json({"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {"podFailurePolicy": {"rules": rules}}}))
