@@ -23,7 +23,7 @@ from ..victims.victim_costs import VictimCosts
 from .amounts import Amounts, less
 from .eviction_dry_run import EvictionDryRun
 from .shortage import EvictablePod, Shape, Shortage
-from .subset_search import EquivalentPods, SearchLimits, SubsetSearch, VictimSet
+from .subset_search import EMPTY_SET, EquivalentPods, SearchLimits, SubsetSearch, VictimSet
 
 MAX_EXACT_PODS = 16
 """The largest number of evictable pods on a node for which the best set is found. For more pods it is a minimal set of a limited search."""
@@ -87,8 +87,8 @@ class NodeCandidate:
         self._step = 0
         # The evictable pods without those whose priority is higher than needed.
         self._considered: list[EvictablePod] = []
-        # The cheapest set by priority, from ``bound_weight``.
-        self._by_priority: t.Optional[VictimSet] = None
+        # The cheapest set by priority. ``bound_weight`` finds it.
+        self._by_priority = EMPTY_SET
 
     def refine(self) -> bool:
         """Take the next step. Return whether the node is still a candidate."""
@@ -125,10 +125,10 @@ class NodeCandidate:
             groups = _equivalent_by_priority(self._considered)
             found = self._search(groups)
             cache[key] = found or (self._large_sets(self._considered).minimal_set(groups) if self._is_large else None)
-        self._by_priority = cache[key]
-        if self._by_priority is None:
+        cheapest = cache[key]
+        if cheapest is None:
             return self._consider_next_priority()
-        self.lower_bound = self._by_priority.priority_cost
+        self._by_priority, self.lower_bound = cheapest, cheapest.priority_cost
         return Result.NEXT
 
     def _consider_next_priority(self) -> Result:
@@ -143,7 +143,7 @@ class NodeCandidate:
 
     def bound_ties(self) -> Result:
         """Compute lower bounds of the other fields from the best pods, without a check that they free enough together."""
-        costs, priority_cost = self._context.costs, self._cheapest_by_priority.priority_cost
+        costs, priority_cost = self._context.costs, self._by_priority.priority_cost
         number = priority_cost.number
         node_pods = self._possible_victims(number)
         self.lower_bound = (
@@ -174,7 +174,7 @@ class NodeCandidate:
 
     def select_victims(self) -> Result:
         """Find the cheapest set by capacity, with all fields of its cost."""
-        costs, by_priority = self._context.costs, self._cheapest_by_priority
+        costs, by_priority = self._context.costs, self._by_priority
         if self._context.needs_full_filters and self._stays_closed():
             return Result.OUT
         costs.add_node_pods(pod.node_pod for pod in self._considered)
@@ -232,11 +232,6 @@ class NodeCandidate:
         self.lower_bound = self._context.costs.cost_of(self.victims)
 
     # --- shared by the steps ----------------------------------------------------------------------------------------------
-
-    @property
-    def _cheapest_by_priority(self) -> VictimSet:
-        assert self._by_priority is not None  # bound_weight has found it
-        return self._by_priority
 
     @property
     def _is_large(self) -> bool:

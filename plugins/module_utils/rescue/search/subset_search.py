@@ -63,6 +63,9 @@ class VictimSet(t.NamedTuple):
     pods: tuple[Pod, ...]
 
 
+EMPTY_SET = VictimSet(PriorityCost(NO_VICTIM, 0, 0), (), (), (), ())
+
+
 class SubsetSearch:
     """One search. ``groups`` are in order of priority, the highest first.
 
