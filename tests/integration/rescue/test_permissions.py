@@ -77,7 +77,7 @@ def test_the_documented_roles_are_enough_and_everything_in_them_is_used(scene: S
         done = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=another()))
         assert done["pods"][0]["status"] == "rescued" and not done.get("warnings"), done
     silent = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=_one_of_a_silent_scheduler(scene)))
-    assert "scheduler_silent" in silent["msg"], silent
+    assert silent["failed"] and silent["pods"][0]["reason"] == "scheduler_silent", silent
 
     user = f"system:serviceaccount:{SYSTEM}:rescuer"
     events = list(scene.cluster.audit().events(since=mark, user=user, stages=(STARTED, COMPLETE)))
@@ -169,7 +169,7 @@ def test_without_the_role_for_nominations_the_taint_alone_keeps_the_node_and_one
     row = rescues.result(rescues.start(kubeconfig=_less(scene, "no-status", "pods/status"), name=scene.critical("dns", cpu="900m")))
     assert row["pods"][0]["status"] == "rescued" and scene.held() == []
     (warning,) = map(str, row["warnings"])
-    assert "pods are not nominated beside the taint" in warning and "on pods/status in namespace kube-system" in warning
+    assert "pods are not nominated in addition to the taint" in warning and "on pods/status in namespace kube-system" in warning
 
 
 def test_without_the_role_for_events_the_rescue_is_the_same_and_one_warning_for_each_namespace_says_so(
