@@ -126,7 +126,7 @@ class Daemon:
             self._problem = self._controller.problem
             snapshot = self._cache.snapshot()
             self._metrics.holds.set(len(self._controller.holds.active(snapshot)))
-            self._metrics.ignored_marks.set(len(self._controller.holds.unproven))
+            self._metrics.unproven_hold_annotations.set(len(self._controller.holds.unproven))
         except TEMPORARY as error:
             self._problem = str(error)
             self._observer.on_error(self._problem)
@@ -159,9 +159,9 @@ class Daemon:
             self._observer.on_error(text)
         stopping = ["it is being stopped"] if self._shutdown_signal.stopping else []
         lease = [self._leadership.error] if self._leadership.error and not self._leadership.api_unreachable else []
-        hindered = [self._problem] if self._problem and not stale else []
-        self._metrics.hindered.set(bool(stale or lease or hindered))
-        self._health.set_unready([*stale, *hindered, *lease, *stopping])
+        problem = [self._problem] if self._problem and not stale else []
+        self._metrics.unready.set(bool(stale or lease or problem))
+        self._health.set_unready([*stale, *problem, *lease, *stopping])
 
     def _stale_optional_resources(self) -> list[str]:
         """Return the errors of the other resources that are not up to date, each cause once. Their last state continues to count."""

@@ -168,7 +168,7 @@ class RescuePlanner:
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
     def _rescue_holding(self, name: str, pod: Pod) -> str:
-        """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proved hold for the pod."""
+        """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proven hold for the pod."""
         hold = self._held.get(name)
         if hold is None or hold.uid != pod.metadata.uid:
             return ""

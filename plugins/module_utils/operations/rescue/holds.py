@@ -58,21 +58,21 @@ class Holds:
         self._nominations = nominations
         self._records = HoldStore(api)
         self._released: dict[str, Hold] = {}
-        self._released_marks: dict[str, t.Optional[str]] = {}
+        self._released_annotations: dict[str, t.Optional[str]] = {}
         self._retry_at_s: dict[str, float] = {}
         self._held_nodes_cache: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
 
     def refresh(self, snapshot: ClusterSnapshot, *, leading: bool) -> None:
         """Read the records if that is due, and report hold annotations that nothing proves. Raise KubeError."""
         self._records.read_if_due(leading=leading)
-        unproved = self._find_unproven(snapshot)
-        if not set(unproved).issubset(self.unproven):
+        unproven = self._find_unproven(snapshot)
+        if not set(unproven).issubset(self.unproven):
             self._records.read()  # the annotation may be newer than the records
-            unproved = self._find_unproven(snapshot)
-        for name in unproved:
+            unproven = self._find_unproven(snapshot)
+        for name in unproven:
             if name not in self.unproven:
                 self._observer.on_error(_unproven_message(name))
-        self.unproven = unproved
+        self.unproven = unproven
 
     def place(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
         """Record the hold, then place it on the node.
@@ -139,7 +139,7 @@ class Holds:
         except KubeError as error:
             self._observer.on_error(f"node {node.name} is not released yet: {error}")
             return False
-        self._released[node.name], self._released_marks[node.name] = hold, hold_annotation(node)
+        self._released[node.name], self._released_annotations[node.name] = hold, hold_annotation(node)
         if was_there:
             pod = f"{hold.namespace}/{hold.pod}"
             self._observer.on_released(node.name, pod)
@@ -166,11 +166,11 @@ class Holds:
 
     def _find_unproven(self, snapshot: ClusterSnapshot) -> list[str]:
         """Return the nodes with an unproven annotation, without annotations that this program removed and the watch still shows."""
-        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproved}
-        self._released_marks = {
-            name: mark for name, mark in self._released_marks.items() if mark is not None and mark == found.get(name, mark)
+        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproven}
+        self._released_annotations = {
+            name: text for name, text in self._released_annotations.items() if text is not None and text == found.get(name, text)
         }
-        return [name for name, mark in found.items() if self._released_marks.get(name) != mark]
+        return [name for name, text in found.items() if self._released_annotations.get(name) != text]
 
     def _drop_obsolete(self, snapshot: ClusterSnapshot, now_at_s: float, *, may_write: bool) -> None:
         """Remove the records of nodes that are gone."""

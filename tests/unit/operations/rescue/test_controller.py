@@ -342,7 +342,7 @@ def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
     assert on.cluster.held == [] and on.cluster.evicted == ["v-n"]
 
 
-def test_a_forged_mark_is_reported_once_and_ignored() -> None:
+def test_a_forged_annotation_is_reported_once_and_ignored() -> None:
     on = full("n", "m")
     forged = make_hold(decode_json(Pod, json.dumps(on.cluster.pods["dns"])), key="", deadline_s=time.time() + 60, writer="kubelet")
     on.cluster.nodes["m"]["metadata"]["annotations"] = {HOLD_ANNOTATION: encode_json(forged).decode()}
@@ -395,7 +395,7 @@ def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
     assert list(on.cluster.records) == ["hold.m"] and on.cluster.held == ["m"]
 
 
-def test_a_mark_without_its_taint_is_no_hold_to_take_over() -> None:
+def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
     on = full("n")
     on.controller.reconcile()
     on.controller.tasks.clear()  # the program that held the node was killed, and somebody has taken its taint off
@@ -556,14 +556,14 @@ def test_a_node_that_may_not_be_held_makes_it_try_another(error: KubeError) -> N
     assert on.cluster.held == ["b"] and on.cluster.evicted == ["v-b"]
 
 
-@pytest.mark.parametrize("mark", ["{nonsense", None])
-def test_a_mark_that_somebody_edits_meanwhile_leaves_no_taint(mark: str | None) -> None:
+@pytest.mark.parametrize("annotation", ["{nonsense", None])
+def test_an_annotation_that_somebody_edits_meanwhile_leaves_no_taint(annotation: str | None) -> None:
     on = full("n")
     on.controller.reconcile()
     annotations = on.cluster.nodes["n"]["metadata"]["annotations"]
     annotations.pop(HOLD_ANNOTATION)
-    if mark is not None:
-        annotations[HOLD_ANNOTATION] = mark
+    if annotation is not None:
+        annotations[HOLD_ANNOTATION] = annotation
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.controller.reconcile()
     assert the_task(on).status == "rescued" and not on.cluster.nodes["n"]["spec"].get("taints")

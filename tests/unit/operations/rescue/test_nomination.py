@@ -55,7 +55,7 @@ def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> Non
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
     assert task.status == "rescued" and on.cluster.held == []
-    assert on.cluster.patches == patches + 2, "the mark is taken off, and a bound pod left alone"
+    assert on.cluster.patches == patches + 2, "the annotation is removed, and a bound pod is not patched"
 
 
 def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
