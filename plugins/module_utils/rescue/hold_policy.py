@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The way in which a node is held for a pod, or the reason why it cannot be held."""
+"""The way in which a node is held for a pod and for how long, or the reason why it cannot be held."""
 
 from __future__ import annotations
 
@@ -39,6 +39,11 @@ def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Resc
     if options.hold != TAINT and len(victims) <= 1 and all(respects_nomination(victim.pod, pod) for victim in victims):
         return HoldPolicy(BY_NOMINATION, needs_quiet_cluster=True)
     return HoldPolicy(violation=no_toleration_violation(pod, options.hold_taint_key))
+
+
+def hold_duration_s(options: RescueOptions) -> int:
+    """Return the seconds from the placement of a hold to its deadline: the wait for the scheduler, and the wait for refused evictions."""
+    return options.wait_timeout + options.evict_timeout
 
 
 def respects_nomination(victim: Pod, pod: Pod) -> bool:

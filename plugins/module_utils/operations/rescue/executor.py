@@ -26,7 +26,7 @@ from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
 from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
-from ...rescue.hold_policy import hold_policy
+from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
@@ -35,7 +35,7 @@ from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
 from .holds import Holds, node_or_stub
-from .live_checks import is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
+from .live_checks import HOLD_LOST, is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
 from .nomination import Nominator, nominate, withdraw
 from .records.attempt_store import record_of, victim_of
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
@@ -133,7 +133,7 @@ class RescueExecutor:
         if goes_first is not None and task.hold is not None and task.hold.nominates:
             return self._release_for_now(task, plan, goes_first, view)
         if plan.hold_method == BY_TAINT and (task.hold is None or task.hold.nominates):
-            return self._give_up_node(task, Reason("hold_lost", "the taint that reserved the node was removed"), view)
+            return self._give_up_node(task, HOLD_LOST, view)
         if goes_first is not None:
             task.set_plan(replace(plan, reason=goes_first))
             return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
@@ -246,7 +246,7 @@ class RescueExecutor:
         return entries.get(task.key)
 
     def _hold_for(self, task: RescueTask, kept_by: str, view: ReconcileView) -> Hold:
-        deadline_s = view.now_s + self._options.wait_timeout + self._options.evict_timeout
+        deadline_s = view.now_s + hold_duration_s(self._options)
         key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
@@ -404,8 +404,7 @@ class RescueExecutor:
 
     def _not_cleared(self, task: RescueTask) -> bool:
         """Fail the task, because no node is held beyond its deadline."""
-        within_s = self._options.wait_timeout + self._options.evict_timeout
-        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {within_s} s"))
+        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {hold_duration_s(self._options)} s"))
         return True
 
     def _give_up_node(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:
