@@ -164,7 +164,7 @@ class RescuePlanner:
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
-        note = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
+        note = f"; the scheduler waits for node {name}, where {pod_names(staying)} should have ended or ends much later"
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
     def _rescue_holding(self, name: str, pod: Pod) -> str:
@@ -340,11 +340,12 @@ def _cleared_first_text(names: t.Sequence[str]) -> str:
 
 
 def _planned(pod: Pod, choice: Choice, note: str, *, kept_by: t.Optional[str]) -> RescuePlan:
-    victims = _names(victim.pod for victim in choice.victims)
+    victims = pod_names(victim.pod for victim in choice.victims)
     return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, kept_by)
 
 
-def _names(pods: Iterable[Pod]) -> str:
+def pod_names(pods: Iterable[Pod]) -> str:
+    """Return the namespaces and names of the pods in one text."""
     return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
 
 
@@ -355,8 +356,8 @@ def _waiting(pod: Pod, code: str, text: str) -> RescuePlan:
 def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
     more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
     return (
-        f"{_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the scheduler "
-        "can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
+        f"{pod_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the "
+        "scheduler can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
     )
 
 

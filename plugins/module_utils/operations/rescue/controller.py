@@ -8,7 +8,6 @@ both call it. If the program is killed, its holds remain on the nodes. The next 
 
 from __future__ import annotations
 
-import math
 import time
 import typing as t
 from dataclasses import replace
@@ -37,6 +36,7 @@ from .eviction_requests import REQUEST_TIMEOUT_S
 from .executor import RescueExecutor
 from .holds import Holds
 from .nomination import Nominator
+from .reconcile_view import ReconcileView
 from .records.attempt_store import record_leftover_results
 from .records.rescued_pods import RescuedPodTracker
 from .scheduler_health import SchedulerHealth
@@ -45,14 +45,12 @@ from .task import (
     ENDED,
     FAILED,
     NO_OTHER_NODE,
-    NOT_LEADER,
     POD_GONE,
     QUEUED,
     REPLAN_S,
     RESCUED,
     SETTLING,
     WATCHED,
-    ReconcileView,
     RescueTask,
 )
 
@@ -210,7 +208,7 @@ class RescueController:
         for node, hold in self.holds.active(snapshot):
             self.holds.release(node, hold)
         for task in self.tasks.values():
-            task.hold = None
+            task.note_released()
 
     def release_own_holds(self) -> None:
         """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
@@ -261,7 +259,7 @@ class RescueController:
         """
         self.nominations.drop_all()
         for task in self._in_stage(CLEARING):
-            task.stage, task.node, task.hold, task.loaded = WATCHED, "", None, False  # the other program may evict further pods
+            task.abandon()
 
     @property
     def has_pending_evictions(self) -> bool:
@@ -303,7 +301,7 @@ class RescueController:
             for task in open_tasks:
                 self._lease.ensure_held()
                 self._executor.record_outcome(task, view)
-                task.outcome_recorded = True
+                task.note_recorded_outcome()
         except (KubeError, LeaseLostError) as error:
             self._observer.on_error(f"results of attempts are not written at the end: {error}")
 
@@ -331,7 +329,7 @@ class RescueController:
         )
         for task in self.tasks.values() if self._dry_run else ():
             if task.status == PLANNED and task.is_finished and task.last_plan is not None and not self._planner.reserve(task.last_plan):
-                task.stage, task.status, task.plan_at_s = WATCHED, "", 0.0  # the capacity of the plan is no longer there
+                task.discard_plan()  # the capacity of the plan is no longer there
         view = ReconcileView(snapshot, self._planner, now_s, now_at_s, {})
         self._observed_in_s = time.monotonic() - now_at_s
         self.holds.reconcile(snapshot, self.tasks, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write)
@@ -347,12 +345,7 @@ class RescueController:
                 self._add_task(pod, now_s, now_at_s)
                 found[uid] = pod
         for task in self.tasks.values():
-            pod_now = found.get(task.uid)
-            task.pod_gone = pod_now is None
-            nominated = pod_now.status.nominated_node_name if pod_now is not None else ""
-            if nominated not in ("", task.node, task.pod.status.nominated_node_name):
-                task.restart_settling(now_at_s, self._options.settle_time)  # the scheduler preempts, and its victims may not be visible yet
-            task.pod = pod_now or task.pod
+            task.observe(found.get(task.uid), now_at_s, self._options.settle_time)
 
     def _is_ours(self, pod: Pod) -> bool:
         if pod.metadata.namespace not in self._options.namespaces or not is_unschedulable(pod):
@@ -479,27 +472,17 @@ class RescueController:
         explained, unexplained = task.explained_plan, plan.reason is UNEXPLAINED
         if unexplained and explained is not None:
             plan = replace(explained, pod=task.pod)
-        task.planned_in_round = self._round
         self._observer.on_planned(task, self._observed_in_s + time.monotonic() - began_at_s)
         plan = self._if_settled(task, plan, view)
         # The result of a run that ends has current reasons.
-        task.needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
-        task.set_plan(plan)
-        task.note_wait(view.now_at_s)
-        task.plan_at_s = view.now_at_s + REPLAN_S.get(plan.status, 0.0)
-        if view.now_at_s < task.settles_at_s:
-            task.plan_at_s = task.settles_at_s
+        needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
+        task.accept_plan(plan, view.now_at_s, in_round=self._round, needs_explanation=needs_explanation)
         if plan.status == PLANNED and not self._dry_run and not self._may_write:
-            task.status, task.reason = (
-                WAITING,
-                Reason(NOT_LEADER, f"{self._lease.holder or 'another program'} has the Lease and does the rescues"),
-            )
-            task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
+            task.wait_for_leader(view.now_at_s, self._lease.holder)
             return False
         first = self._blocking_task(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
         if first is not None:
             task.queue(view.now_at_s, first)
-            task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
             return False
         choice = plan.choice
         changed = choice is not None and self._executor.start(task, plan, choice, view)
@@ -547,9 +530,8 @@ class RescueController:
     def _if_settled(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> RescuePlan:
         """Return the plan, or a waiting plan while the scheduler has its settle time. The time restarts when a plan becomes possible."""
         possible = plan.status == PLANNED
-        if possible and not task.was_possible and not self._dry_run:
+        if task.note_possible(possible) and not self._dry_run:
             task.restart_settling(view.now_at_s, self._options.settle_time)
-        task.was_possible = possible
         if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
             return plan
         text = f"the scheduler has {self._options.settle_time} s to bind it by itself"
@@ -581,7 +563,7 @@ class RescueController:
             return
         if reported is not None and reason is not None and reported.code == reason.code and (task.status != PLANNED or reported == reason):
             return
-        task.reported_reason = reason
+        task.note_reported()
         self._observer.on_plan_changed(task)
         # Of several replicas of a daemon, the leader writes the Events.
         if task.reason is None or self._dry_run or not (self._once or self._lease.held):
@@ -619,9 +601,9 @@ class RescueController:
         except KubeError as error:
             self._observer.on_error(f"{task.name}: the result of the attempt is not written: {error}")
             if is_transient(error) or isinstance(error, ConflictError):
-                task.retry_at_s = view.now_at_s + ERROR_RETRY_S
+                task.retry_at(view.now_at_s + ERROR_RETRY_S)
                 return
-        task.outcome_recorded = True
+        task.note_recorded_outcome()
         if task.status in (FAILED, RESCUED):
             warning = task.status == FAILED
             self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", reason_message(task.reason), warning=warning)
@@ -678,14 +660,13 @@ class RescueController:
         """
         if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
             return False
-        task.stage, task.status = WATCHED, ""
+        task.discard_plan()
         return True
 
     def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView) -> bool:
         """Handle a failed request. It is repeated later; a forbidden one ends the task, because it does not succeed by itself."""
         self._observer.on_error(f"{task.name}: {error}")
-        task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
-        task.queued_since_s = math.inf  # other pods need not wait for a rescue that cannot begin
+        task.retry_after_error(view.now_at_s + ERROR_RETRY_S)
         # A held node must not wait for an error that lasts, nor without limit for one that may pass.
         has_no_effect = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
         if is_permission_error(error) or has_no_effect:

@@ -109,7 +109,7 @@ class Holds:
                     self.orphaned.append(node.name)
                     continue
                 task.start(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
-                task.attempt_started = True  # the attempt is in progress and must be finalized
+                task.note_attempt()
 
     def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:
         if now_at_s < self._retry_at_s.get(node.name, 0.0):
