@@ -59,7 +59,7 @@ class RescuePlanner:
         evicted: t.Optional[Mapping[str, float]] = None,
         earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
-        self.placement: ClusterState = ClusterState.of(snapshot, earlier.placement if earlier is not None else None)
+        self.cluster_state: ClusterState = ClusterState.of(snapshot, earlier.cluster_state if earlier is not None else None)
         self._capacities: FreeableCapacityCache = earlier._capacities if earlier is not None else FreeableCapacityCache()
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
@@ -70,7 +70,7 @@ class RescuePlanner:
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
         for pods in self._terminating.ending_soon.values():
             for pod in pods:
-                self.placement.remove(pod)
+                self.cluster_state.remove(pod)
 
     def has_node_for(self, pod_uid: str) -> bool:
         """Return whether a node is being cleared or held for the pod."""
@@ -135,9 +135,9 @@ class RescuePlanner:
         if not there.issuperset(victim.pod.metadata.uid for victim in choice.victims):
             return False
         for victim in choice.victims:
-            self.placement.remove(victim.pod)
+            self.cluster_state.remove(victim.pod)
         self._budgets.reserve([victim.pod for victim in choice.victims])
-        self.placement.assign(plan.pod, choice.node)
+        self.cluster_state.assign(plan.pod, choice.node)
         self._in_use[choice.node] = plan.pod.metadata.uid
         return True
 
@@ -242,12 +242,12 @@ class RescuePlanner:
         return RescuePlan(pod, IMPOSSIBLE, _summary(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
 
     def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
-        placement, profiles = self._placement_for(context), profiles_for(pod)
-        demand = PodDemand(pod, placement, profiles)
-        capacity = self._capacities.of(preemptor_of(pod, options), options, placement, self._budgets)
+        cluster_state, profiles = self._cluster_state_for(context), profiles_for(pod)
+        demand = PodDemand(pod, cluster_state, profiles)
+        capacity = self._capacities.of(preemptor_of(pod, options), options, cluster_state, self._budgets)
         return VictimSearch(
             pod,
-            placement,
+            cluster_state,
             options,
             demand=demand,
             with_capacity=capacity.nodes_with_capacity(demand.requests),
@@ -284,16 +284,16 @@ class RescuePlanner:
         """
         return pod.metadata.uid in self._evicted or (pod.spec.node_name == context.nominated_node and is_preempted(pod))
 
-    def _placement_for(self, context: RescueContext) -> ClusterState:
+    def _cluster_state_for(self, context: RescueContext) -> ClusterState:
         """Return the cluster state without the pods whose capacity counts as free."""
         if context.awaits_terminating:
-            return self.placement
-        placement = self.placement.fork()
+            return self.cluster_state
+        cluster_state = self.cluster_state.fork()
         for pods in self._terminating.ending_soon.values():
             for pod in pods:
                 if not self._is_awaited(pod, context):
-                    placement.restore(pod)
-        return placement
+                    cluster_state.restore(pod)
+        return cluster_state
 
     def _candidates(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]]) -> list[str]:
         uid = pod.metadata.uid
@@ -321,7 +321,7 @@ class RescuePlanner:
             yield Blocker(Reason(UNDECODABLE, f"{'it' if nodes == 1 else 'they'} cannot be decoded"), nodes)
 
     def _filter_runner(self, pod: Pod, context: RescueContext) -> FilterRunner:
-        return FilterRunner(pod, self._placement_for(context), profiles_for(pod))
+        return FilterRunner(pod, self._cluster_state_for(context), profiles_for(pod))
 
 
 def profiles_for(pod: Pod) -> Profiles:

@@ -18,6 +18,8 @@ OLD_FOLDERS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
 }
 OLD_NAMES = {
+    "_placement": "_cluster_state",
+    "_placement_for": "_cluster_state_for",
     "storage_builders": "objects",
     "rescue_fakes": "fakes",
     "fake_api": "fakes",

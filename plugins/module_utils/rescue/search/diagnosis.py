@@ -32,7 +32,7 @@ class Diagnosis:
     """Collects the reasons that close nodes to one pod."""
 
     def __init__(self, rules: EvictionFilter, means: SearchContext) -> None:
-        self._placement = means.placement
+        self._cluster_state = means.cluster_state
         self._eviction_filter = rules
         self._context = means
         self._nodes: Counter[Reason] = Counter()
@@ -53,7 +53,7 @@ class Diagnosis:
         and the eviction rules that protect the other pods; options may change some of these rules. The reason with the most nodes comes
         first.
         """
-        for name in self._placement.in_order(node_names):
+        for name in self._cluster_state.in_order(node_names):
             closed = closed_on(name)
             if closed:
                 self.add_closed(closed)
@@ -79,7 +79,7 @@ class Diagnosis:
     def add(self, name: str, occupants_of: Callable[[str], Shortage]) -> None:
         """Add a node that is closed because of its pods, or because of a filter that depends on them."""
         dry_run = self._context.dry_run
-        info = self._placement.info(name)
+        info = self._cluster_state.info(name)
         node_pods = pods_of_node(info, self._context.options).all_pods
         empty = dry_run.filter_result_on_empty(name) if len(node_pods) == len(info.pods) else None
         rejected, doubts = empty or dry_run.filter_result(name, [node_pod.pod for node_pod in node_pods])

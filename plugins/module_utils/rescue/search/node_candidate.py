@@ -45,7 +45,7 @@ class SearchContext:
     """
 
     options: RescueOptions
-    placement: ClusterState
+    cluster_state: ClusterState
     budgets: PdbLedger
     costs: VictimCosts
     dry_run: EvictionDryRun

@@ -54,8 +54,8 @@ class PodDemand:
     nominated pods, affinity, spread, volumes.
     """
 
-    def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles) -> None:
-        devices = node_resources_fit.device_class_resources(pod, placement.snapshot.device_classes)
+    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles) -> None:
+        devices = node_resources_fit.device_class_resources(pod, cluster_state.snapshot.device_classes)
         asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE))
         # A resource that a DeviceClass offers is left out: where no device plugin offers it, this plugin does not decide.
         self._requests = [(name, amount) for name, amount in asked if name not in devices]

@@ -22,8 +22,8 @@ Requests = tuple[tuple[str, int], ...]
 class ReschedulingCheck:
     """The capacity for replacements in a cluster state as it is: before the pod that needs capacity is placed."""
 
-    def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
-        self._placement = placement
+    def __init__(self, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        self._cluster_state = cluster_state
         self._profiles = profiles
         self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
         self._with_capacity: dict[Requests, list[str]] = {}
@@ -65,7 +65,7 @@ class ReschedulingCheck:
         return any(name != spec.node_name for name in known[1])
 
     def _first_takers(self, pod: Pod, candidates: list[str]) -> list[str]:
-        runner = FilterRunner(_replacement(pod), self._placement, self._profiles)
+        runner = FilterRunner(_replacement(pod), self._cluster_state, self._profiles)
         takers: list[str] = []
         for name in candidates if not runner.unknown else ():
             if not any(runner.run_filters(name)):
@@ -75,7 +75,7 @@ class ReschedulingCheck:
         return takers
 
     def _fits_once_gone(self, pod: Pod, candidates: list[str]) -> bool:
-        without = self._placement.fork()
+        without = self._cluster_state.fork()
         without.remove(pod)
         runner = FilterRunner(_replacement(pod), without, self._profiles)
         return not runner.unknown and any(name != pod.spec.node_name and not any(runner.run_filters(name)) for name in candidates)
@@ -86,7 +86,7 @@ class ReschedulingCheck:
             pod.spec.topology_spread_constraints
             or required_pod_affinity(pod)
             or required_anti_affinity(pod)
-            or self._placement.affinity_terms.anti_affinity_terms_matching(pod, self._placement.snapshot.namespaces)
+            or self._cluster_state.affinity_terms.anti_affinity_terms_matching(pod, self._cluster_state.snapshot.namespaces)
         )
 
     def _nodes_with_room(self, pod: Pod) -> list[str]:
@@ -101,14 +101,14 @@ class ReschedulingCheck:
         return found
 
     def _holds(self, name: str, requests: Requests) -> bool:
-        info = self._placement.info(name)
+        info = self._cluster_state.info(name)
         offered, requested = info.allocatable, info.requested
         fits = all(amount <= offered.get(resource, 0) - requested.get(resource, 0) for resource, amount in requests)
         return fits and len(info.pods) < offered.get(PODS, 0)
 
     def _nodes_by_free_cpu(self) -> tuple[list[int], list[str]]:
         if self._by_free_cpu is None:
-            infos = ((name, self._placement.info(name)) for name in self._placement.snapshot.nodes)
+            infos = ((name, self._cluster_state.info(name)) for name in self._cluster_state.snapshot.nodes)
             free = sorted((info.allocatable.get(CPU, 0) - info.requested.get(CPU, 0), name) for name, info in infos)
             self._by_free_cpu = [amount for amount, _name in free], [name for _amount, name in free]
         return self._by_free_cpu
