@@ -186,17 +186,17 @@ class RescuePlanner:
         choice = search.best(reached)
         if choice is None:
             return self._no_eviction_helps(pod, context, candidates, search, others=names is None, explain=explain)
-        rule = self._hold_policy_of(pod, choice)
-        if rule.violation is None and not (rule.needs_quiet_cluster and self._ending(context)):
-            return _planned(pod, choice, context.note, kept_by=rule.hold_method)
+        policy = self._hold_policy_of(pod, choice)
+        if policy.violation is None and not (policy.needs_quiet_cluster and self._ending(context)):
+            return _planned(pod, choice, context.note, hold_method=policy.hold_method)
         # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
         # first.
         key = self._options.hold_taint_key
         kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
         if choice is not None:
-            return _planned(pod, choice, context.note, kept_by=None)
-        return self._plan_single_victim(pod, context, candidates, rule.violation)
+            return _planned(pod, choice, context.note, hold_method=None)
+        return self._plan_single_victim(pod, context, candidates, policy.violation)
 
     def _plan_single_victim(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], violation: t.Optional[Reason]
@@ -217,7 +217,7 @@ class RescuePlanner:
         ending = self._ending(context)
         if ending:
             return _waiting(pod, OTHERS_TERMINATING, _ending_first_text(ending, choice.node))
-        return _planned(pod, choice, context.note, kept_by=BY_NOMINATION)
+        return _planned(pod, choice, context.note, hold_method=BY_NOMINATION)
 
     def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
         """Return the choice if its node can be held for the pod. Otherwise return None."""
@@ -339,9 +339,9 @@ def _cleared_first_text(names: t.Sequence[str]) -> str:
     return f"nodes {' and '.join(names)} are being cleared for other critical pods first"
 
 
-def _planned(pod: Pod, choice: Choice, note: str, *, kept_by: t.Optional[str]) -> RescuePlan:
+def _planned(pod: Pod, choice: Choice, note: str, *, hold_method: t.Optional[str]) -> RescuePlan:
     victims = pod_names(victim.pod for victim in choice.victims)
-    return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, kept_by)
+    return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, hold_method)
 
 
 def pod_names(pods: Iterable[Pod]) -> str:

@@ -18,6 +18,7 @@ OLD_FOLDERS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
 }
 OLD_NAMES = {
+    "kept_by": "hold_method",
     "_placement": "_cluster_state",
     "_placement_for": "_cluster_state_for",
     "storage_builders": "objects",

@@ -415,8 +415,8 @@ class RescueController:
             return self._finish(task, view)
         if task.stage == CLEARING:
             scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
-            kept_by = BY_NOMINATION if task.hold is not None and task.hold.nominates else None
-            changed = self._executor.advance(task, view, scheduler, self._blocking_task(task, kept_by, view))
+            hold_method = BY_NOMINATION if task.hold is not None and task.hold.nominates else None
+            changed = self._executor.advance(task, view, scheduler, self._blocking_task(task, hold_method, view))
         else:
             changed = view.now_at_s >= task.plan_at_s and self._plan(task, view)
         # The step may have finished the task.
@@ -493,7 +493,7 @@ class RescueController:
         self._report(task)
         return changed
 
-    def _blocking_task(self, task: RescueTask, kept_by: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
+    def _blocking_task(self, task: RescueTask, hold_method: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
         """Return the rescue that must end before pods are evicted for this task.
 
         None if there is none. Taints and evictions for one pod make the scheduler try the other pods and clear their nominations. While
@@ -501,7 +501,7 @@ class RescueController:
         """
         if self._options.hold == NONE:
             return None
-        hinders = RescueTask.is_under_way if kept_by == BY_NOMINATION else RescueTask.is_held_by_nomination
+        hinders = RescueTask.is_under_way if hold_method == BY_NOMINATION else RescueTask.is_held_by_nomination
         others = (other for other in self.tasks.values() if other is not task)
         first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:

@@ -170,11 +170,11 @@ class RescueExecutor:
         ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
-        kept_by = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
-        if node is None or kept_by is None or node.name in task.excluded_nodes:
+        hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
+        if node is None or hold_method is None or node.name in task.excluded_nodes:
             return False
         self._lease.ensure_held()
-        hold = self._hold_for(task, kept_by, view)
+        hold = self._hold_for(task, hold_method, view)
         self._holds.place(node, hold)
         task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
         task.note_attempt()
@@ -248,9 +248,9 @@ class RescueExecutor:
     def _load_attempt(self, task: RescueTask) -> t.Optional[Attempt]:
         return task.find_attempt(self._attempts.read())
 
-    def _hold_for(self, task: RescueTask, kept_by: str, view: ReconcileView) -> Hold:
+    def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
         deadline_s = view.now_s + hold_duration_s(self._options)
-        key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
+        key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
     def _record_attempt(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
