@@ -22,7 +22,7 @@ from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
 from .eviction_rules.outside_window import MaintenanceWindows
-from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_violation, respects_nomination, tolerates_hold
+from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
 from .pdb_ledger import PdbLedger
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, RescueContext, RescuePlan
@@ -212,7 +212,7 @@ class RescuePlanner:
         context = context._replace(excluded_victims=context.excluded_victims.union(hinder))
         choice = self._if_holdable(pod, self._search(pod, context, replace(options, max_victims=most)).best(candidates))
         if choice is None:
-            violation = violation or no_toleration_violation(pod, self._options.hold_taint_key)
+            violation = violation or no_toleration_reason(pod, self._options.hold_taint_key)
             return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
         ending = self._ending(context)
         if ending:

@@ -18,6 +18,18 @@ OLD_FOLDERS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
 }
 OLD_NAMES = {
+    "no_toleration_violation": "no_toleration_reason",
+    "is_protected": "is_critical_or_system",
+    "has_no_capacity_elsewhere": "is_surely_unreschedulable",
+    "stays_closed": "always_rejects",
+    "takes_capacity_back": "violation",
+    "_has_no_steps_left": "_has_steps_left",
+    "_cannot_improve": "_can_improve",
+    "knows_too_little": "is_unreadable",
+    "_knows_too_little": "_is_unreadable",
+    "_blocking_task": "_queue_violation",
+    "_blocking_queued_task": "_overdue_task_violation",
+    "_more_than_planned": "plan_limit_violation",
     "kept_by": "hold_method",
     "_placement": "_cluster_state",
     "_placement_for": "_cluster_state_for",

@@ -416,7 +416,7 @@ class RescueController:
         if task.stage == CLEARING:
             scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
             hold_method = BY_NOMINATION if task.hold is not None and task.hold.nominates else None
-            changed = self._executor.advance(task, view, scheduler, self._blocking_task(task, hold_method, view))
+            changed = self._executor.advance(task, view, scheduler, self._queue_violation(task, hold_method, view))
         else:
             changed = view.now_at_s >= task.plan_at_s and self._plan(task, view)
         # The step may have finished the task.
@@ -480,7 +480,7 @@ class RescueController:
         if plan.status == PLANNED and not self._dry_run and not self._may_write:
             task.wait_for_leader(view.now_at_s, self._lease.holder)
             return False
-        first = self._blocking_task(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
+        first = self._queue_violation(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
         if first is not None:
             task.queue(view.now_at_s, first)
             return False
@@ -493,11 +493,11 @@ class RescueController:
         self._report(task)
         return changed
 
-    def _blocking_task(self, task: RescueTask, hold_method: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
-        """Return the rescue that must end before pods are evicted for this task.
+    def _queue_violation(self, task: RescueTask, hold_method: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
+        """Return the reason why another rescue must end before pods are evicted for this task. None if there is none.
 
-        None if there is none. Taints and evictions for one pod make the scheduler try the other pods and clear their nominations. While
-        only a nomination reserves a node, no other rescue begins.
+        Taints and evictions for one pod make the scheduler try the other pods and clear their nominations. While only a nomination reserves
+        a node, no other rescue begins.
         """
         if self._options.hold == NONE:
             return None
@@ -505,13 +505,13 @@ class RescueController:
         others = (other for other in self.tasks.values() if other is not task)
         first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:
-            return self._blocking_queued_task(task, view)
+            return self._overdue_task_violation(task, view)
         return Reason(QUEUED, f"pod {first.name} is rescued first, because only a nomination reserves the capacity for one of both pods")
 
-    def _blocking_queued_task(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
-        """Return the pod that has waited for other rescues for its maximum time and begins first.
+    def _overdue_task_violation(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
+        """Return the reason why a pod that has waited for other rescues for its maximum time begins first. None if there is none.
 
-        None if there is none. Without this rule, rescues of pods with the same or lower priority could delay that pod without end.
+        Without this rule, rescues of pods with the same or lower priority could delay that pod without end.
         """
         waiting = [one for one in self.tasks.values() if one.is_next(view.now_at_s)]
         if task.stage == CLEARING or not waiting:

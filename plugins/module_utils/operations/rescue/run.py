@@ -221,9 +221,12 @@ def _needs_lease(controller: RescueController) -> bool:
     return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
-def _knows_too_little(controller: RescueController) -> bool:
-    """Return whether the state of the pods is unknown. If this run has left something behind, the end of the run reports it."""
-    if controller.still_held or controller.unrecorded:
+def _is_unreadable(controller: RescueController) -> bool:
+    """Return whether the cluster cannot be read and the state of the pods is not known.
+
+    If this run has left something behind, the end of the run reports it.
+    """
+    if not controller.problem or controller.still_held or controller.unrecorded:
         return False
     return not controller.tasks or not all(task.is_finished for task in controller.tasks.values())
 
@@ -244,7 +247,7 @@ def _state_of(controller: RescueController, clock: _Clock, lease: LeaderLease) -
         is_over=clock.is_over,
         lease_time_is_over=clock.has_run_for(LEASE_TIMEOUT_S),
         is_hindered=clock.hindered,
-        knows_too_little=bool(controller.problem) and _knows_too_little(controller),
+        is_unreadable=_is_unreadable(controller),
         has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
         is_waiting=bool(waiting),
         is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),

@@ -51,7 +51,7 @@ class EvictionDryRun:
         """
         return self._judge.result_on_empty_node(node_name)
 
-    def stays_closed(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
+    def always_rejects(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
         """Return whether a topology filter rejects the node, whichever of these pods are evicted."""
         return self._judge.always_rejects(node_name, leaving)
 

@@ -149,7 +149,7 @@ class NodeCandidate:
         self.lower_bound = (
             *priority_cost,
             sum(sorted(map(costs.is_node_bound, node_pods))[:number]),
-            sum(sorted(map(costs.has_no_capacity_elsewhere, node_pods))[:number]),
+            sum(sorted(map(costs.is_surely_unreschedulable, node_pods))[:number]),
             -min(sorted(map(costs.remaining_ready, node_pods))[-number:], default=PRIORITY_OFFSET),
             tuple(sorted([node_pod.age for node_pod in node_pods])[:number][::-1]),
             (min([node_pod.name for node_pod in node_pods]),) if node_pods else (),
@@ -175,7 +175,7 @@ class NodeCandidate:
     def select_victims(self) -> Result:
         """Find the cheapest set by capacity, with all fields of its cost."""
         costs, by_priority = self._context.costs, self._by_priority
-        if self._context.needs_full_filters and self._stays_closed():
+        if self._context.needs_full_filters and self._is_always_rejected():
             return Result.OUT
         costs.add_node_pods(pod.node_pod for pod in self._considered)
         groups = _equivalent_by_rank(self._considered, costs)
@@ -195,7 +195,7 @@ class NodeCandidate:
     def search_with_filters(self) -> Result:
         """Find the cheapest set that all filters accept, because a filter that is not about capacity has rejected the set so far."""
         self._context.needs_full_filters = True
-        if self._stays_closed():
+        if self._is_always_rejected():
             return Result.OUT
         self._context.costs.add_node_pods(pod.node_pod for pod in self._evictable)
         is_large = len(self._evictable) > MAX_EXACT_PODS
@@ -219,7 +219,7 @@ class NodeCandidate:
         found = search.run()
         return list(found.pods) if found is not None else None
 
-    def _stays_closed(self) -> bool:
+    def _is_always_rejected(self) -> bool:
         """Return whether no eviction opens the node. Return False if that is not known."""
         everybody = [pod.pod for pod in self._evictable]
         return self._context.dry_run.is_monotone(everybody) and not self._fits(everybody)

@@ -112,7 +112,7 @@ class SubsetSearch:
         if grown and max(missing, default=0) <= 0 and (self._accepts is None or self._accepts(self._pods)):
             self._offer(priority_cost)
             return True  # every larger set costs more
-        if position == len(self._groups) or self._has_no_steps_left() or self._cannot_improve(position, missing, priority_cost):
+        if position == len(self._groups) or not self._has_steps_left() or not self._can_improve(position, missing, priority_cost):
             return False
         if grown or self._rest is None or self._accepts is None or self._accepts(self._pods + self._rest[position]):
             self._branch(position, missing, priority_cost)
@@ -151,27 +151,27 @@ class SubsetSearch:
             if group.budget is not None:
                 self._drawn[group.budget] -= number
 
-    def _has_no_steps_left(self) -> bool:
-        return self._limits.max_steps is not None and self._steps > self._limits.max_steps
+    def _has_steps_left(self) -> bool:
+        return self._limits.max_steps is None or self._steps <= self._limits.max_steps
 
-    def _cannot_improve(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> bool:
-        """Return whether the remaining groups free too little, or only at a cost that is too high."""
+    def _can_improve(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> bool:
+        """Return whether the remaining groups may free enough at a cost that is not too high."""
         more = 1
         for amount, total, largest in zip(missing, self._totals[position], self._largest[position]):
             if amount > 0:
                 if amount > total:
-                    return True
+                    return False
                 more = max(more, -(-amount // largest))
         highest, weight, count = priority_cost
         if self._limits.max_victims is not None and count + more > self._limits.max_victims:
-            return True
+            return False
         least = (max(highest, self._lowest), weight + more * (self._lowest + PRIORITY_OFFSET), count + more)
         if self._ceiling is not None and least > self._ceiling:
-            return True
+            return False
         best = self._best
         if best is None or least < best.priority_cost:
-            return False
-        return least > best.priority_cost or self._rank is None or self._rank(self._pods) >= best.rank
+            return True
+        return least == best.priority_cost and self._rank is not None and self._rank(self._pods) < best.rank
 
     def _offer(self, priority_cost: _RunningCost) -> None:
         if self._ceiling is not None and priority_cost > self._ceiling:

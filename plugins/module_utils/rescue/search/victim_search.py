@@ -126,7 +126,7 @@ class VictimSearch:
         if closed and closed is not NODE_NOT_READY:
             return False
         leaving = self._with_capacity[name]
-        return not self._demand.ports_stay_taken(self._cluster_state.info(name), leaving) and not self.context.dry_run.stays_closed(
+        return not self._demand.ports_stay_taken(self._cluster_state.info(name), leaving) and not self.context.dry_run.always_rejects(
             name, leaving
         )
 

@@ -79,7 +79,7 @@ class VictimCosts:
             known = self._unreschedulable[pod.metadata.uid] = not self._rescheduling.fits_elsewhere(pod)
         return known
 
-    def has_no_capacity_elsewhere(self, node_pod: NodePod) -> bool:
+    def is_surely_unreschedulable(self, node_pod: NodePod) -> bool:
         """Return whether no node has capacity for the pod's replacement. This part of ``is_unreschedulable`` is cheap to compute."""
         known = self._with_capacity.get(id(node_pod.load))
         if known is None:

@@ -107,5 +107,5 @@ def test_daemon_that_rests_for_the_housekeeping_interval_stays_healthy_and_keeps
         began_s = clock.monotonic()
         daemon._wait(*daemon._reconcile_once())
         assert clock.monotonic() - began_s == pytest.approx(interval, abs=1.0)
-        assert lease.held and daemon._leadership.leading and health.unhealthy == ""
+        assert lease.held and daemon._leadership.leading and health.unhealthy_reason == ""
     assert max(SECONDS) > max(UNABLE_FOR_S, UNHEALTHY_AFTER_S)
