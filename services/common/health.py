@@ -35,4 +35,4 @@ class Health:
     @property
     def unready_reason(self) -> str:
         """Return the reason why the program cannot do its work now. It is empty if it can."""
-        return "; ".join(filter(None, (self.unhealthy, *self._unready)))
+        return "; ".join(filter(None, (self.unhealthy_reason, *self._unready)))

@@ -107,7 +107,7 @@ class Daemon:
 
     def _reconcile_once(self) -> tuple[int, float, float]:
         """Reconcile once. Return the version of the state, the seconds until the next reconciliation, and the duration in seconds."""
-        self._shutdown_signal.check()
+        self._shutdown_signal.raise_thread_errors()
         began_at_s, version = time.monotonic(), self._cache.version
         self._update_leadership()
         stale = self._stale()
@@ -121,7 +121,7 @@ class Daemon:
 
     def _reconcile(self) -> float:
         try:
-            self._leadership.check()
+            self._leadership.ensure_writable()
             rest_s = self._controller.reconcile()
             self._problem = self._controller.problem
             snapshot = self._cache.snapshot()
@@ -190,7 +190,7 @@ class Daemon:
                     break
             except TEMPORARY:
                 time.sleep(min(SLICE_S, left_s))
-            self._shutdown_signal.check()
+            self._shutdown_signal.raise_thread_errors()
             self._leadership.on_reconciled(self._problem)  # no reconciliation is due
             self._update_leadership()
             self._health.heartbeat()

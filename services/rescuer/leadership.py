@@ -96,7 +96,7 @@ class Leadership:
             self.error, self.api_unreachable = str(error), isinstance(error, UnreachableError)
             self._observer.on_error(self.error)
 
-    def check(self) -> None:
+    def ensure_writable(self) -> None:
         """Check every ``CHECKED_EVERY_S`` seconds that a leader can write the ConfigMap. Raises KubeError."""
         now_at_s = time.monotonic()
         if self.leading and now_at_s >= self._checked_at_s + CHECKED_EVERY_S:

@@ -623,7 +623,7 @@ class RescueController:
                 record_leftover_results(self._attempts, view.snapshot, self.tasks, now_s=view.now_s)
                 self._rescued.load(self._attempts.read())
                 self._attempts_loaded = True
-            self._rescued.check(view.snapshot, view.now_s)
+            self._rescued.record_fates(view.snapshot, view.now_s)
         except KubeError as error:
             self._observer.on_error(f"attempts in the ConfigMap may be out of date: {error}")
             self._reconcile_attempts_at_s = view.now_at_s + ERROR_RETRY_S

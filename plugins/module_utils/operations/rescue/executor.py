@@ -30,7 +30,7 @@ from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
-from ...state.rescue_attempts import Attempt, attempt_violation, cancel, record_failure, record_success, record_victims, start
+from ...state.rescue_attempts import AttemptRecord, attempt_violation, cancel, record_failure, record_success, record_victims, start
 from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
@@ -234,7 +234,7 @@ class RescueExecutor:
         """Record the result of the attempt."""
         pending = {pod.metadata.uid for pod in view.snapshot.pods if not pod.spec.node_name}
 
-        def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
+        def change(entry: t.Optional[AttemptRecord]) -> t.Optional[AttemptRecord]:
             if task.status == RESCUED:
                 return record_success(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name, pending=pending)
             if task.status != FAILED and not task.evicted:
@@ -245,7 +245,7 @@ class RescueExecutor:
 
     # --- steps ---
 
-    def _load_attempt(self, task: RescueTask) -> t.Optional[Attempt]:
+    def _load_attempt(self, task: RescueTask) -> t.Optional[AttemptRecord]:
         return task.find_attempt(self._attempts.read())
 
     def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
@@ -259,23 +259,23 @@ class RescueExecutor:
         victims = [*task.evicted, *(one for known, one in task.uncertain_evictions.items() if known != uid), victim]
         records = [record_of(one) for one in victims]
 
-        def change(entry: t.Optional[Attempt]) -> Attempt:
+        def change(entry: t.Optional[AttemptRecord]) -> AttemptRecord:
             entry = start(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
             return record_victims(entry, pod_uid=task.uid, victims=records)
 
         self._attempts.update(task.key, change)
         task.note_recorded_victims(victims)
 
-    def _with_results(self, task: RescueTask, attempt: t.Optional[Attempt], view: ReconcileView) -> t.Optional[Attempt]:
+    def _with_results(self, task: RescueTask, attempt: t.Optional[AttemptRecord], view: ReconcileView) -> t.Optional[AttemptRecord]:
         """Return the attempt updated by the fate of the pods that were rescued before."""
         found = self._rescued.with_results(task.key, attempt, view.snapshot, view.now_s)
         if found != attempt and not self._dry_run:
             self._lease.ensure_held()
             self._rescued.watch(task.key, attempt)
-            self._rescued.check(view.snapshot, view.now_s)
+            self._rescued.record_fates(view.snapshot, view.now_s)
         return found
 
-    def _load_victims(self, task: RescueTask, attempt: t.Optional[Attempt]) -> bool:
+    def _load_victims(self, task: RescueTask, attempt: t.Optional[AttemptRecord]) -> bool:
         """Load the pods that another program may have evicted for the task. Return whether there are any."""
         if task.loaded:
             return False

@@ -17,7 +17,7 @@ from ...model.values.quantity_check import check_quantities
 from ...rescue.critical import is_unschedulable
 from ...state.hold import Hold
 
-EVICTED = "EvictionByEvictionAPI"
+EVICTION_API_REASON = "EvictionByEvictionAPI"
 """The reason of the condition DisruptionTarget that the API server writes on the pods it evicts."""
 
 HOLD_LOST = Reason("hold_lost", "the taint that reserved the node was removed")
@@ -49,7 +49,9 @@ def is_evicted(now: t.Optional[Pod]) -> bool:
     """Return whether the pod of an eviction without an answer was evicted. A pod that is gone counts as evicted by this program."""
     if now is None:
         return True
-    evicted = any(one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTED for one in now.status.conditions or ())
+    evicted = any(
+        one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTION_API_REASON for one in now.status.conditions or ()
+    )
     return now.terminating and evicted
 
 

@@ -16,7 +16,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan, Victim
 from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED, pod_names
 from ...state.hold import Hold
-from ...state.rescue_attempts import Attempt, attempt_key, existing_key
+from ...state.rescue_attempts import AttemptRecord, attempt_key, existing_key
 
 QUEUED = "queued"
 SETTLING = "settling"
@@ -403,7 +403,7 @@ class RescueTask:
         """Record that this program has held a node or evicted a pod for the task."""
         self.acted = True
 
-    def find_attempt(self, entries: Mapping[str, Attempt]) -> t.Optional[Attempt]:
+    def find_attempt(self, entries: Mapping[str, AttemptRecord]) -> t.Optional[AttemptRecord]:
         """Return the entry that counts the attempts for the pod, and keep its key. ``entries``: the entries by key."""
         self.key = existing_key(entries, self.uid, self.key)
         return entries.get(self.key)

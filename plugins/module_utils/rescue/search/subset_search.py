@@ -25,7 +25,7 @@ _RunningCost = tuple[int, int, int]
 """The fields of a ``PriorityCost``. A plain tuple, because the search makes one for each set."""
 
 
-class EquivalentPods(t.NamedTuple):
+class InterchangeablePods(t.NamedTuple):
     """Pods that free the same and, if ``rank`` counts, differ only in their ages and names.
 
     ``pods``: in the order in which they are taken. ``frees``: the amounts that each of them frees. ``budget``: the budget that each
@@ -76,7 +76,7 @@ class SubsetSearch:
 
     def __init__(
         self,
-        groups: Sequence[EquivalentPods],
+        groups: Sequence[InterchangeablePods],
         missing: Amounts,
         bounds: SearchLimits,
         *,
@@ -134,18 +134,18 @@ class SubsetSearch:
                 break
         self._put_back(group, self._numbers.pop())
 
-    def _may_take(self, group: EquivalentPods) -> bool:
+    def _may_take(self, group: InterchangeablePods) -> bool:
         if self._limits.max_victims is not None and len(self._pods) >= self._limits.max_victims:
             return False
         return group.budget is None or self._drawn[group.budget] < self._limits.disruptions_left[group.budget]
 
-    def _take(self, group: EquivalentPods, pod: Pod, number: int) -> None:
+    def _take(self, group: InterchangeablePods, pod: Pod, number: int) -> None:
         self._pods.append(pod)
         self._numbers[-1] = number
         if group.budget is not None:
             self._drawn[group.budget] += 1
 
-    def _put_back(self, group: EquivalentPods, number: int) -> None:
+    def _put_back(self, group: InterchangeablePods, number: int) -> None:
         if number:
             del self._pods[-number:]
             if group.budget is not None:
@@ -186,7 +186,7 @@ class SubsetSearch:
             self._best = VictimSet(PriorityCost(*priority_cost), rank, names, numbers, tuple(self._pods))
 
 
-def _from_the_end(groups: Sequence[EquivalentPods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
+def _from_the_end(groups: Sequence[InterchangeablePods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
     """Return for each position the most that the groups from there on free, and the most that one pod of them frees."""
     nothing = (0,) * kinds
     free = largest = nothing
