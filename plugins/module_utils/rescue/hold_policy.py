@@ -43,7 +43,7 @@ def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Resc
 
 def hold_duration_s(options: RescueOptions) -> int:
     """Return the seconds from the placement of a hold to its deadline: the wait for the scheduler, and the wait for refused evictions."""
-    return options.wait_timeout + options.evict_timeout
+    return options.wait_timeout_s + options.evict_timeout_s
 
 
 def respects_nomination(victim: Pod, pod: Pod) -> bool:

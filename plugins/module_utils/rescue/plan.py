@@ -18,12 +18,12 @@ BY_NOMINATION = "nomination"
 
 @dataclass(frozen=True)
 class Victim:
-    """A pod to evict. ``reason``: why this pod is chosen; ``grace_period``: its whole seconds to end."""
+    """A pod to evict. ``reason``: why this pod is chosen; ``grace_period_s``: its whole seconds to end."""
 
     pod: Pod
     priority: int
     reason: Reason
-    grace_period: int
+    grace_period_s: int
 
 
 class Blocker(t.NamedTuple):

@@ -64,7 +64,7 @@ class RescuePlanner:
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
-        self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period, evicted=evicted)
+        self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period_s, evicted=evicted)
         self._evicted = frozenset(evicted or ())
         self._budgets = PdbLedger(snapshot)
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None

@@ -320,7 +320,7 @@ class RescueController:
         self._update_tasks(snapshot.pods, now_s, now_at_s)
         for task in self.tasks.values() if changes else ():
             if not task.is_finished and has_opened(task.pod, changes):
-                task.restart_settling(now_at_s, self._options.settle_time)
+                task.restart_settling(now_at_s, self._options.settle_time_s)
         in_use = {task.node: task.uid for task in self.tasks.values() if task.stage == CLEARING}
         held = {node.name: hold for node, hold in self.holds.active(snapshot)}
         evicted = {uid: at_s - now_at_s for task in self.tasks.values() for uid, at_s in task.grace_ends_at_s.items()}
@@ -345,7 +345,7 @@ class RescueController:
                 self._add_task(pod, now_s, now_at_s)
                 found[uid] = pod
         for task in self.tasks.values():
-            task.observe(found.get(task.uid), now_at_s, self._options.settle_time)
+            task.observe(found.get(task.uid), now_at_s, self._options.settle_time_s)
 
     def _is_ours(self, pod: Pod) -> bool:
         if pod.metadata.namespace not in self._options.namespaces or not is_unschedulable(pod):
@@ -355,9 +355,9 @@ class RescueController:
     def _add_task(self, pod: Pod, now_s: float, now_at_s: float) -> None:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
         # The condition's time and the present time are from different clocks, so a short wait is measured here.
-        waited = waited_s(since_s, now_s) > self._options.settle_time + CLOCKS_DIFFER_S
-        settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time
-        patience_s = longest_wait_s(self._options.grace_period)
+        waited = waited_s(since_s, now_s) > self._options.settle_time_s + CLOCKS_DIFFER_S
+        settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time_s
+        patience_s = longest_wait_s(self._options.grace_period_s)
         self.tasks[pod.metadata.uid] = RescueTask(pod, unschedulable_since_s=since_s, settles_at_s=settles_at_s, max_wait_s=patience_s)
 
     # --- act ---
@@ -531,10 +531,10 @@ class RescueController:
         """Return the plan, or a waiting plan while the scheduler has its settle time. The time restarts when a plan becomes possible."""
         possible = plan.status == PLANNED
         if task.note_possible(possible) and not self._dry_run:
-            task.restart_settling(view.now_at_s, self._options.settle_time)
+            task.restart_settling(view.now_at_s, self._options.settle_time_s)
         if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
             return plan
-        text = f"the scheduler has {self._options.settle_time} s to bind it by itself"
+        text = f"the scheduler has {self._options.settle_time_s} s to bind it by itself"
         return RescuePlan(task.pod, WAITING, Reason(SETTLING, text))
 
     def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:

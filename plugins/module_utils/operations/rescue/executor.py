@@ -101,7 +101,7 @@ class RescueExecutor:
             view.planner.reserve(plan)
             task.finish(PLANNED, plan.reason)
             return False
-        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
+        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
         task.limit_to(choice, _pods_on(task.node, view))
         # From here on the end of the task releases the hold, even if this write fails.
         self._record_attempt(task, choice.victims[0], view)
@@ -123,7 +123,7 @@ class RescueExecutor:
                 return self._fail_unbound(task)
             self._nominate(task, view)
             return False
-        if view.now_at_s > task.give_up_at_s + self._options.evict_timeout:
+        if view.now_at_s > task.give_up_at_s + self._options.evict_timeout_s:
             return self._not_cleared(task)
         if plan.status == IMPOSSIBLE or plan.choice is None:
             return self._give_up_node(task, plan.reason, view)
@@ -176,7 +176,7 @@ class RescueExecutor:
         self._lease.ensure_held()
         hold = self._hold_for(task, hold_method, view)
         self._holds.place(node, hold)
-        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
+        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
         task.note_attempt()
         task.note_action()
         self._observer.on_hold(task)
@@ -397,7 +397,7 @@ class RescueExecutor:
         return False
 
     def _fail_unbound(self, task: RescueTask) -> bool:
-        waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout} s"
+        waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout_s} s"
         task.finish(FAILED, Reason("not_bound", f"{waited}, although the node has enough free capacity"))
         return True
 
@@ -454,7 +454,7 @@ class RescueExecutor:
     ) -> None:
         """Record that the pod was evicted for the task. An eviction by another program is not reported again."""
         self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
-        task.note_evicted(victim, view.now_at_s + victim.grace_period)
+        task.note_evicted(victim, view.now_at_s + victim.grace_period_s)
         if not own:
             return
         task.note_action()
@@ -500,13 +500,13 @@ class RescueExecutor:
         is_first = (
             task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
         )  # the eviction may have been carried out, which is checked first
-        if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout:
+        if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout_s:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             task.replan_at(task.retry_at_s)
             return
         self._observer.on_error(f"{task.name}: {error}")
         if task.node:
-            self._give_up_node(task, Reason("evict_timeout", f"refused for {self._options.evict_timeout} s: {error}"), view)
+            self._give_up_node(task, Reason("evict_timeout", f"refused for {self._options.evict_timeout_s} s: {error}"), view)
         else:
             task.exclude_victim(victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
             task.reset_backoff()

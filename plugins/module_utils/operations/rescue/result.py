@@ -80,7 +80,7 @@ def _victim(victim: Victim) -> Json:
         "namespace": metadata.namespace,
         "name": metadata.name,
         "priority": victim.priority,
-        "grace_period": victim.grace_period,
+        "grace_period": victim.grace_period_s,
         **reason_fields(victim.reason),
     }
 

@@ -124,7 +124,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
 
 
 def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
-    clock = _Clock(request.options.wait_timeout)
+    clock = _Clock(request.options.wait_timeout_s)
     ask_at_s = 0.0
     with _released_at_the_end(controller, lease), controller.nominations.renewed():
         while True:

@@ -83,7 +83,7 @@ def test_the_nomination_goes_with_the_node() -> None:
 
 @pytest.mark.parametrize("end", ["stopped", "in vain"])
 def test_nothing_is_left_of_it(end: str) -> None:
-    on = full("n", wait_timeout=1)
+    on = full("n", wait_timeout_s=1)
     on.controller.reconcile()
     assert nominated(on) == "n"
     if end == "stopped":

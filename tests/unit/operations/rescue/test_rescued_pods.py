@@ -205,7 +205,7 @@ def test_check_mode_judges_rescued_pods_and_writes_nothing(told: bool, status: s
 
 def test_owner_reference_that_changes_between_two_attempts_does_not_clear_the_count() -> None:
     victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(("n", "m"))]
-    on = scene([node("n"), node("m")], [*victims, pod("dns", "500m")], once=False, wait_timeout=1)
+    on = scene([node("n"), node("m")], [*victims, pod("dns", "500m")], once=False, wait_timeout_s=1)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     (task,) = on.controller.tasks.values()

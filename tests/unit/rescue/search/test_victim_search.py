@@ -65,7 +65,7 @@ def test_a_victim_comes_with_its_priority_its_grace_and_the_reason() -> None:
     choice = search(pending(), [A, B, small("c-1")], [*here, running("c-1", "900m", priority=9, owner="db", ready=True)]).best()
     assert choice is not None
     victim = choice.victims[0]
-    assert (choice.node, victim.pod.metadata.name, victim.priority, victim.grace_period) == ("a-1", "web-1", 7, 5)
+    assert (choice.node, victim.pod.metadata.name, victim.priority, victim.grace_period_s) == ("a-1", "web-1", 7, 5)
     text = f"its priority 7 is below {CRITICAL}; its replacement fits on no other node now; 0 other ready pods of its controller"
     assert (victim.reason.code, victim.reason.text) == ("lower_priority", text)
 

@@ -96,7 +96,7 @@ def record_of(victim: Victim) -> VictimRecord:
         uid=metadata.uid,
         node=victim.pod.spec.node_name,
         priority=victim.priority,
-        grace_period=victim.grace_period,
+        grace_period=victim.grace_period_s,
         code=reason.code,
         text=reason.text,
     )
