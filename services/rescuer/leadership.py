@@ -131,7 +131,7 @@ class Leadership:
             self._controller.release_own_holds()
             left = sorted(self._controller.still_held)
         except (LeaseLostError, *TEMPORARY) as error:
-            self._observer.on_error(f"what is held is left to the next rescuer: {error}")
+            self._observer.on_error(f"the next leader releases the held nodes: {error}")
             return
         if left:
             self._log.error("nodes were not released; the next leader releases them", nodes=left)

@@ -61,12 +61,16 @@ class RescuePlan:
 class RescueContext(t.NamedTuple):
     """The facts about a pod in addition to the snapshot.
 
-    ``scheduler_down``: the reason why its scheduler counts as not running, or None. ``excluded_nodes``: nodes that were tried without
-    success. ``excluded_victims``: uids of pods whose eviction the server has rejected. ``evicted_count``: the number of pods that have been
-    evicted for it already. ``note``: text that is appended to the reason. ``nominated_by_rescue``: the rescue has nominated the pod itself.
+    ``scheduler_down``: the reason why its scheduler counts as not running, or None.
+    ``excluded_nodes``: nodes that were tried without success.
+    ``excluded_victims``: uids of pods whose eviction the server has rejected.
+    ``evicted_count``: the number of pods that have been evicted for it already.
+    ``note``: text that is appended to the reason.
+    ``nominated_by_rescue``: the rescue has nominated the pod itself.
     ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that no tenant can
-    delay a rescue with one terminating pod after another. ``awaits_others``: terminating pods of others are awaited if only a nomination
-    would hold the capacity. This ends after a time, too. ``nominated_node``: the node for which the pod is nominated; the planner sets it.
+    delay a rescue with one terminating pod after another.
+    ``awaits_others``: terminating pods of others are awaited if only a nomination would hold the capacity. This ends after a time, too.
+    ``nominated_node``: the node for which the pod is nominated; the planner sets it.
     """
 
     scheduler_down: t.Optional[Reason] = None

@@ -423,7 +423,7 @@ class RescueController:
         return self._finish(task, view) if task.is_finished else changed
 
     def _no_longer_critical(self, task: RescueTask) -> t.Optional[tuple[str, Reason]]:
-        """Return the final status if the annotation that made the pod critical was removed.
+        """Return the final status if the pod is no longer critical, for example because its annotation was removed.
 
         None if the pod is critical. None also for an undecodable pod, because its annotations are not known.
         """
@@ -586,7 +586,7 @@ class RescueController:
         return True
 
     def _complete_finish(self, task: RescueTask, view: ReconcileView) -> None:
-        """Repeat the failed writes of a finished task. ``Holds.reconcile`` releases the nodes in ``expired``."""
+        """Repeat the failed writes of a finished task. ``Holds.reconcile`` releases the nodes in ``Holds.expired``."""
         if self._dry_run or not self._lease.held:
             return
         if task.hold is not None and task.node not in self.holds.expired:

@@ -55,7 +55,7 @@ NO_NOMINATION_FOR_S = 600.0
 
 
 class RescueExecutor:
-    """The steps of a task that has a plan.
+    """The steps that clear the node of a task.
 
     ``start``, ``advance``, ``resume`` and ``resolve_uncertain`` return whether the task must be planned again on a new view.
     ``release_node`` returns whether nothing is left to release. All raise LeaseLostError before a write if another program may be active.

@@ -129,7 +129,7 @@ def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderL
     with _released_at_the_end(controller, lease), controller.nominations.renewed():
         while True:
             version = cache.version
-            rest_s = controller.reconcile()
+            requeue_after_s = controller.reconcile()
             clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(controller)))
             end = end_of_run(_state_of(controller, clock, lease), wait=request.wait, dry_run=request.dry_run)
             if end is End.UNREADABLE:
@@ -145,7 +145,7 @@ def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderL
                 ask_at_s = now_at_s + ASKED_EVERY_S
                 if _acquire(lease):
                     continue
-            cache.wait_for_change(version, min(rest_s, ASKED_EVERY_S))
+            cache.wait_for_change(version, min(requeue_after_s, ASKED_EVERY_S))
             time.sleep(STEADY_S)
 
 
