@@ -18,6 +18,7 @@ OLD_FOLDERS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
 }
 OLD_NAMES = {
+    "MOST_TRIES": "CONFLICT_RETRIES",
     "_is_bound_to_others": "_depends_on_other_pods",
     "_nodes_with_room": "_nodes_with_capacity",
     "no_toleration_violation": "no_toleration_reason",

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError, NotFoundError, PatchTestError, is_permission_error, is_transient
+from ...kube.client.errors import ConflictError, KubeError, NotFoundError, is_permission_error, is_transient
 from ...kube.client.resources import NODES
 from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
@@ -29,13 +29,11 @@ from ...state.hold import (
 )
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.event_recorder import EventRecorder
+from ..common.guarded_patch import CONFLICT_RETRIES, write_guarded
 from .nomination import Nominator, withdraw
 from .observer import RescueObserver
 from .records.hold_store import HoldStore, NodeTakenError
 from .task import CLEARING, WATCHED, RescueTask
-
-MOST_TRIES = 5
-"""Limit of tries. Before each further try another client has written to the node's taints between the read and the patch."""
 
 RETRY_S = 1.0
 
@@ -249,13 +247,19 @@ def release_hold(api: KubeApi, node_name: str, hold: Hold) -> bool:
 
 
 def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], JsonPatch], *, dry_run: bool = False) -> bool:
-    for _try in range(MOST_TRIES):
-        operations = operations_for(api.get_plain(NODES, "", node_name))
-        if not operations:
-            return False
-        try:
+    """Send the operations for the node as it is now. Return whether there were any."""
+    is_needed = False
+
+    def write(node: Json) -> None:
+        nonlocal is_needed
+        operations = operations_for(node)
+        is_needed = bool(operations)
+        if is_needed:
             api.json_patch(NODES, "", node_name, operations, dry_run=dry_run)
-            return True
-        except PatchTestError:
-            continue
-    raise NodeChangesError(f"the hold of node {node_name} is neither written nor removed: its taints changed {MOST_TRIES} times meanwhile")
+
+    try:
+        write_guarded(lambda: api.get_plain(NODES, "", node_name), write, lambda node: not operations_for(node))
+    except ConflictError as error:
+        text = f"the hold of node {node_name} is neither written nor removed: its taints changed {CONFLICT_RETRIES} times meanwhile"
+        raise NodeChangesError(text) from error
+    return is_needed
