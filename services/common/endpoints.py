@@ -58,7 +58,7 @@ def make_app(registry: CollectorRegistry, health: Health) -> App:
             return metrics({**environ, "HTTP_ACCEPT": ""} if odd else environ, start_response)
         if path not in ("/healthz", "/readyz"):
             return _answer(start_response, "404 Not Found", "there are /healthz, /readyz and /metrics")
-        wrong = health.unhealthy if path == "/healthz" else health.unready
+        wrong = health.unhealthy_reason if path == "/healthz" else health.unready_reason
         return _answer(start_response, "503 Service Unavailable" if wrong else "200 OK", wrong or "ok")
 
     return app

@@ -27,12 +27,12 @@ class Health:
         self._unready = tuple(unready)
 
     @property
-    def unhealthy(self) -> str:
+    def unhealthy_reason(self) -> str:
         """Return the reason why the process should be restarted. It is empty if it should not."""
         since_s = self._clock() - self._beat_at_s
         return f"the loop has stood still for {since_s:.0f} s" if since_s > UNHEALTHY_AFTER_S else ""
 
     @property
-    def unready(self) -> str:
+    def unready_reason(self) -> str:
         """Return the reason why the program cannot do its work now. It is empty if it can."""
-        return "; ".join(filter(None, (self.unhealthy, *self._unready)))
+        return "; ".join(filter(None, (self.unhealthy_reason, *self._unready)))

@@ -62,7 +62,7 @@ class ShutdownSignal:
             self._at_start = False
             raise StoppedAtStartError
 
-    def check(self) -> None:
+    def raise_thread_errors(self) -> None:
         """Raise ThreadDiedError if a thread has ended with an error."""
         died = self._died
         if died is not None:

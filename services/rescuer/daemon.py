@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
@@ -35,6 +36,14 @@ STEADY_FOR_EACH_S = 4.0
 
 In a large and busy cluster each reconciliation takes longer. Then there are fewer of them, and a core is free for most of the time.
 """
+
+
+class Reconciliation(NamedTuple):
+    """The result of one reconciliation: the version of the state, the seconds until the next one is due, and the duration."""
+
+    version: int
+    requeue_after_s: float
+    duration_s: float
 
 
 class Daemon:
@@ -96,7 +105,7 @@ class Daemon:
             self._log.info("watching the cluster", **self._cluster, leading=self._leadership.leading, dry_run=self._settings.dry_run)
             with self._controller.nominations.renewed():
                 while not self._shutdown_signal.stopping:
-                    self._wait(*self._reconcile_once())
+                    self._wait(self._reconcile_once())
                 self._shutdown()
         finally:
             self._health.set_unready(["it has ended"])
@@ -105,28 +114,27 @@ class Daemon:
 
     # --- one reconciliation ---
 
-    def _reconcile_once(self) -> tuple[int, float, float]:
-        """Reconcile once. Return the version of the state, the seconds until the next reconciliation, and the duration in seconds."""
-        self._shutdown_signal.check()
+    def _reconcile_once(self) -> Reconciliation:
+        self._shutdown_signal.raise_thread_errors()
         began_at_s, version = time.monotonic(), self._cache.version
         self._update_leadership()
         stale = self._stale()
         # A failed request for the Lease does not count as a problem here, because it is repeated.
         self._problem = "; ".join(self._controller.stale_resources)
-        rest_s = STALE_RETRY_S if stale else self._reconcile()
+        requeue_after_s = STALE_RETRY_S if stale else self._reconcile()
         self._leadership.on_reconciled(self._problem)
         self._report_state(stale)
         self._health.heartbeat()
-        return version, rest_s, time.monotonic() - began_at_s
+        return Reconciliation(version, requeue_after_s, time.monotonic() - began_at_s)
 
     def _reconcile(self) -> float:
         try:
-            self._leadership.check()
-            rest_s = self._controller.reconcile()
+            self._leadership.ensure_writable()
+            requeue_after_s = self._controller.reconcile()
             self._problem = self._controller.problem
             snapshot = self._cache.snapshot()
             self._metrics.holds.set(len(self._controller.holds.active(snapshot)))
-            self._metrics.ignored_marks.set(len(self._controller.holds.unproven))
+            self._metrics.unproven_hold_annotations.set(len(self._controller.holds.unproven))
         except TEMPORARY as error:
             self._problem = str(error)
             self._observer.on_error(self._problem)
@@ -141,7 +149,7 @@ class Daemon:
             self._log.warning(missing)
         self._missing = missing
         self._observer.retain_only(self._controller.tasks)
-        return rest_s
+        return requeue_after_s
 
     def _stale(self) -> list[str]:
         """Return the errors of the required resources that are not up to date. Nothing new starts on an old state.
@@ -159,9 +167,9 @@ class Daemon:
             self._observer.on_error(text)
         stopping = ["it is being stopped"] if self._shutdown_signal.stopping else []
         lease = [self._leadership.error] if self._leadership.error and not self._leadership.api_unreachable else []
-        hindered = [self._problem] if self._problem and not stale else []
-        self._metrics.hindered.set(bool(stale or lease or hindered))
-        self._health.set_unready([*stale, *hindered, *lease, *stopping])
+        problem = [self._problem] if self._problem and not stale else []
+        self._metrics.unready.set(bool(stale or lease or problem))
+        self._health.set_unready([*stale, *problem, *lease, *stopping])
 
     def _stale_optional_resources(self) -> list[str]:
         """Return the errors of the other resources that are not up to date, each cause once. Their last state continues to count."""
@@ -181,16 +189,17 @@ class Daemon:
         if not self._settings.dry_run:
             self._leadership.update()
 
-    def _wait(self, version: int, rest_s: float, busy_s: float) -> None:
+    def _wait(self, last: Reconciliation) -> None:
         """Wait until something changes, the time is over, the Lease is acquired or lost, or the end is requested."""
-        end_at_s, leading = time.monotonic() + rest_s, self._leadership.leading
+        end_at_s, leading = time.monotonic() + last.requeue_after_s, self._leadership.leading
+        busy_s = last.duration_s
         while (left_s := end_at_s - time.monotonic()) > 0 and not self._shutdown_signal.stopping:
             try:
-                if self._cache.wait_for_change(version, min(SLICE_S, left_s)) != version:
+                if self._cache.wait_for_change(last.version, min(SLICE_S, left_s)) != last.version:
                     break
             except TEMPORARY:
                 time.sleep(min(SLICE_S, left_s))
-            self._shutdown_signal.check()
+            self._shutdown_signal.raise_thread_errors()
             self._leadership.on_reconciled(self._problem)  # no reconciliation is due
             self._update_leadership()
             self._health.heartbeat()
@@ -212,8 +221,8 @@ class Daemon:
         self._log.info("stopping", leading=self._leadership.leading, clearing=self._controller.is_clearing)
         end_at_s = time.monotonic() + self._settings.stop_timeout
         while self._controller.is_clearing and time.monotonic() < end_at_s and not self._shutdown_signal.force:
-            version, rest_s, _busy_s = self._reconcile_once()
-            self._wait_for_change(version, min(rest_s, SLICE_S))
+            last = self._reconcile_once()
+            self._wait_for_change(last.version, min(last.requeue_after_s, SLICE_S))
         unfinished = [task.name for task in self._controller.tasks.values() if task.stage == CLEARING]
         if unfinished:
             self._log.warning("stopped before these pods were bound; their nodes are released", pods=unfinished)

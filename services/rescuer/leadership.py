@@ -96,7 +96,7 @@ class Leadership:
             self.error, self.api_unreachable = str(error), isinstance(error, UnreachableError)
             self._observer.on_error(self.error)
 
-    def check(self) -> None:
+    def ensure_writable(self) -> None:
         """Check every ``CHECKED_EVERY_S`` seconds that a leader can write the ConfigMap. Raises KubeError."""
         now_at_s = time.monotonic()
         if self.leading and now_at_s >= self._checked_at_s + CHECKED_EVERY_S:
@@ -131,7 +131,7 @@ class Leadership:
             self._controller.release_own_holds()
             left = sorted(self._controller.still_held)
         except (LeaseLostError, *TEMPORARY) as error:
-            self._observer.on_error(f"what is held is left to the next rescuer: {error}")
+            self._observer.on_error(f"the next leader releases the held nodes: {error}")
             return
         if left:
             self._log.error("nodes were not released; the next leader releases them", nodes=left)

@@ -50,11 +50,13 @@ class Metrics:
             registry=registry,
         )
         self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, whoever holds them.", registry=registry)
-        self.ignored_marks = Gauge(
-            f"{PREFIX}ignored_marks", "Nodes with the annotation of a hold that no taint and no record proves.", registry=registry
+        self.unproven_hold_annotations = Gauge(
+            f"{PREFIX}unproven_hold_annotations",
+            "Nodes with the annotation of a hold that no taint and no record proves.",
+            registry=registry,
         )
         self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
-        self.hindered = Gauge(f"{PREFIX}hindered", "1 in a process that cannot do its work; /readyz has the reason.", registry=registry)
+        self.unready = Gauge(f"{PREFIX}unready", "1 in a process that cannot do its work; /readyz has the reason.", registry=registry)
         self.planning = Histogram(
             f"{PREFIX}planning_seconds",
             "Seconds to observe the cluster and to plan one pod.",

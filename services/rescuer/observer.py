@@ -56,7 +56,7 @@ class LogObserver(RescueObserver):
             "pod evicted",
             pod=_pod_of(victim),
             priority=victim.priority,
-            grace_period=victim.grace_period,
+            grace_period=victim.grace_period_s,
             node=victim.pod.spec.node_name,
             critical_pod=task.name,
             **_why(victim.reason),

@@ -31,7 +31,7 @@ def is_critical(pod: Pod, options: RescueOptions) -> bool:
     return effective_priority(pod, options) >= options.priority_threshold
 
 
-def is_protected(pod: Pod, options: RescueOptions) -> bool:
+def is_critical_or_system(pod: Pod, options: RescueOptions) -> bool:
     """Return whether the pod is critical, in any namespace, or has a priority class of Kubernetes itself."""
     if is_critical(pod, options) or pod.spec.priority_class_name.startswith(SYSTEM_CLASS_PREFIX):
         return True

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The nodes with a proved hold, and the hold annotations that nothing proves.
+"""The nodes with a proven hold, and the hold annotations that nothing proves.
 
 A record proves a hold. Without a record, a taint with the hold's key proves it if its value is the hash of the pod in the annotation, or of
 an existing critical pod: a user who may only annotate a node cannot set a taint.
@@ -22,12 +22,12 @@ from .options import RescueOptions
 class HeldNodes(t.NamedTuple):
     """The held nodes of a cluster.
 
-    ``holds``: the proved holds by node name. ``unproved``: nodes with an annotation that is forged or left over. ``obsolete``: records of
+    ``holds``: the proven holds by node name. ``unproven``: nodes with an annotation that is forged or left over. ``obsolete``: records of
     nodes that do not exist any more.
     """
 
     holds: dict[str, Hold]
-    unproved: list[str]
+    unproven: list[str]
     obsolete: list[HoldRecord]
 
 
@@ -53,14 +53,14 @@ def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], opt
         taint = next((taint for taint in node.spec.taints or () if _may_be_a_hold(taint, options.hold_taint_key)), None)
         if text is None and taint is None:
             continue
-        hold = _marked(text, taint)
+        hold = _annotated_hold(text, taint)
         if hold is None and taint is not None:
             critical_pods = _by_hash(snapshot, options) if critical_pods is None else critical_pods
-            hold = _without_mark(critical_pods.get(taint.value), taint)
+            hold = _hold_of_taint(critical_pods.get(taint.value), taint)
         if hold is not None:
             found.holds[name] = hold
         elif text is not None:
-            found.unproved.append(name)
+            found.unproven.append(name)
     return found
 
 
@@ -68,13 +68,13 @@ def _may_be_a_hold(taint: Taint, key: str) -> bool:
     return taint.key == key and taint.effect == NO_SCHEDULE and len(taint.value) == HASH_LENGTH
 
 
-def _marked(text: t.Optional[str], taint: t.Optional[Taint]) -> t.Optional[Hold]:
+def _annotated_hold(text: t.Optional[str], taint: t.Optional[Taint]) -> t.Optional[Hold]:
     """Return the hold in the annotation. Return None unless the node has its taint and the taint's value is the hash of its pod."""
     hold = decode_hold(text) if text is not None and taint is not None else None
     return hold if hold is not None and hold.taint == taint and is_genuine(hold) else None
 
 
-def _without_mark(pod: t.Optional[Pod], taint: Taint) -> t.Optional[Hold]:
+def _hold_of_taint(pod: t.Optional[Pod], taint: Taint) -> t.Optional[Hold]:
     """Return the hold of a taint without an annotation. Return None if ``pod`` is None.
 
     The deadline of such a hold is not known, so it has expired.

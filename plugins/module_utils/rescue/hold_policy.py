@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The way in which a node is held for a pod, or the reason why it cannot be held."""
+"""The way in which a node is held for a pod and for how long, or the reason why it cannot be held."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Resc
         return HoldPolicy(BY_TAINT)
     if options.hold != TAINT and len(victims) <= 1 and all(respects_nomination(victim.pod, pod) for victim in victims):
         return HoldPolicy(BY_NOMINATION, needs_quiet_cluster=True)
-    return HoldPolicy(violation=no_toleration_violation(pod, options.hold_taint_key))
+    return HoldPolicy(violation=no_toleration_reason(pod, options.hold_taint_key))
+
+
+def hold_duration_s(options: RescueOptions) -> int:
+    """Return the seconds from the placement of a hold to its deadline: the wait for the scheduler, and the wait for refused evictions."""
+    return options.wait_timeout_s + options.evict_timeout_s
 
 
 def respects_nomination(victim: Pod, pod: Pod) -> bool:
@@ -63,7 +68,7 @@ def has_permanent_taint(node: Node, key: str, held_by: t.Optional[Hold]) -> bool
     return any(is_foreign_taint(taint, key, held_by) for taint in node.spec.taints or ())
 
 
-def no_toleration_violation(pod: Pod, key: str) -> Reason:
+def no_toleration_reason(pod: Pod, key: str) -> Reason:
     """Return the reason why the capacity cannot be held, with what to do about it."""
     text = (
         f"the pod does not tolerate the taint {key}:{NO_SCHEDULE} that would reserve the capacity for it. Without the taint, only the "

@@ -32,24 +32,30 @@ MINIMA: dict[str, int] = {
 }
 """The lowest value of each option that is an integer."""
 
-TIMES = ("evict_timeout", "grace_period", "wait_timeout", "settle_time")
+TIMES = {
+    "evict_timeout": "evict_timeout_s",
+    "grace_period": "grace_period_s",
+    "wait_timeout": "wait_timeout_s",
+    "settle_time": "settle_time_s",
+}
+"""The options that are times, and their fields of RescueOptions."""
 LONGEST_S = 365 * 24 * 3600
 """The highest value of each option in TIMES, in seconds."""
 
 
 @dataclass(frozen=True)
 class RescueOptions:
-    """The pods that are rescued, and what a rescue may do. Times are whole seconds.
+    """The pods that are rescued, and what a rescue may do. The fields have the names of the options; times are whole seconds.
 
-    ``grace_period`` is the maximum grace period of victims: at least 1, and 0 only with ``allow_zero_grace``. ``max_victims`` is the
-    maximum number of victims for one pod; None means no maximum. ``settle_time`` is the time for the scheduler's own preemption before a
+    ``grace_period_s`` is the maximum grace period of victims: at least 1, and 0 only with ``allow_zero_grace``. ``max_victims`` is the
+    maximum number of victims for one pod; None means no maximum. ``settle_time_s`` is the time for the scheduler's own preemption before a
     rescue starts.
     """
 
     namespaces: tuple[str, ...] = ("kube-system",)
     priority_threshold: int = 2_000_000_000
     honor_critical_annotation: str = KUBE_SYSTEM
-    grace_period: int = 30
+    grace_period_s: int = 30
     allow_zero_grace: bool = False
     max_victims: t.Optional[int] = None
     allow_equal_priority: bool = False
@@ -57,11 +63,11 @@ class RescueOptions:
     allow_bare_pods: bool = False
     allow_local_storage: bool = False
     respect_windows: bool = False
-    settle_time: int = 2
+    settle_time_s: int = 2
     hold: str = AUTO
     hold_taint_key: str = DEFAULT_TAINT_KEY
-    wait_timeout: int = 600
-    evict_timeout: int = 120
+    wait_timeout_s: int = 600
+    evict_timeout_s: int = 120
     max_attempts: int = 3
 
     def after(self, evicted: int) -> RescueOptions:
@@ -93,11 +99,13 @@ class RescueRequest:
 
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
-    known = {name: params[name] for name in RescueOptions.__dataclass_fields__ if params.get(name) is not None}
+    times = {field: name for name, field in TIMES.items()}
+    fields = {times.get(field, field): field for field in RescueOptions.__dataclass_fields__}
+    known = {name: params[name] for name in fields if params.get(name) is not None}
     known.update({name: seconds_of(known, name) for name in TIMES if name in known})
     if "namespaces" in known:
         known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
-    options = RescueOptions(**known)
+    options = RescueOptions(**{fields[name]: value for name, value in known.items()})
     _check(options)
     return options
 
@@ -113,19 +121,19 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
 
 def _check(options: RescueOptions) -> None:
     for name, least in MINIMA.items():
-        value = getattr(options, name)
+        value = getattr(options, TIMES.get(name, name))
         if value is not None and value < least:
             words = "1, or 0 with allow_zero_grace" if name == "grace_period" else str(least)
             raise OptionError(f"{name} is {value}: it must be at least {words}")
-    for name in TIMES:
-        if getattr(options, name) > LONGEST_S:
-            raise OptionError(f"{name} is {getattr(options, name)}: the maximum is a year, {LONGEST_S} seconds")
-    if options.wait_timeout + options.evict_timeout > UNDER_WAY_FOR_S:
+    for name, field in TIMES.items():
+        if getattr(options, field) > LONGEST_S:
+            raise OptionError(f"{name} is {getattr(options, field)}: the maximum is a year, {LONGEST_S} seconds")
+    if options.wait_timeout_s + options.evict_timeout_s > UNDER_WAY_FOR_S:
         raise OptionError(
-            f"wait_timeout is {options.wait_timeout} and evict_timeout is {options.evict_timeout}: together the maximum is "
+            f"wait_timeout is {options.wait_timeout_s} and evict_timeout is {options.evict_timeout_s}: together the maximum is "
             f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as failed after that time"
         )
-    if options.grace_period == 0 and not options.allow_zero_grace:
+    if options.grace_period_s == 0 and not options.allow_zero_grace:
         raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace")
     if not options.namespaces or not all(options.namespaces):
         raise OptionError("namespaces is empty: name at least one, such as kube-system")

@@ -18,12 +18,12 @@ BY_NOMINATION = "nomination"
 
 @dataclass(frozen=True)
 class Victim:
-    """A pod to evict. ``reason``: why this pod is chosen; ``grace_period``: its whole seconds to end."""
+    """A pod to evict. ``reason``: why this pod is chosen; ``grace_period_s``: its whole seconds to end."""
 
     pod: Pod
     priority: int
     reason: Reason
-    grace_period: int
+    grace_period_s: int
 
 
 class Blocker(t.NamedTuple):
@@ -61,12 +61,16 @@ class RescuePlan:
 class RescueContext(t.NamedTuple):
     """The facts about a pod in addition to the snapshot.
 
-    ``scheduler_down``: the reason why its scheduler counts as not running, or None. ``excluded_nodes``: nodes that were tried without
-    success. ``excluded_victims``: uids of pods whose eviction the server has rejected. ``evicted_count``: the number of pods that have been
-    evicted for it already. ``note``: text that is appended to the reason. ``nominated_by_rescue``: the rescue has nominated the pod itself.
+    ``scheduler_down``: the reason why its scheduler counts as not running, or None.
+    ``excluded_nodes``: nodes that were tried without success.
+    ``excluded_victims``: uids of pods whose eviction the server has rejected.
+    ``evicted_count``: the number of pods that have been evicted for it already.
+    ``note``: text that is appended to the reason.
+    ``nominated_by_rescue``: the rescue has nominated the pod itself.
     ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that no tenant can
-    delay a rescue with one terminating pod after another. ``awaits_others``: terminating pods of others are awaited if only a nomination
-    would hold the capacity. This ends after a time, too. ``nominated_node``: the node for which the pod is nominated; the planner sets it.
+    delay a rescue with one terminating pod after another.
+    ``awaits_others``: terminating pods of others are awaited if only a nomination would hold the capacity. This ends after a time, too.
+    ``nominated_node``: the node for which the pod is nominated; the planner sets it.
     """
 
     scheduler_down: t.Optional[Reason] = None

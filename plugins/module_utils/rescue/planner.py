@@ -22,7 +22,7 @@ from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
 from .eviction_rules.outside_window import MaintenanceWindows
-from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_violation, respects_nomination, tolerates_hold
+from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
 from .pdb_ledger import PdbLedger
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, RescueContext, RescuePlan
@@ -59,18 +59,18 @@ class RescuePlanner:
         evicted: t.Optional[Mapping[str, float]] = None,
         earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
-        self.placement: ClusterState = ClusterState.of(snapshot, earlier.placement if earlier is not None else None)
+        self.cluster_state: ClusterState = ClusterState.of(snapshot, earlier.cluster_state if earlier is not None else None)
         self._capacities: FreeableCapacityCache = earlier._capacities if earlier is not None else FreeableCapacityCache()
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
-        self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period, evicted=evicted)
+        self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period_s, evicted=evicted)
         self._evicted = frozenset(evicted or ())
         self._budgets = PdbLedger(snapshot)
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
         for pods in self._terminating.ending_soon.values():
             for pod in pods:
-                self.placement.remove(pod)
+                self.cluster_state.remove(pod)
 
     def has_node_for(self, pod_uid: str) -> bool:
         """Return whether a node is being cleared or held for the pod."""
@@ -135,9 +135,9 @@ class RescuePlanner:
         if not there.issuperset(victim.pod.metadata.uid for victim in choice.victims):
             return False
         for victim in choice.victims:
-            self.placement.remove(victim.pod)
+            self.cluster_state.remove(victim.pod)
         self._budgets.reserve([victim.pod for victim in choice.victims])
-        self.placement.assign(plan.pod, choice.node)
+        self.cluster_state.assign(plan.pod, choice.node)
         self._in_use[choice.node] = plan.pod.metadata.uid
         return True
 
@@ -164,11 +164,11 @@ class RescuePlanner:
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
-        note = f"; the scheduler waits for node {name}, where {_names(staying)} should have ended or ends much later"
+        note = f"; the scheduler waits for node {name}, where {pod_names(staying)} should have ended or ends much later"
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
     def _rescue_holding(self, name: str, pod: Pod) -> str:
-        """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proved hold for the pod."""
+        """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proven hold for the pod."""
         hold = self._held.get(name)
         if hold is None or hold.uid != pod.metadata.uid:
             return ""
@@ -186,17 +186,17 @@ class RescuePlanner:
         choice = search.best(reached)
         if choice is None:
             return self._no_eviction_helps(pod, context, candidates, search, others=names is None, explain=explain)
-        rule = self._hold_policy_of(pod, choice)
-        if rule.violation is None and not (rule.needs_quiet_cluster and self._ending(context)):
-            return _planned(pod, choice, context.note, kept_by=rule.hold_method)
+        policy = self._hold_policy_of(pod, choice)
+        if policy.violation is None and not (policy.needs_quiet_cluster and self._ending(context)):
+            return _planned(pod, choice, context.note, hold_method=policy.hold_method)
         # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
         # first.
         key = self._options.hold_taint_key
         kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
         if choice is not None:
-            return _planned(pod, choice, context.note, kept_by=None)
-        return self._plan_single_victim(pod, context, candidates, rule.violation)
+            return _planned(pod, choice, context.note, hold_method=None)
+        return self._plan_single_victim(pod, context, candidates, policy.violation)
 
     def _plan_single_victim(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], violation: t.Optional[Reason]
@@ -212,12 +212,12 @@ class RescuePlanner:
         context = context._replace(excluded_victims=context.excluded_victims.union(hinder))
         choice = self._if_holdable(pod, self._search(pod, context, replace(options, max_victims=most)).best(candidates))
         if choice is None:
-            violation = violation or no_toleration_violation(pod, self._options.hold_taint_key)
+            violation = violation or no_toleration_reason(pod, self._options.hold_taint_key)
             return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
         ending = self._ending(context)
         if ending:
             return _waiting(pod, OTHERS_TERMINATING, _ending_first_text(ending, choice.node))
-        return _planned(pod, choice, context.note, kept_by=BY_NOMINATION)
+        return _planned(pod, choice, context.note, hold_method=BY_NOMINATION)
 
     def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
         """Return the choice if its node can be held for the pod. Otherwise return None."""
@@ -242,12 +242,12 @@ class RescuePlanner:
         return RescuePlan(pod, IMPOSSIBLE, _summary(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
 
     def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
-        placement, profiles = self._placement_for(context), profiles_for(pod)
-        demand = PodDemand(pod, placement, profiles)
-        capacity = self._capacities.of(preemptor_of(pod, options), options, placement, self._budgets)
+        cluster_state, profiles = self._cluster_state_for(context), profiles_for(pod)
+        demand = PodDemand(pod, cluster_state, profiles)
+        capacity = self._capacities.of(preemptor_of(pod, options), options, cluster_state, self._budgets)
         return VictimSearch(
             pod,
-            placement,
+            cluster_state,
             options,
             demand=demand,
             with_capacity=capacity.nodes_with_capacity(demand.requests),
@@ -284,16 +284,16 @@ class RescuePlanner:
         """
         return pod.metadata.uid in self._evicted or (pod.spec.node_name == context.nominated_node and is_preempted(pod))
 
-    def _placement_for(self, context: RescueContext) -> ClusterState:
+    def _cluster_state_for(self, context: RescueContext) -> ClusterState:
         """Return the cluster state without the pods whose capacity counts as free."""
         if context.awaits_terminating:
-            return self.placement
-        placement = self.placement.fork()
+            return self.cluster_state
+        cluster_state = self.cluster_state.fork()
         for pods in self._terminating.ending_soon.values():
             for pod in pods:
                 if not self._is_awaited(pod, context):
-                    placement.restore(pod)
-        return placement
+                    cluster_state.restore(pod)
+        return cluster_state
 
     def _candidates(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]]) -> list[str]:
         uid = pod.metadata.uid
@@ -321,7 +321,7 @@ class RescuePlanner:
             yield Blocker(Reason(UNDECODABLE, f"{'it' if nodes == 1 else 'they'} cannot be decoded"), nodes)
 
     def _filter_runner(self, pod: Pod, context: RescueContext) -> FilterRunner:
-        return FilterRunner(pod, self._placement_for(context), profiles_for(pod))
+        return FilterRunner(pod, self._cluster_state_for(context), profiles_for(pod))
 
 
 def profiles_for(pod: Pod) -> Profiles:
@@ -339,12 +339,13 @@ def _cleared_first_text(names: t.Sequence[str]) -> str:
     return f"nodes {' and '.join(names)} are being cleared for other critical pods first"
 
 
-def _planned(pod: Pod, choice: Choice, note: str, *, kept_by: t.Optional[str]) -> RescuePlan:
-    victims = _names(victim.pod for victim in choice.victims)
-    return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, kept_by)
+def _planned(pod: Pod, choice: Choice, note: str, *, hold_method: t.Optional[str]) -> RescuePlan:
+    victims = pod_names(victim.pod for victim in choice.victims)
+    return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, hold_method)
 
 
-def _names(pods: Iterable[Pod]) -> str:
+def pod_names(pods: Iterable[Pod]) -> str:
+    """Return the namespaces and names of the pods in one text."""
     return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
 
 
@@ -355,8 +356,8 @@ def _waiting(pod: Pod, code: str, text: str) -> RescuePlan:
 def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
     more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
     return (
-        f"{_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the scheduler "
-        "can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
+        f"{pod_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the "
+        "scheduler can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
     )
 
 

@@ -2,13 +2,14 @@
 # Copyright: onprem.kube_scheduling contributors
 """Holds: a hold reserves a prepared node for one critical pod, until a deadline.
 
-A hold is a taint on the node, or the pod's nomination for the node. The owner mark is an annotation of the node. It names the pod and the
-program that made the hold. Taint and mark are written together and removed together, by a JSON patch that tests the values that were read.
-The resource version cannot be the guard, because the kubelet's heartbeats change it all the time.
+A hold is a taint on the node, or the pod's nomination for the node. An annotation of the node names the pod and the program that made the
+hold. Taint and annotation are written together and removed together, by a JSON patch that tests the values that were read. The resource
+version cannot be the guard, because the kubelet's heartbeats change it all the time.
 
-The mark is for people. A kubelet may annotate its own Node, so a mark alone proves nothing. The proof is a record: a small JSON text in the
-ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is written before its
-taint and removed after it, so that every taint has a record.
+The annotation is for people. A kubelet may annotate its own Node, so an annotation alone proves nothing. The proof is a record: a small
+JSON text in the ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is
+written before its taint and removed after it, so that every taint has a record. ``rescue/hold_policy.py`` sets the deadline, and
+``operations/rescue/holds.py`` releases the node after it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LONGEST_OWNER = 128
 """Characters of the owner's kind and name. Tenants choose these names, and their length is not limited."""
 HASH_LENGTH = 16
 """Characters of a taint's value."""
-_MARK = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
+_HOLD_ANNOTATION_PATH = f"{_ANNOTATIONS}/{HOLD_ANNOTATION.replace('/', '~1')}"
 _TAINTS = "/spec/taints"
 
 
@@ -120,43 +121,44 @@ def hold_patch(node: Json, hold: Hold) -> JsonPatch:
     """Return the patch that puts the hold on the node and keeps all its taints. ``node`` is the whole JSON as it was read."""
     annotations = node["metadata"].get("annotations")
     taints = node["spec"].get("taints")
-    mark: Json = {"op": "add", "path": _MARK, "value": encode_json(hold).decode()}
+    put: Json = {"op": "add", "path": _HOLD_ANNOTATION_PATH, "value": encode_json(hold).decode()}
     if annotations is None:
-        marking: JsonPatch = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, mark]
+        changes: JsonPatch = [{"op": "test", "path": _ANNOTATIONS, "value": None}, {"op": "add", "path": _ANNOTATIONS, "value": {}}, put]
     else:
-        marking = [{"op": "test", "path": _MARK, "value": annotations.get(HOLD_ANNOTATION)}, mark]
+        changes = [{"op": "test", "path": _HOLD_ANNOTATION_PATH, "value": annotations.get(HOLD_ANNOTATION)}, put]
     if hold.taint is None:
-        return marking
-    return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *marking]
+        return changes
+    return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *changes]
 
 
 def release_patch(node: Json, hold: Hold) -> JsonPatch:
-    """Return the patch that removes the taint of this hold and the mark. It is empty if the node has neither.
+    """Return the patch that removes the taint of this hold and the annotation. It is empty if the node has neither.
 
-    No other taint is removed. The mark is removed even if it was changed, unless it belongs to another hold whose taint is on the node.
+    No other taint is removed. The annotation is removed even if it was changed, unless it belongs to another hold whose taint is on the
+    node.
     """
     annotations = node["metadata"].get("annotations") or {}
-    mark = annotations.get(HOLD_ANNOTATION)
+    text = annotations.get(HOLD_ANNOTATION)
     taints = node["spec"].get("taints")
     kept = [taint for taint in taints or () if not _is_the_taint(taint, hold)]
     untainting = _with_taints(taints, kept) if kept != (taints or []) else []
-    if mark is None or _is_proved(decode_hold(mark), kept):
+    if text is None or _has_own_taint(decode_hold(text), kept):
         return untainting
-    return [*untainting, {"op": "test", "path": _MARK, "value": mark}, {"op": "remove", "path": _MARK}]
+    return [*untainting, {"op": "test", "path": _HOLD_ANNOTATION_PATH, "value": text}, {"op": "remove", "path": _HOLD_ANNOTATION_PATH}]
 
 
 def held_for_another(node: Json, hold: Hold) -> Hold | None:
-    """Return the hold for another pod whose mark and taint are both on the node as it was read. None if there is none."""
-    mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-    found = decode_hold(mark) if mark is not None else None
-    other = found is not None and found.uid != hold.uid and _is_proved(found, node["spec"].get("taints") or ())
+    """Return the hold for another pod whose annotation and taint are both on the node as it was read. None if there is none."""
+    text = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
+    found = decode_hold(text) if text is not None else None
+    other = found is not None and found.uid != hold.uid and _has_own_taint(found, node["spec"].get("taints") or ())
     return found if other else None
 
 
 def is_hold_on(node: Json, hold: Hold) -> bool:
-    """Return whether exactly this mark and its taint are on the node as it was read."""
-    mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-    return mark is not None and decode_hold(mark) == hold and (hold.nominates or _is_proved(hold, node["spec"].get("taints") or ()))
+    """Return whether exactly this annotation and its taint are on the node as it was read."""
+    text = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
+    return text is not None and decode_hold(text) == hold and (hold.nominates or _has_own_taint(hold, node["spec"].get("taints") or ()))
 
 
 def decode_hold(text: str) -> Hold | None:
@@ -182,7 +184,7 @@ def _hash_of(namespace: str, name: str, uid: str) -> str:
     return hashlib.sha256(f"{namespace}/{name}/{uid}".encode()).hexdigest()[:HASH_LENGTH]
 
 
-def _is_proved(hold: Hold | None, taints: Sequence[Json]) -> bool:
+def _has_own_taint(hold: Hold | None, taints: Sequence[Json]) -> bool:
     """Return whether the hold's own taint is on the node. A user who may only annotate the node cannot have set the taint."""
     return hold is not None and bool(hold.key) and is_genuine(hold) and any(_is_the_taint(taint, hold) for taint in taints)
 

@@ -2,6 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Maintenance windows: the weekly times at which pods of a workload may be moved, in an annotation of the workload or its namespace.
 
+Rescues use them only with ``respect_windows``.
+
 The annotation is a list of windows, separated by semicolons, such as ``Mon-Fri 22:00-05:00 Europe/Berlin; Sun 00:00-24:00 UTC``. A window
 has its days, its times and its time zone. A time is inside of a window if a clock in that zone shows a time of the window. An hour that the
 clock skips is never inside. An hour that the clock repeats counts both times.

@@ -61,7 +61,7 @@ class VictimRecord(Struct, frozen=True):
     text: str
 
 
-class Attempt(Struct, frozen=True):
+class AttemptRecord(Struct, frozen=True):
     """The entry of one owner. Several pods of the owner may be rescued at the same time.
 
     ``attempts``: the number of failed rescues in a row. ``failures``: the failed rescues without a node, by the pod's uid. ``lost``: the
@@ -103,7 +103,7 @@ def attempt_key(pod: Pod) -> str:
     return PREFIX + hashlib.sha256("\n".join((metadata.namespace, *identity)).encode(errors="replace")).hexdigest()
 
 
-def existing_key(entries: Mapping[str, Attempt], pod_uid: str, key: str) -> str:
+def existing_key(entries: Mapping[str, AttemptRecord], pod_uid: str, key: str) -> str:
     """Return the key of the entry that already counts rescues of this pod, otherwise ``key``.
 
     The two can differ, because an owner reference can be changed later.
@@ -113,13 +113,13 @@ def existing_key(entries: Mapping[str, Attempt], pod_uid: str, key: str) -> str:
     return next((known for known, entry in entries.items() if _knows(entry, pod_uid)), key)
 
 
-def read_attempts(data: Mapping[str, str] | None, *, now_s: float) -> dict[str, Attempt]:
+def read_attempts(data: Mapping[str, str] | None, *, now_s: float) -> dict[str, AttemptRecord]:
     """Return the entries by key. An entry that cannot be parsed, has a time far in the future, or is too old counts as absent."""
     found = {key: _read(text, now_s) for key, text in (data or {}).items() if _KEY.fullmatch(key)}
     return {key: attempt for key, attempt in found.items() if attempt is not None}
 
 
-def attempt_violation(entry: Attempt | None, *, now_s: float, max_attempts: int, pod_uid: str) -> t.Optional[Reason]:
+def attempt_violation(entry: AttemptRecord | None, *, now_s: float, max_attempts: int, pod_uid: str) -> t.Optional[Reason]:
     """Return the reason why no rescue may start now for a pod of the owner, or None if it may start.
 
     A rescue of the same pod that is under way may continue. Rescues of other pods do not count before they have failed. After n failures in
@@ -136,12 +136,12 @@ def attempt_violation(entry: Attempt | None, *, now_s: float, max_attempts: int,
     return Reason("backoff", text)
 
 
-def start(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
+def start(entry: AttemptRecord | None, *, now_s: float, pod_uid: str, name: str) -> AttemptRecord:
     """Record that a rescue of the pod is under way. Writing it twice changes nothing.
 
     A rescue that has been under way for two hours is recorded as a failure first.
     """
-    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    entry = entry or AttemptRecord(attempts=0, time=format_time(now_s), name=name)
     fresh = _fresh(entry, now_s)
     if pod_uid in fresh:
         return entry
@@ -150,30 +150,30 @@ def start(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> At
     return replace(entry, name=name, under_way={**fresh, pod_uid: format_time(now_s)})
 
 
-def record_victims(entry: Attempt, *, pod_uid: str, victims: t.Sequence[VictimRecord]) -> Attempt:
+def record_victims(entry: AttemptRecord, *, pod_uid: str, victims: t.Sequence[VictimRecord]) -> AttemptRecord:
     """Record the pods that were evicted for the pod, and the one that is evicted next."""
     return replace(entry, victims={**entry.victims, pod_uid: tuple(victims)})
 
 
-def record_failure(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str) -> Attempt:
+def record_failure(entry: AttemptRecord | None, *, now_s: float, pod_uid: str, name: str) -> AttemptRecord:
     """Record that the rescue has ended and the pod is not bound."""
-    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    entry = entry or AttemptRecord(attempts=0, time=format_time(now_s), name=name)
     failures = _newest({**entry.failures, pod_uid: entry.failures.get(pod_uid, 0) + 1})
     return _ended(replace(entry, failures=failures, time=format_time(now_s), name=name), [pod_uid], now_s)
 
 
-def record_success(entry: Attempt | None, *, now_s: float, pod_uid: str, name: str, pending: Collection[str]) -> Attempt:
+def record_success(entry: AttemptRecord | None, *, now_s: float, pod_uid: str, name: str, pending: Collection[str]) -> AttemptRecord:
     """Record that the pod is bound.
 
     Its failures are removed, and the failures of pods that are no longer ``pending``. Lost nodes still count.
     """
-    entry = entry or Attempt(attempts=0, time=format_time(now_s), name=name)
+    entry = entry or AttemptRecord(attempts=0, time=format_time(now_s), name=name)
     failures = {uid: number for uid, number in entry.failures.items() if uid != pod_uid and uid in pending}
     rescued = _newest({**entry.rescued, pod_uid: format_time(now_s)})
     return _ended(replace(entry, failures=failures, rescued=rescued), [pod_uid], now_s)
 
 
-def cancel(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+def cancel(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
     """Record that the rescue has ended without counting it: the pod was deleted, or the node was not available.
 
     Return None if the entry is no longer needed.
@@ -181,7 +181,7 @@ def cancel(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | No
     return _if_of_use(_ended(entry, [pod_uid], now_s)) if entry is not None else None
 
 
-def record_lost_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+def record_lost_node(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
     """Record that the rescued pod has lost its node soon. Its rescue counts as a failed attempt."""
     if entry is None or pod_uid not in entry.rescued:
         return entry
@@ -190,7 +190,7 @@ def record_lost_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> At
     return _ended(found, (), now_s)
 
 
-def record_kept_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+def record_kept_node(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
     """Record that the rescued pod has kept its node long enough. Nodes that were lost before its rescue no longer count.
 
     Return None if the entry is no longer needed.
@@ -202,7 +202,7 @@ def record_kept_node(entry: Attempt | None, *, now_s: float, pod_uid: str) -> At
     return _if_of_use(_ended(replace(entry, lost=later, rescued=_without(entry.rescued, pod_uid)), (), now_s))
 
 
-def record_completed_pod(entry: Attempt | None, *, now_s: float, pod_uid: str) -> Attempt | None:
+def record_completed_pod(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
     """Record that the rescued pod has finished or was deleted by its owner. Its rescue counts neither as a failure nor as a success.
 
     Return None if the entry is no longer needed.
@@ -212,7 +212,7 @@ def record_completed_pod(entry: Attempt | None, *, now_s: float, pod_uid: str) -
     return _if_of_use(_ended(replace(entry, rescued=_without(entry.rescued, pod_uid)), (), now_s))
 
 
-def configmap_patch(data: Mapping[str, str] | None, key: str, entry: Attempt | None, *, now_s: float) -> ConfigMapPatch:
+def configmap_patch(data: Mapping[str, str] | None, key: str, entry: AttemptRecord | None, *, now_s: float) -> ConfigMapPatch:
     """Return the patch of ``data`` that writes ``entry`` and removes entries that are no longer needed.
 
     Entries that cannot be parsed or are too old are not needed. If there are more than ``MOST_ENTRIES`` entries or ``MOST_BYTES`` bytes,
@@ -240,12 +240,12 @@ def configmap_patch(data: Mapping[str, str] | None, key: str, entry: Attempt | N
     return ConfigMapPatch({known: text for known, text in wanted.items() if (data or {}).get(known) != text}, dropped)
 
 
-def _newest_s(entry: Attempt) -> float:
+def _newest_s(entry: AttemptRecord) -> float:
     """Return the newest time in the entry. The start of a rescue that is under way counts too."""
     return max(map(parse_time, (entry.time, *entry.under_way.values(), *entry.rescued.values(), *entry.lost.values())))
 
 
-def _knows(entry: Attempt, pod_uid: str) -> bool:
+def _knows(entry: AttemptRecord, pod_uid: str) -> bool:
     return any(pod_uid in pods for pods in (entry.under_way, entry.failures, entry.rescued, entry.lost))
 
 
@@ -253,7 +253,7 @@ def _without(entries: dict[str, str], uid: str) -> dict[str, str]:
     return {known: time for known, time in entries.items() if known != uid}
 
 
-def _cut(entry: Attempt) -> Attempt:
+def _cut(entry: AttemptRecord) -> AttemptRecord:
     """Return the entry within ``MOST_ENTRY_BYTES``. First the oldest victims are removed, then the oldest rescues under way."""
     while len(entry.to_text()) > MOST_ENTRY_BYTES and (entry.victims or entry.under_way):
         if entry.victims:
@@ -263,7 +263,7 @@ def _cut(entry: Attempt) -> Attempt:
     return entry
 
 
-def _fresh(entry: Attempt, now_s: float) -> dict[str, str]:
+def _fresh(entry: AttemptRecord, now_s: float) -> dict[str, str]:
     """Return the rescues that are under way and have not exceeded ``UNDER_WAY_FOR_S``."""
     return {uid: time for uid, time in entry.under_way.items() if parse_time(time) + UNDER_WAY_FOR_S > now_s}
 
@@ -272,7 +272,7 @@ def _newest(entries: dict[str, t.Any]) -> dict[str, t.Any]:
     return dict(list(entries.items())[-MOST_PODS:])
 
 
-def _ended(entry: Attempt, uids: Collection[str], now_s: float) -> Attempt:
+def _ended(entry: AttemptRecord, uids: Collection[str], now_s: float) -> AttemptRecord:
     """Return the entry without these pods in ``under_way``, and with ``attempts`` counted again."""
     under_way = {uid: time for uid, time in _fresh(entry, now_s).items() if uid not in uids}
     victims = {uid: records for uid, records in entry.victims.items() if uid in under_way}
@@ -280,13 +280,13 @@ def _ended(entry: Attempt, uids: Collection[str], now_s: float) -> Attempt:
     return replace(entry, under_way=under_way, victims=victims, attempts=attempts)
 
 
-def _if_of_use(entry: Attempt) -> Attempt | None:
+def _if_of_use(entry: AttemptRecord) -> AttemptRecord | None:
     return entry if entry.attempts or entry.under_way or entry.rescued else None
 
 
-def _read(text: str, now_s: float) -> Attempt | None:
+def _read(text: str, now_s: float) -> AttemptRecord | None:
     try:
-        attempt = decode_json(Attempt, text)
+        attempt = decode_json(AttemptRecord, text)
         dated = (attempt.under_way, attempt.rescued, attempt.lost)
         times = [parse_time(time) for time in (attempt.time, *(time for entries in dated for time in entries.values()))]
     except (DecodeError, ValueError, RecursionError):

@@ -40,10 +40,10 @@ class World:
     def __init__(self, snapshot: ClusterSnapshot, options: Json) -> None:
         self.snapshot = snapshot
         self._options = options
-        self.placement = ClusterState.of(snapshot)
+        self.cluster_state = ClusterState.of(snapshot)
         for pod in snapshot.pods:
             if pod.terminating:
-                self.placement.remove(pod)
+                self.cluster_state.remove(pod)
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name."""
@@ -54,7 +54,7 @@ class World:
         """The first set of evictions that is permitted and makes the pod fit, when so many pods have been evicted for it already."""
         for name in node_names:
             node = self.snapshot.nodes[name]
-            able = [other for other in self.placement.pods_on(name) if self.may_go(other, pod)] if node.ready else []
+            able = [other for other in self.cluster_state.pods_on(name) if self.may_go(other, pod)] if node.ready else []
             for victims in (subset for size in range(len(able) + 1) for subset in combinations(able, size)):
                 if self.permits(victims, evicted) and self.can_hold(node, pod, victims) and self.fits(pod, name, victims):
                     return Solution(name, tuple(victim.metadata.name for victim in victims))
@@ -62,7 +62,7 @@ class World:
 
     def fits(self, pod: Pod, node_name: str, without: Iterable[Pod] = ()) -> bool:
         """The scheduler would take the pod on the node without these."""
-        now = self.placement.fork()
+        now = self.cluster_state.fork()
         for other in without:
             now.remove(other)
         found = find_feasible(pod, now, node_names=[node_name])
@@ -116,7 +116,7 @@ class World:
         return tainted and tolerates_any_hold(victim) and not self._has_another_place(victim)
 
     def _has_another_place(self, victim: Pod) -> bool:
-        now = self.placement.fork()
+        now = self.cluster_state.fork()
         now.remove(victim)
         replacement = replace(
             victim, metadata=replace(victim.metadata, uid="", name="replacement"), spec=replace(victim.spec, node_name="")

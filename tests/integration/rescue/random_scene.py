@@ -141,7 +141,7 @@ class RandomScene(Scene):
         self._taints = {name: self.taints(name) for name in self.node_names}
 
     def changed_nodes(self) -> dict[str, tuple[list[Json], list[Json]]]:
-        """Taints before and after, of nodes whose taints have changed or that bear the mark of a hold."""
+        """Taints before and after, of nodes whose taints have changed or that have the annotation of a hold."""
         found = {}
         for name in self.node_names:
             node = self.node(name)

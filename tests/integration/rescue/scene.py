@@ -66,12 +66,12 @@ class Scene:
         return self.node(name)["spec"].get("taints") or []
 
     def held(self) -> list[str]:
-        """Those of the scene's nodes with a mark of a hold, or with a taint of its key."""
+        """Those of the scene's nodes with the annotation of a hold, or with a taint of its key."""
         found = []
         for name in self.node_names:
             node = self.node(name)
-            mark = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
-            if mark is not None or any(taint["key"] == HOLD_KEY for taint in node["spec"].get("taints") or ()):
+            text = (node["metadata"].get("annotations") or {}).get(HOLD_ANNOTATION)
+            if text is not None or any(taint["key"] == HOLD_KEY for taint in node["spec"].get("taints") or ()):
                 found.append(name)
         return found
 

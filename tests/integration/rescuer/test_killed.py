@@ -98,7 +98,7 @@ def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, 
 
 
 def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: Cluster, rescues: Rescues, daemons: Start) -> None:
-    """A run was killed, somebody has removed the mark beside the taint, and the pod is gone."""
+    """A run was killed, somebody has removed the annotation beside the taint, and the pod is gone."""
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m", grace=60)
     pod = scene.critical("dns")
@@ -109,7 +109,7 @@ def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: 
     scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": None}}})
     follower = daemons()
     wait_until(lambda: follower.metric("holds") == 1, what="the metric")
-    assert not follower.leads and follower.metric("ignored_marks") == 0
+    assert not follower.leads and follower.metric("unproven_hold_annotations") == 0
     scene.api.request("DELETE", f"/api/v1/namespaces/kube-system/pods/{pod}", {"gracePeriodSeconds": 0})
     forget_lease(cluster)
     wait_until(lambda: scene.held() == [], timeout_s=30, what=f"a free node; {follower.log.read_text()}")
@@ -120,10 +120,10 @@ def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: 
 def test_a_forged_mark_is_counted_and_logged_once(scene: Scene, daemons: Start) -> None:
     daemon = daemons("--housekeeping-interval=1s")
     (node,) = scene.nodes()
-    mark = {"key": "", "value": "", "namespace": "kube-system", "pod": "x", "uid": "x", "owner": "", "writer": "x"}
-    text = json.dumps({**mark, "deadline": "2020-01-01T00:00:00Z"})
+    hold = {"key": "", "value": "", "namespace": "kube-system", "pod": "x", "uid": "x", "owner": "", "writer": "x"}
+    text = json.dumps({**hold, "deadline": "2020-01-01T00:00:00Z"})
     scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": text}}})
-    wait_until(lambda: daemon.metric("ignored_marks") == 1, what=f"the metric; {daemon.log.read_text()}")
+    wait_until(lambda: daemon.metric("unproven_hold_annotations") == 1, what=f"the metric; {daemon.log.read_text()}")
     pod = scene.critical("dns", cpu="100m", wait=False)
     wait_until(lambda: scene.bound_to(pod) == node, what="some more looks")
     assert len(daemon.said(f"node {node} has an annotation")) == 1 and daemon.metric("holds") == 0

@@ -70,7 +70,7 @@ def test_a_leader_that_may_not_use_the_config_map_lets_another_copy_lead(
     grant(cluster, config_maps(*left))
     wait_until(lambda: not unable.ready, timeout_s=60, what="no readiness")
     assert "configmaps" in unable.ask("/readyz")[1], unable.ask("/readyz")
-    wait_until(lambda: unable.metric("hindered") == 1, what="the metric")
+    wait_until(lambda: unable.metric("unready") == 1, what="the metric")
     wait_until(lambda: able.leads, timeout_s=120, what=f"another leader; {unable.log.read_text()}")
     assert not unable.leads and unable.metric("errors_total") > 0
     assert unable.said("the Lease is released, because this rescuer could not work")
@@ -82,7 +82,7 @@ def test_a_leader_that_may_not_use_the_config_map_lets_another_copy_lead(
     assert len(unable.said("leading")) == 1, "it has taken the Lease without being able to work"
     grant(cluster, config_maps("get", "patch", "create"))
     wait_until(lambda: unable.leads and unable.ready, timeout_s=60, what=f"the Lease again; {unable.log.read_text()}")
-    assert unable.metric("hindered") == 0
+    assert unable.metric("unready") == 0
 
 
 def test_a_leader_whose_watches_are_broken_lets_another_copy_lead(cluster: Cluster, daemons: Start, user: Path) -> None:

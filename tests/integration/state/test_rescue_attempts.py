@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.m
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import (
-    Attempt,
+    AttemptRecord,
     VictimRecord,
     attempt_key,
     record_failure,
@@ -52,7 +52,7 @@ def data_of(cluster: Cluster, namespace: str, name: str) -> dict[str, str] | Non
     return None if found is None else found.get("data", {})
 
 
-def begin(api: KubeApi, entry: Attempt | None, *, pod_uid: str = "p") -> Attempt:
+def begin(api: KubeApi, entry: AttemptRecord | None, *, pod_uid: str = "p") -> AttemptRecord:
     return start(entry, now_s=api.now_s(), pod_uid=pod_uid, name="kube-system/dns")
 
 
@@ -128,9 +128,9 @@ def test_a_write_whose_answer_is_lost_counts_once(
         AttemptStore(api, name=name, namespace=namespace).update(key("another"), functools.partial(begin, api))
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         broken = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
-        asked: list[Attempt | None] = []
+        asked: list[AttemptRecord | None] = []
 
-        def change(entry: Attempt | None) -> Attempt:
+        def change(entry: AttemptRecord | None) -> AttemptRecord:
             asked.append(entry)
             if len(asked) == 1:
                 line.hold()
@@ -178,7 +178,7 @@ def test_full_config_map_drops_the_oldest_attempts_and_names_them(cluster: Clust
     record = VictimRecord("n" * 63, "p" * 253, "u" * 36, "m" * 253, 0, 10, "lower_priority", "x" * 200)
     for number in range(20):
 
-        def change(entry: Attempt | None, number: int = number) -> Attempt:
+        def change(entry: AttemptRecord | None, number: int = number) -> AttemptRecord:
             entry = start(entry, now_s=api.now_s(), pod_uid="p", name=f"a/{number}")
             return record_victims(entry, pod_uid="p", victims=[record] * 50)
 

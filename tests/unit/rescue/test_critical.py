@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.critical import (
     effective_priority,
     is_critical,
-    is_protected,
+    is_critical_or_system,
     is_unschedulable,
     not_critical_message,
 )
@@ -55,8 +55,8 @@ def test_importance(given: Pod, options: dict[str, t.Any], priority: int, critic
 
 def test_kubernetes_own_classes_are_protected_whatever_the_threshold() -> None:
     high = RescueOptions(priority_threshold=2_100_000_000)
-    assert is_protected(pod(priority=2_000_000_000, priorityClassName="system-cluster-critical"), high)
-    assert not is_protected(pod(priority=2_000_000_000, priorityClassName="mine"), high)
+    assert is_critical_or_system(pod(priority=2_000_000_000, priorityClassName="system-cluster-critical"), high)
+    assert not is_critical_or_system(pod(priority=2_000_000_000, priorityClassName="mine"), high)
 
 
 @pytest.mark.parametrize(

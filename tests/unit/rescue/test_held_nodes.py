@@ -24,8 +24,8 @@ HOLD = make_hold(POD, key=KEY, deadline_s=2e9, writer="w")
 NOMINATION = make_hold(POD, key="", deadline_s=2e9, writer="w")
 
 
-def node(mark: Hold | str | None = None, taint: dict[str, str] | None = None, *, uid: str = "uid-n") -> Node:
-    text = encode_json(mark).decode() if isinstance(mark, Hold) else mark
+def node(annotation: Hold | str | None = None, taint: dict[str, str] | None = None, *, uid: str = "uid-n") -> Node:
+    text = encode_json(annotation).decode() if isinstance(annotation, Hold) else annotation
     metadata = {"name": "n", "uid": uid, "annotations": {HOLD_ANNOTATION: text} if text is not None else None}
     return decode_json(Node, encode_json({"metadata": metadata, "spec": {"taints": [taint] if taint else []}}))
 
@@ -39,11 +39,11 @@ def taint(hold: Hold = HOLD, **other: str) -> dict[str, str]:
     return {"key": hold.key, "value": hold.value, "effect": "NoSchedule", **other}
 
 
-@pytest.mark.parametrize("mark", [HOLD, NOMINATION, None, "nonsense", replace(HOLD, uid="other", deadline="2020-01-01T00:00:00Z")])
+@pytest.mark.parametrize("annotation", [HOLD, NOMINATION, None, "nonsense", replace(HOLD, uid="other", deadline="2020-01-01T00:00:00Z")])
 @pytest.mark.parametrize("recorded", [HOLD, NOMINATION])
-def test_a_record_proves_a_hold_whatever_the_mark_says(mark: Hold | str | None, recorded: Hold) -> None:
-    assert look(node(mark, taint()), recorded) == HeldNodes({"n": recorded}, [], [])
-    assert look(node(mark), recorded) == HeldNodes({"n": recorded}, [], [])
+def test_a_record_proves_a_hold_whatever_the_annotation_says(annotation: Hold | str | None, recorded: Hold) -> None:
+    assert look(node(annotation, taint()), recorded) == HeldNodes({"n": recorded}, [], [])
+    assert look(node(annotation), recorded) == HeldNodes({"n": recorded}, [], [])
 
 
 @pytest.mark.parametrize("name", ["n", ""])
@@ -59,7 +59,7 @@ def test_the_record_of_a_node_that_is_gone_is_obsolete() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "on_node"),
+    ("annotation", "on_node"),
     [
         ("nonsense", None),
         (NOMINATION, None),
@@ -72,18 +72,18 @@ def test_the_record_of_a_node_that_is_gone_is_obsolete() -> None:
         (replace(HOLD, value="0123456789abcdef"), taint(value="0123456789abcdef")),
     ],
 )
-def test_a_mark_alone_proves_nothing(mark: Hold | str, on_node: dict[str, str] | None) -> None:
-    assert look(node(mark, on_node)) == HeldNodes({}, ["n"], [])
+def test_an_annotation_alone_proves_nothing(annotation: Hold | str, on_node: dict[str, str] | None) -> None:
+    assert look(node(annotation, on_node)) == HeldNodes({}, ["n"], [])
 
 
-def test_a_taint_with_the_hash_of_the_marked_pod_proves_the_mark() -> None:
+def test_a_taint_with_the_hash_of_the_annotated_pod_proves_the_annotation() -> None:
     assert look(node(HOLD, taint()), pods=()) == HeldNodes({"n": HOLD}, [], [])
 
 
-@pytest.mark.parametrize("mark", [None, "nonsense", replace(HOLD, pod="other")])
-def test_a_taint_with_the_hash_of_a_critical_pod_is_a_hold_that_is_over(mark: Hold | str | None) -> None:
-    found = look(node(mark, taint()))
-    assert found.unproved == [] and (found.holds["n"].taint, found.holds["n"].uid) == (HOLD.taint, HOLD.uid)
+@pytest.mark.parametrize("annotation", [None, "nonsense", replace(HOLD, pod="other")])
+def test_a_taint_with_the_hash_of_a_critical_pod_is_a_hold_that_is_over(annotation: Hold | str | None) -> None:
+    found = look(node(annotation, taint()))
+    assert found.unproven == [] and (found.holds["n"].taint, found.holds["n"].uid) == (HOLD.taint, HOLD.uid)
     assert found.holds["n"].has_expired(1.0)
 
 

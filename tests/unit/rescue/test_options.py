@@ -44,13 +44,13 @@ def test_a_mistake_is_named(params: dict[str, t.Any], said: str) -> None:
 def test_what_is_not_given_has_its_default() -> None:
     assert rescue_options({"max_victims": None, "state": "rescued", "kubeconfig": "x"}) == RescueOptions()
     assert rescue_options({"namespaces": ["a", "b", "a"]}).namespaces == ("a", "b")
-    assert rescue_options({"grace_period": 0, "allow_zero_grace": True}).grace_period == 0
+    assert rescue_options({"grace_period": 0, "allow_zero_grace": True}).grace_period_s == 0
     assert rescue_options({"hold_taint_key": "example.com/held"}).hold_taint_key == "example.com/held"
 
 
 def test_times_may_be_numbers_or_have_a_unit() -> None:
     options = rescue_options({"grace_period": "45", "settle_time": "3s", "wait_timeout": "5m", "evict_timeout": 60})
-    assert (options.grace_period, options.settle_time, options.wait_timeout, options.evict_timeout) == (45, 3, 300, 60)
+    assert (options.grace_period_s, options.settle_time_s, options.wait_timeout_s, options.evict_timeout_s) == (45, 3, 300, 60)
 
 
 @pytest.mark.parametrize("value", ["soon", "1.5", "-", "", "30 s"])

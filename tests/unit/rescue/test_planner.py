@@ -274,10 +274,10 @@ def test_pods_that_end_one_after_the_other_delay_a_rescue_for_a_while_only() -> 
     assert first.reason.code == "others_terminating" and (later.status, later.hold_method) == (PLANNED, BY_NOMINATION)
 
 
-def test_a_mark_alone_does_not_close_its_node() -> None:
+def test_an_annotation_alone_does_not_close_its_node() -> None:
     forged = encode_json(make_hold(pod("other", "500m"), key="", deadline_s=NOW + 60, writer="x")).decode()
-    for mark in ("nonsense", forged):
-        plan = judge(critical(), [node("n", annotations={HOLD_ANNOTATION: mark})], [pod("web", "800m", on="n")])
+    for annotation in ("nonsense", forged):
+        plan = judge(critical(), [node("n", annotations={HOLD_ANNOTATION: annotation})], [pod("web", "800m", on="n")])
         assert plan.status == PLANNED
 
 

@@ -131,12 +131,12 @@ def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
     changed = 0
     for seed in range(CLUSTERS):
         random = Random(f"reach/{seed}")
-        looks, reaches, placement = Looks(random), FreeableCapacityCache(), None
+        looks, reaches, cluster_state = Looks(random), FreeableCapacityCache(), None
         before: list[list[str]] = []
         for _look in range(LOOKS):
             snapshot = looks.snapshot()
-            placement = ClusterState.of(snapshot, placement)
-            reached, fresh = (_reached(looks, placement, snapshot, kept) for kept in (reaches, FreeableCapacityCache()))
+            cluster_state = ClusterState.of(snapshot, cluster_state)
+            reached, fresh = (_reached(looks, cluster_state, snapshot, kept) for kept in (reaches, FreeableCapacityCache()))
             assert reached == fresh, seed
             changed += before not in ([], reached)
             before = reached
@@ -144,15 +144,15 @@ def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
     assert changed > CLUSTERS // 3
 
 
-def _reached(looks: Looks, placement: ClusterState, snapshot: ClusterSnapshot, reaches: FreeableCapacityCache) -> list[list[str]]:
+def _reached(looks: Looks, cluster_state: ClusterState, snapshot: ClusterSnapshot, reaches: FreeableCapacityCache) -> list[list[str]]:
     budgets = PdbLedger(snapshot)
-    searches = (victim_search(pod, placement, looks.options, budgets=budgets, reaches=reaches) for pod in looks.critical)
+    searches = (victim_search(pod, cluster_state, looks.options, budgets=budgets, reaches=reaches) for pod in looks.critical)
     return [search.reachable_nodes() for search in searches]
 
 
 def test_nodes_that_are_left_out_change_no_judgement(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_of_them(search: VictimSearch, node_names: Iterable[str] | None = None) -> list[str]:
-        return search._placement.in_order(node_names)
+        return search._cluster_state.in_order(node_names)
 
     left_out = 0
     for seed in range(CLUSTERS):

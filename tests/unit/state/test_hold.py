@@ -92,7 +92,7 @@ def test_a_change_meanwhile_fails_the_patch() -> None:
             applied(changed, operations)
 
 
-def test_a_taint_that_was_taken_off_by_hand_leaves_only_the_mark_to_remove() -> None:
+def test_a_taint_that_was_taken_off_by_hand_leaves_only_the_annotation_to_remove() -> None:
     held = applied(node(), hold_patch(node(), hold()))
     held["spec"].pop("taints")
     assert applied(held, release_patch(held, hold()))["metadata"]["annotations"] == {}
@@ -106,21 +106,21 @@ def test_another_s_hold_is_not_taken_off() -> None:
     assert held_for_another(held, hold()) == other and held_for_another(held, other) is None
 
 
-@pytest.mark.parametrize("mark", ["nonsense", encode_json(make_hold(pod(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
-def test_an_edited_mark_is_removed_with_the_taint(mark: str) -> None:
+@pytest.mark.parametrize("annotation", ["nonsense", encode_json(make_hold(pod(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
+def test_an_edited_annotation_is_removed_with_the_taint(annotation: str) -> None:
     held = applied(node([OTHER]), hold_patch(node([OTHER]), hold()))
-    held["metadata"]["annotations"][HOLD_ANNOTATION] = mark
+    held["metadata"]["annotations"][HOLD_ANNOTATION] = annotation
     assert not is_hold_on(held, hold())
     released = applied(held, release_patch(held, hold()))
     assert released["spec"]["taints"] == [OTHER] and released["metadata"]["annotations"] == {}
 
 
-def test_a_mark_that_nothing_proves_gives_way_to_a_hold() -> None:
+def test_an_annotation_that_nothing_proves_gives_way_to_a_hold() -> None:
     """It names another pod, and its taint is not on the node."""
     forged = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
-    marked = node([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
-    assert held_for_another(marked, hold()) is None
-    assert is_hold_on(applied(marked, hold_patch(marked, hold())), hold())
+    annotated = node([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
+    assert held_for_another(annotated, hold()) is None
+    assert is_hold_on(applied(annotated, hold_patch(annotated, hold())), hold())
 
 
 def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
@@ -133,7 +133,7 @@ def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
 @pytest.mark.parametrize(
     "text", ["", "no json", "{}", '{"key": 1}', encode_json({"deadline": "yesterday"}).decode(), "[" * 250_000, '{"x":' * 50_000, "\x00"]
 )
-def test_an_edited_mark_is_no_hold(text: str) -> None:
+def test_an_edited_annotation_is_no_hold(text: str) -> None:
     assert decode_hold(text) is None
 
 

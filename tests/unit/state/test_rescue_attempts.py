@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescu
     MOST_PODS,
     PREFIX,
     UNDER_WAY_FOR_S,
-    Attempt,
+    AttemptRecord,
     VictimRecord,
     attempt_key,
     attempt_violation,
@@ -53,13 +53,13 @@ OWNER, GOOD_KEY = key("owner"), key("good")
 GOOD = '{"attempts":1,"failures":{"p":1},"name":"kube-system/dns","time":"2026-01-01T00:00:00Z","under_way":{}}'
 
 
-def entry(attempts: int = 1, *, ago_s: float = 0, pod: str = "old", under_way: dict[str, float] | None = None) -> Attempt:
+def entry(attempts: int = 1, *, ago_s: float = 0, pod: str = "old", under_way: dict[str, float] | None = None) -> AttemptRecord:
     times = {uid: format_time(NOW - ago_s) for uid, ago_s in (under_way or {}).items()}
     failures = {pod: attempts} if attempts else {}
-    return Attempt(attempts=attempts, time=format_time(NOW - ago_s), name="kube-system/dns", failures=failures, under_way=times)
+    return AttemptRecord(attempts=attempts, time=format_time(NOW - ago_s), name="kube-system/dns", failures=failures, under_way=times)
 
 
-def refusal(kept: Attempt | None, max_attempts: int = 30, pod_uid: str = "new") -> str | None:
+def refusal(kept: AttemptRecord | None, max_attempts: int = 30, pod_uid: str = "new") -> str | None:
     reason = attempt_violation(kept, now_s=NOW, max_attempts=max_attempts, pod_uid=pod_uid)
     return reason.code if reason is not None else None
 
@@ -93,7 +93,7 @@ def test_used_up_attempts_do_not_come_back_by_waiting() -> None:
         (entry(2, pod="same"), "same", "backoff"),
     ],
 )
-def test_what_is_under_way_goes_on_and_is_no_failure_yet(kept: Attempt, pod_uid: str, expected: str | None) -> None:
+def test_what_is_under_way_goes_on_and_is_no_failure_yet(kept: AttemptRecord, pod_uid: str, expected: str | None) -> None:
     assert refusal(kept, 3, pod_uid) == expected
 
 
@@ -134,12 +134,12 @@ def test_pods_of_one_owner_are_told_apart() -> None:
     assert cancel(None, now_s=NOW, pod_uid="a") is None
 
 
-def rescued(kept: Attempt | None, pod: str, *, at_s: float = NOW) -> Attempt:
+def rescued(kept: AttemptRecord | None, pod: str, *, at_s: float = NOW) -> AttemptRecord:
     under_way = start(kept, now_s=at_s, pod_uid=pod, name="a/b")
     return record_success(under_way, now_s=at_s, pod_uid=pod, name="a/b", pending=())
 
 
-def later(kept: Attempt | None, after_s: float) -> Attempt | None:
+def later(kept: AttemptRecord | None, after_s: float) -> AttemptRecord | None:
     """The entry as it is read after so many seconds."""
     assert kept is not None
     return read_attempts({OWNER: kept.to_text()}, now_s=NOW + after_s).get(OWNER)
@@ -154,7 +154,7 @@ def test_pod_that_loses_its_node_soon_after_its_rescue_is_a_failed_attempt() -> 
 
 
 def test_successes_do_not_clear_the_count_of_lost_nodes() -> None:
-    kept: Attempt | None = None
+    kept: AttemptRecord | None = None
     for number in range(3):
         kept = record_lost_node(rescued(kept, f"p{number}", at_s=NOW + number), now_s=NOW + number, pod_uid=f"p{number}")
     assert kept is not None and (kept.attempts, kept.under_way) == (3, {})
@@ -288,11 +288,11 @@ def test_of_too_many_entries_the_oldest_is_dropped_and_named() -> None:
     assert configmap_patch(data, OWNER, entry(), now_s=NOW) == ({last: None, OWNER: entry().to_text()}, ["a/oldest"])
 
 
-def large(pods: int, victims: int, *, ago_s: float = 0) -> Attempt:
+def large(pods: int, victims: int, *, ago_s: float = 0) -> AttemptRecord:
     """An entry with the longest names."""
     record = VictimRecord("n" * 63, "p" * 253, "u" * 36, "m" * 253, -(2**31), 10, "lower_priority", "x" * 200)
     uids = {f"{number:036}": format_time(NOW - ago_s) for number in range(pods)}
-    return Attempt(
+    return AttemptRecord(
         0, format_time(NOW - ago_s), "n" * 63 + "/" + "p" * 253, under_way=uids, victims=dict.fromkeys(uids, (record,) * victims)
     )
 

@@ -249,7 +249,7 @@ def workers(count: int, *, zones: int = 2) -> ClusterBuilder:
 
 
 def cluster_state(nodes: list[Node], pods: t.Iterable[Pod] = (), *, namespaces: Json | None = None, **snapshot: t.Any) -> ClusterState:
-    """The placement of a snapshot with these objects; ``namespaces`` are names with labels."""
+    """The cluster_state of a snapshot with these objects; ``namespaces`` are names with labels."""
     known = [
         decode_json(Namespace, encode_json({"metadata": {"name": name, "labels": labels}})) for name, labels in (namespaces or {}).items()
     ]

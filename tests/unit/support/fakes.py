@@ -31,7 +31,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import Attempt, attempt_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
 
 from tests.unit.support.cluster import ClusterBuilder
 
@@ -312,13 +312,13 @@ class Attempts:
     """The ConfigMap."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Attempt] = {}
+        self.kept: dict[str, AttemptRecord] = {}
         self.dropped: list[str] = []
 
-    def read(self) -> dict[str, Attempt]:
+    def read(self) -> dict[str, AttemptRecord]:
         return dict(self.kept)
 
-    def update(self, owner: str, change: t.Callable[[Attempt | None], Attempt | None]) -> Attempt | None:
+    def update(self, owner: str, change: t.Callable[[AttemptRecord | None], AttemptRecord | None]) -> AttemptRecord | None:
         wanted = change(self.kept.pop(owner, None))
         if wanted is not None:
             self.kept[owner] = wanted
@@ -380,7 +380,7 @@ def environment_of(
     return RescueEnvironment(
         fake,
         fake,
-        RescueOptions(**{"settle_time": 0, **options}),
+        RescueOptions(**{"settle_time_s": 0, **options}),
         lease=t.cast(t.Any, lease),
         attempts=t.cast(t.Any, attempts),
         observer=notes,

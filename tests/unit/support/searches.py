@@ -50,7 +50,7 @@ def search(
 
 def victim_search(
     pod: Pod,
-    placement: ClusterState,
+    cluster_state: ClusterState,
     options: RescueOptions,
     *,
     budgets: PdbLedger,
@@ -58,10 +58,10 @@ def victim_search(
     **how: t.Any,
 ) -> VictimSearch:
     """The search for the pod in a cluster state."""
-    demand = PodDemand(pod, placement, DEFAULT_PROFILES)
-    reach = (reaches or FreeableCapacityCache()).of(preemptor_of(pod, options), options, placement, budgets)
+    demand = PodDemand(pod, cluster_state, DEFAULT_PROFILES)
+    reach = (reaches or FreeableCapacityCache()).of(preemptor_of(pod, options), options, cluster_state, budgets)
     return VictimSearch(
-        pod, placement, options, demand=demand, with_capacity=reach.nodes_with_capacity(demand.requests), budgets=budgets, **how
+        pod, cluster_state, options, demand=demand, with_capacity=reach.nodes_with_capacity(demand.requests), budgets=budgets, **how
     )
 
 

@@ -8,7 +8,6 @@ both call it. If the program is killed, its holds remain on the nodes. The next 
 
 from __future__ import annotations
 
-import math
 import time
 import typing as t
 from dataclasses import replace
@@ -37,6 +36,7 @@ from .eviction_requests import REQUEST_TIMEOUT_S
 from .executor import RescueExecutor
 from .holds import Holds
 from .nomination import Nominator
+from .reconcile_view import ReconcileView
 from .records.attempt_store import record_leftover_results
 from .records.rescued_pods import RescuedPodTracker
 from .scheduler_health import SchedulerHealth
@@ -45,14 +45,12 @@ from .task import (
     ENDED,
     FAILED,
     NO_OTHER_NODE,
-    NOT_LEADER,
     POD_GONE,
     QUEUED,
     REPLAN_S,
     RESCUED,
     SETTLING,
     WATCHED,
-    ReconcileView,
     RescueTask,
 )
 
@@ -210,7 +208,7 @@ class RescueController:
         for node, hold in self.holds.active(snapshot):
             self.holds.release(node, hold)
         for task in self.tasks.values():
-            task.hold = None
+            task.note_released()
 
     def release_own_holds(self) -> None:
         """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
@@ -261,7 +259,7 @@ class RescueController:
         """
         self.nominations.drop_all()
         for task in self._in_stage(CLEARING):
-            task.stage, task.node, task.hold, task.loaded = WATCHED, "", None, False  # the other program may evict further pods
+            task.abandon()
 
     @property
     def has_pending_evictions(self) -> bool:
@@ -303,7 +301,7 @@ class RescueController:
             for task in open_tasks:
                 self._lease.ensure_held()
                 self._executor.record_outcome(task, view)
-                task.outcome_recorded = True
+                task.note_recorded_outcome()
         except (KubeError, LeaseLostError) as error:
             self._observer.on_error(f"results of attempts are not written at the end: {error}")
 
@@ -322,7 +320,7 @@ class RescueController:
         self._update_tasks(snapshot.pods, now_s, now_at_s)
         for task in self.tasks.values() if changes else ():
             if not task.is_finished and has_opened(task.pod, changes):
-                task.restart_settling(now_at_s, self._options.settle_time)
+                task.restart_settling(now_at_s, self._options.settle_time_s)
         in_use = {task.node: task.uid for task in self.tasks.values() if task.stage == CLEARING}
         held = {node.name: hold for node, hold in self.holds.active(snapshot)}
         evicted = {uid: at_s - now_at_s for task in self.tasks.values() for uid, at_s in task.grace_ends_at_s.items()}
@@ -331,7 +329,7 @@ class RescueController:
         )
         for task in self.tasks.values() if self._dry_run else ():
             if task.status == PLANNED and task.is_finished and task.last_plan is not None and not self._planner.reserve(task.last_plan):
-                task.stage, task.status, task.plan_at_s = WATCHED, "", 0.0  # the capacity of the plan is no longer there
+                task.discard_plan()  # the capacity of the plan is no longer there
         view = ReconcileView(snapshot, self._planner, now_s, now_at_s, {})
         self._observed_in_s = time.monotonic() - now_at_s
         self.holds.reconcile(snapshot, self.tasks, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write)
@@ -347,12 +345,7 @@ class RescueController:
                 self._add_task(pod, now_s, now_at_s)
                 found[uid] = pod
         for task in self.tasks.values():
-            pod_now = found.get(task.uid)
-            task.pod_gone = pod_now is None
-            nominated = pod_now.status.nominated_node_name if pod_now is not None else ""
-            if nominated not in ("", task.node, task.pod.status.nominated_node_name):
-                task.restart_settling(now_at_s, self._options.settle_time)  # the scheduler preempts, and its victims may not be visible yet
-            task.pod = pod_now or task.pod
+            task.observe(found.get(task.uid), now_at_s, self._options.settle_time_s)
 
     def _is_ours(self, pod: Pod) -> bool:
         if pod.metadata.namespace not in self._options.namespaces or not is_unschedulable(pod):
@@ -362,9 +355,9 @@ class RescueController:
     def _add_task(self, pod: Pod, now_s: float, now_at_s: float) -> None:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
         # The condition's time and the present time are from different clocks, so a short wait is measured here.
-        waited = waited_s(since_s, now_s) > self._options.settle_time + CLOCKS_DIFFER_S
-        settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time
-        patience_s = longest_wait_s(self._options.grace_period)
+        waited = waited_s(since_s, now_s) > self._options.settle_time_s + CLOCKS_DIFFER_S
+        settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time_s
+        patience_s = longest_wait_s(self._options.grace_period_s)
         self.tasks[pod.metadata.uid] = RescueTask(pod, unschedulable_since_s=since_s, settles_at_s=settles_at_s, max_wait_s=patience_s)
 
     # --- act ---
@@ -422,15 +415,15 @@ class RescueController:
             return self._finish(task, view)
         if task.stage == CLEARING:
             scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
-            kept_by = BY_NOMINATION if task.hold is not None and task.hold.nominates else None
-            changed = self._executor.advance(task, view, scheduler, self._blocking_task(task, kept_by, view))
+            hold_method = BY_NOMINATION if task.hold is not None and task.hold.nominates else None
+            changed = self._executor.advance(task, view, scheduler, self._queue_violation(task, hold_method, view))
         else:
             changed = view.now_at_s >= task.plan_at_s and self._plan(task, view)
         # The step may have finished the task.
         return self._finish(task, view) if task.is_finished else changed
 
     def _no_longer_critical(self, task: RescueTask) -> t.Optional[tuple[str, Reason]]:
-        """Return the final status if the annotation that made the pod critical was removed.
+        """Return the final status if the pod is no longer critical, for example because its annotation was removed.
 
         None if the pod is critical. None also for an undecodable pod, because its annotations are not known.
         """
@@ -479,27 +472,17 @@ class RescueController:
         explained, unexplained = task.explained_plan, plan.reason is UNEXPLAINED
         if unexplained and explained is not None:
             plan = replace(explained, pod=task.pod)
-        task.planned_in_round = self._round
         self._observer.on_planned(task, self._observed_in_s + time.monotonic() - began_at_s)
         plan = self._if_settled(task, plan, view)
         # The result of a run that ends has current reasons.
-        task.needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
-        task.set_plan(plan)
-        task.note_wait(view.now_at_s)
-        task.plan_at_s = view.now_at_s + REPLAN_S.get(plan.status, 0.0)
-        if view.now_at_s < task.settles_at_s:
-            task.plan_at_s = task.settles_at_s
+        needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
+        task.accept_plan(plan, view.now_at_s, in_round=self._round, needs_explanation=needs_explanation)
         if plan.status == PLANNED and not self._dry_run and not self._may_write:
-            task.status, task.reason = (
-                WAITING,
-                Reason(NOT_LEADER, f"{self._lease.holder or 'another program'} has the Lease and does the rescues"),
-            )
-            task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
+            task.wait_for_leader(view.now_at_s, self._lease.holder)
             return False
-        first = self._blocking_task(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
+        first = self._queue_violation(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
         if first is not None:
             task.queue(view.now_at_s, first)
-            task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
             return False
         choice = plan.choice
         changed = choice is not None and self._executor.start(task, plan, choice, view)
@@ -510,25 +493,25 @@ class RescueController:
         self._report(task)
         return changed
 
-    def _blocking_task(self, task: RescueTask, kept_by: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
-        """Return the rescue that must end before pods are evicted for this task.
+    def _queue_violation(self, task: RescueTask, hold_method: t.Optional[str], view: ReconcileView) -> t.Optional[Reason]:
+        """Return the reason why another rescue must end before pods are evicted for this task. None if there is none.
 
-        None if there is none. Taints and evictions for one pod make the scheduler try the other pods and clear their nominations. While
-        only a nomination reserves a node, no other rescue begins.
+        Taints and evictions for one pod make the scheduler try the other pods and clear their nominations. While only a nomination reserves
+        a node, no other rescue begins.
         """
         if self._options.hold == NONE:
             return None
-        hinders = RescueTask.is_under_way if kept_by == BY_NOMINATION else RescueTask.is_held_by_nomination
+        hinders = RescueTask.is_under_way if hold_method == BY_NOMINATION else RescueTask.is_held_by_nomination
         others = (other for other in self.tasks.values() if other is not task)
         first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:
-            return self._blocking_queued_task(task, view)
+            return self._overdue_task_violation(task, view)
         return Reason(QUEUED, f"pod {first.name} is rescued first, because only a nomination reserves the capacity for one of both pods")
 
-    def _blocking_queued_task(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
-        """Return the pod that has waited for other rescues for its maximum time and begins first.
+    def _overdue_task_violation(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
+        """Return the reason why a pod that has waited for other rescues for its maximum time begins first. None if there is none.
 
-        None if there is none. Without this rule, rescues of pods with the same or lower priority could delay that pod without end.
+        Without this rule, rescues of pods with the same or lower priority could delay that pod without end.
         """
         waiting = [one for one in self.tasks.values() if one.is_next(view.now_at_s)]
         if task.stage == CLEARING or not waiting:
@@ -547,12 +530,11 @@ class RescueController:
     def _if_settled(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> RescuePlan:
         """Return the plan, or a waiting plan while the scheduler has its settle time. The time restarts when a plan becomes possible."""
         possible = plan.status == PLANNED
-        if possible and not task.was_possible and not self._dry_run:
-            task.restart_settling(view.now_at_s, self._options.settle_time)
-        task.was_possible = possible
+        if task.note_possible(possible) and not self._dry_run:
+            task.restart_settling(view.now_at_s, self._options.settle_time_s)
         if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
             return plan
-        text = f"the scheduler has {self._options.settle_time} s to bind it by itself"
+        text = f"the scheduler has {self._options.settle_time_s} s to bind it by itself"
         return RescuePlan(task.pod, WAITING, Reason(SETTLING, text))
 
     def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
@@ -581,7 +563,7 @@ class RescueController:
             return
         if reported is not None and reason is not None and reported.code == reason.code and (task.status != PLANNED or reported == reason):
             return
-        task.reported_reason = reason
+        task.note_reported()
         self._observer.on_plan_changed(task)
         # Of several replicas of a daemon, the leader writes the Events.
         if task.reason is None or self._dry_run or not (self._once or self._lease.held):
@@ -604,7 +586,7 @@ class RescueController:
         return True
 
     def _complete_finish(self, task: RescueTask, view: ReconcileView) -> None:
-        """Repeat the failed writes of a finished task. ``Holds.reconcile`` releases the nodes in ``expired``."""
+        """Repeat the failed writes of a finished task. ``Holds.reconcile`` releases the nodes in ``Holds.expired``."""
         if self._dry_run or not self._lease.held:
             return
         if task.hold is not None and task.node not in self.holds.expired:
@@ -619,9 +601,9 @@ class RescueController:
         except KubeError as error:
             self._observer.on_error(f"{task.name}: the result of the attempt is not written: {error}")
             if is_transient(error) or isinstance(error, ConflictError):
-                task.retry_at_s = view.now_at_s + ERROR_RETRY_S
+                task.retry_at(view.now_at_s + ERROR_RETRY_S)
                 return
-        task.outcome_recorded = True
+        task.note_recorded_outcome()
         if task.status in (FAILED, RESCUED):
             warning = task.status == FAILED
             self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", reason_message(task.reason), warning=warning)
@@ -641,7 +623,7 @@ class RescueController:
                 record_leftover_results(self._attempts, view.snapshot, self.tasks, now_s=view.now_s)
                 self._rescued.load(self._attempts.read())
                 self._attempts_loaded = True
-            self._rescued.check(view.snapshot, view.now_s)
+            self._rescued.record_fates(view.snapshot, view.now_s)
         except KubeError as error:
             self._observer.on_error(f"attempts in the ConfigMap may be out of date: {error}")
             self._reconcile_attempts_at_s = view.now_at_s + ERROR_RETRY_S
@@ -678,14 +660,13 @@ class RescueController:
         """
         if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
             return False
-        task.stage, task.status = WATCHED, ""
+        task.discard_plan()
         return True
 
     def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView) -> bool:
         """Handle a failed request. It is repeated later; a forbidden one ends the task, because it does not succeed by itself."""
         self._observer.on_error(f"{task.name}: {error}")
-        task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
-        task.queued_since_s = math.inf  # other pods need not wait for a rescue that cannot begin
+        task.retry_after_error(view.now_at_s + ERROR_RETRY_S)
         # A held node must not wait for an error that lasts, nor without limit for one that may pass.
         has_no_effect = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
         if is_permission_error(error) or has_no_effect:

@@ -27,7 +27,7 @@ class RunState(t.NamedTuple):
     """The facts that decide whether a run ends.
 
     ``is_over``: the time limit is over. ``lease_time_is_over``: the Lease of a killed program has expired. ``is_hindered``: the cluster
-    cannot be read, or a write is due without the Lease. ``knows_too_little``: the cluster cannot be read, and the state of the pods is not
+    cannot be read, or a write is due without the Lease. ``is_unreadable``: the cluster cannot be read, and the state of the pods is not
     known. ``has_unexplained``: a pod still lacks the reasons why no eviction helps. ``is_waiting``: a pod is neither bound nor given up.
     ``is_settling``: the scheduler still has its settle time for a waiting pod, or the dry runs of its plan are not complete.
     ``can_begin``: the next step for a waiting pod is possible now. ``is_clearing``: a node is being cleared. ``must_write``: this run must
@@ -37,7 +37,7 @@ class RunState(t.NamedTuple):
     is_over: bool = False
     lease_time_is_over: bool = False
     is_hindered: bool = False
-    knows_too_little: bool = False
+    is_unreadable: bool = False
     has_unexplained: bool = False
     is_waiting: bool = False
     is_settling: bool = False
@@ -49,7 +49,7 @@ class RunState(t.NamedTuple):
 
 def end_of_run(state: RunState, *, wait: bool = True, dry_run: bool = False) -> t.Optional[End]:
     """Return the end of the run, or None if it goes on."""
-    if state.knows_too_little and state.is_over:
+    if state.is_unreadable and state.is_over:
         return End.UNREADABLE
     if state.has_unexplained and not state.is_over:
         return None

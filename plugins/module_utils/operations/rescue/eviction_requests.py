@@ -75,7 +75,7 @@ class EvictionRequests:
     def _send(self, victim: Victim, dry_run: bool) -> None:
         metadata = victim.pod.metadata
         try:
-            self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period)
+            self._api.evict(metadata.namespace, metadata.name, uid=metadata.uid, dry_run=dry_run, grace_period_s=victim.grace_period_s)
         except KubeError as error:
             if not dry_run and answer_was_lost(error):
                 self._lost_until_s = time.monotonic() + REQUEST_TIMEOUT_S
@@ -83,4 +83,4 @@ class EvictionRequests:
 
 
 def _key(victim: Victim, dry_run: bool) -> _Key:
-    return victim.pod.metadata.uid, victim.grace_period, dry_run
+    return victim.pod.metadata.uid, victim.grace_period_s, dry_run

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...kube.client.errors import (
@@ -22,25 +22,26 @@ from ...kube.client.errors import (
     is_transient,
     may_have_succeeded,
 )
-from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
+from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
-from ...rescue.hold_policy import hold_policy
+from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
-from ...state.rescue_attempts import Attempt, attempt_violation, cancel, existing_key, record_failure, record_success, record_victims, start
+from ...state.rescue_attempts import AttemptRecord, attempt_violation, cancel, record_failure, record_success, record_victims, start
 from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
 from .holds import Holds, node_or_stub
-from .live_checks import is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
+from .live_checks import HOLD_LOST, is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
 from .nomination import Nominator, nominate, withdraw
+from .reconcile_view import ReconcileView
 from .records.attempt_store import record_of, victim_of
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
 from .records.rescued_pods import RescuedPodTracker
-from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, REPLAN_S, RESCUED, ReconcileView, RescueTask
+from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, REPLAN_S, RESCUED, RescueTask
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
@@ -54,7 +55,7 @@ NO_NOMINATION_FOR_S = 600.0
 
 
 class RescueExecutor:
-    """The steps of a task that has a plan.
+    """The steps that clear the node of a task.
 
     ``start``, ``advance``, ``resume`` and ``resolve_uncertain`` return whether the task must be planned again on a new view.
     ``release_node`` returns whether nothing is left to release. All raise LeaseLostError before a write if another program may be active.
@@ -100,8 +101,8 @@ class RescueExecutor:
             view.planner.reserve(plan)
             task.finish(PLANNED, plan.reason)
             return False
-        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
-        _limit_to_plan(task, choice, view)
+        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
+        task.limit_to(choice, _pods_on(task.node, view))
         # From here on the end of the task releases the hold, even if this write fails.
         self._record_attempt(task, choice.victims[0], view)
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
@@ -122,18 +123,22 @@ class RescueExecutor:
                 return self._fail_unbound(task)
             self._nominate(task, view)
             return False
-        if view.now_at_s > task.give_up_at_s + self._options.evict_timeout:
+        if view.now_at_s > task.give_up_at_s + self._options.evict_timeout_s:
             return self._not_cleared(task)
         if plan.status == IMPOSSIBLE or plan.choice is None:
             return self._give_up_node(task, plan.reason, view)
         task.set_plan(plan)
-        more = _more_than_planned(task, plan.choice, view)
+        pods = _pods_on(task.node, view)
+        if task.initial_pods is None:
+            task.limit_to(plan.choice, pods)
+        more = task.plan_limit_violation(plan.choice, pods)
         if more is not None:
             return self._give_up_node(task, more, view)
+        task.replace_victims(plan.choice, pods)
         if goes_first is not None and task.hold is not None and task.hold.nominates:
             return self._release_for_now(task, plan, goes_first, view)
         if plan.hold_method == BY_TAINT and (task.hold is None or task.hold.nominates):
-            return self._give_up_node(task, Reason("hold_lost", "the taint that reserved the node was removed"), view)
+            return self._give_up_node(task, HOLD_LOST, view)
         if goes_first is not None:
             task.set_plan(replace(plan, reason=goes_first))
             return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
@@ -165,14 +170,15 @@ class RescueExecutor:
         ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
-        kept_by = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
-        if node is None or kept_by is None or node.name in task.excluded_nodes:
+        hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
+        if node is None or hold_method is None or node.name in task.excluded_nodes:
             return False
         self._lease.ensure_held()
-        hold = self._hold_for(task, kept_by, view)
+        hold = self._hold_for(task, hold_method, view)
         self._holds.place(node, hold)
-        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout)
-        task.attempt_started = task.acted = True
+        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
+        task.note_attempt()
+        task.note_action()
         self._observer.on_hold(task)
         return True
 
@@ -183,7 +189,7 @@ class RescueExecutor:
         found = False
         for uid, victim in list(task.uncertain_evictions.items()):
             if self._evictions.is_pending(uid):
-                task.retry_at_s = view.now_at_s + RETRY_S
+                task.retry_at(view.now_at_s + RETRY_S)
                 continue
             found = True
             now = read_pod(self._api, victim.pod)
@@ -191,7 +197,7 @@ class RescueExecutor:
                 deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
                 self._note_eviction(task, victim, view, deletion_timestamp=deletion_timestamp, own=uid in task.recorded_victims)
                 task.reset_backoff()
-            del task.uncertain_evictions[uid]
+            task.note_known_eviction(victim)
         if found and not task.uncertain_evictions:
             task.count_failed_nodes(task.last_node)
         return found
@@ -210,13 +216,12 @@ class RescueExecutor:
         node = node_or_stub(task.node, nodes)
         if not self._holds.release(node, task.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
             return False
-        task.hold, task.nominated_version = None, ""
+        task.note_released()
         return True
 
     def _withdraw(self, task: RescueTask) -> None:
         """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
-        nominated, task.nominated_version = task.nominated_version, ""
-        if not nominated or not task.node or task.pod_gone or task.pod.spec.node_name:
+        if not task.end_nomination() or not task.node or task.pod_gone or task.pod.spec.node_name:
             return
         self._lease.ensure_held()
         try:
@@ -229,7 +234,7 @@ class RescueExecutor:
         """Record the result of the attempt."""
         pending = {pod.metadata.uid for pod in view.snapshot.pods if not pod.spec.node_name}
 
-        def change(entry: t.Optional[Attempt]) -> t.Optional[Attempt]:
+        def change(entry: t.Optional[AttemptRecord]) -> t.Optional[AttemptRecord]:
             if task.status == RESCUED:
                 return record_success(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name, pending=pending)
             if task.status != FAILED and not task.evicted:
@@ -240,14 +245,12 @@ class RescueExecutor:
 
     # --- steps ---
 
-    def _load_attempt(self, task: RescueTask) -> t.Optional[Attempt]:
-        entries = self._attempts.read()
-        task.key = existing_key(entries, task.uid, task.key)
-        return entries.get(task.key)
+    def _load_attempt(self, task: RescueTask) -> t.Optional[AttemptRecord]:
+        return task.find_attempt(self._attempts.read())
 
-    def _hold_for(self, task: RescueTask, kept_by: str, view: ReconcileView) -> Hold:
-        deadline_s = view.now_s + self._options.wait_timeout + self._options.evict_timeout
-        key = self._options.hold_taint_key if kept_by == BY_TAINT else ""
+    def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
+        deadline_s = view.now_s + hold_duration_s(self._options)
+        key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
 
     def _record_attempt(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
@@ -256,33 +259,29 @@ class RescueExecutor:
         victims = [*task.evicted, *(one for known, one in task.uncertain_evictions.items() if known != uid), victim]
         records = [record_of(one) for one in victims]
 
-        def change(entry: t.Optional[Attempt]) -> Attempt:
+        def change(entry: t.Optional[AttemptRecord]) -> AttemptRecord:
             entry = start(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
             return record_victims(entry, pod_uid=task.uid, victims=records)
 
         self._attempts.update(task.key, change)
-        task.attempt_started, task.recorded_victims = True, frozenset(one.pod.metadata.uid for one in victims)
+        task.note_recorded_victims(victims)
 
-    def _with_results(self, task: RescueTask, attempt: t.Optional[Attempt], view: ReconcileView) -> t.Optional[Attempt]:
+    def _with_results(self, task: RescueTask, attempt: t.Optional[AttemptRecord], view: ReconcileView) -> t.Optional[AttemptRecord]:
         """Return the attempt updated by the fate of the pods that were rescued before."""
         found = self._rescued.with_results(task.key, attempt, view.snapshot, view.now_s)
         if found != attempt and not self._dry_run:
             self._lease.ensure_held()
             self._rescued.watch(task.key, attempt)
-            self._rescued.check(view.snapshot, view.now_s)
+            self._rescued.record_fates(view.snapshot, view.now_s)
         return found
 
-    def _load_victims(self, task: RescueTask, attempt: t.Optional[Attempt]) -> bool:
+    def _load_victims(self, task: RescueTask, attempt: t.Optional[AttemptRecord]) -> bool:
         """Load the pods that another program may have evicted for the task. Return whether there are any."""
         if task.loaded:
             return False
-        task.loaded = True
         if attempt is not None and task.uid in attempt.under_way and not self._dry_run:
-            task.attempt_started = True  # the attempt is in progress and must be finalized
-        known = {victim.pod.metadata.uid for victim in task.evicted}
-        records = attempt.victims.get(task.uid, ()) if attempt is not None else ()
-        task.uncertain_evictions.update({record.uid: victim_of(record) for record in records if record.uid not in known})
-        return bool(task.uncertain_evictions)
+            task.note_attempt()
+        return task.load_victims(map(victim_of, attempt.victims.get(task.uid, ()) if attempt is not None else ()))
 
     def _is_confirmed(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
         """Return whether the API server confirms that the pod still waits, the victim may be evicted and the node is feasible and held.
@@ -298,7 +297,7 @@ class RescueExecutor:
         gone = pod_changed_message(waits, task.pod, task.node)
         if gone is not None:
             self._observer.on_error(f"{task.name}: {gone}; the watch is behind")
-            task.retry_at_s = view.now_at_s + RETRY_S
+            task.retry_at(view.now_at_s + RETRY_S)
             return False
         if there is None or there.terminating:
             self._cache.assume_terminating(uid, there.metadata.deletion_timestamp or "" if there is not None else "")
@@ -311,7 +310,7 @@ class RescueExecutor:
         if closed is not None:
             self._give_up_node(task, closed, view)
         elif immune is not None or there.spec.node_name != task.node:
-            task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_REFUSAL_S
+            task.exclude_victim(victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
         return closed is None and immune is None and there.spec.node_name == task.node
 
     def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> bool:
@@ -327,13 +326,13 @@ class RescueExecutor:
                 raise
             # The node has another hold, or the refusal is about this node: another node may be possible.
             self._observer.on_error(f"{task.name}: {error}")
-            task.excluded_nodes[choice.node] = view.now_at_s + LEFT_ALONE_FOR_S
-            task.plan_at_s = view.now_at_s + RETRY_S
+            task.exclude_node(choice.node, view.now_at_s + LEFT_ALONE_FOR_S)
+            task.replan_at(view.now_at_s + RETRY_S)
             return False
         if self._dry_run:
             return True
         self._events.on_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {task.name}")
-        task.acted = True
+        task.note_action()
         self._observer.on_hold(task)
         return True
 
@@ -348,7 +347,7 @@ class RescueExecutor:
             if not isinstance(error, ConflictError):
                 task.finish(FAILED, Reason("error", str(error)))
                 return False
-        task.plan_at_s = view.now_at_s + RETRY_S  # another client writes to the pod; the watch shows the result
+        task.replan_at(view.now_at_s + RETRY_S)  # another client writes to the pod; the watch shows the result
         return False
 
     def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
@@ -373,7 +372,7 @@ class RescueExecutor:
             # their nominations need no quick renewal by the Nominator.
             alone = not tainted and self._options.hold != NONE
             if self._nominations.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
-                task.nominated_version = version
+                task.note_nominated(version)
                 return True
         except KubeError as error:
             if tainted and is_permission_error(error):
@@ -382,7 +381,7 @@ class RescueExecutor:
             self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
         if tainted:
             return True  # the taint reserves the node; the next step tries again
-        task.retry_at_s = view.now_at_s + RETRY_S
+        task.retry_at(view.now_at_s + RETRY_S)
         return False
 
     def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
@@ -394,18 +393,17 @@ class RescueExecutor:
 
     def _postpone(self, task: RescueTask, refusal: Reason, view: ReconcileView) -> bool:
         task.set_plan(RescuePlan(task.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
-        task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
+        task.replan_at(view.now_at_s + POSTPONED_FOR_S)
         return False
 
     def _fail_unbound(self, task: RescueTask) -> bool:
-        waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout} s"
+        waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout_s} s"
         task.finish(FAILED, Reason("not_bound", f"{waited}, although the node has enough free capacity"))
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
         """Fail the task, because no node is held beyond its deadline."""
-        within_s = self._options.wait_timeout + self._options.evict_timeout
-        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {within_s} s"))
+        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {hold_duration_s(self._options)} s"))
         return True
 
     def _give_up_node(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:
@@ -443,7 +441,7 @@ class RescueExecutor:
             self._evictions.request(victim, dry_run=dry_run)
         except KubeError as error:
             if not dry_run and may_have_succeeded(error):
-                task.uncertain_evictions[victim.pod.metadata.uid] = victim
+                task.note_uncertain_eviction(victim)
             self._on_refusal(task, victim, error, view, dry_run=dry_run)
             return False
         if not dry_run:
@@ -456,36 +454,34 @@ class RescueExecutor:
     ) -> None:
         """Record that the pod was evicted for the task. An eviction by another program is not reported again."""
         self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
-        task.evicted.append(victim)
-        task.grace_ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period
+        task.note_evicted(victim, view.now_at_s + victim.grace_period_s)
         if not own:
             return
-        task.acted = True
+        task.note_action()
         self._observer.on_evicted(task, victim)
         metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the task may have another node by now
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")
         self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
 
     def _on_refusal(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView, *, dry_run: bool) -> None:
-        uid, now_at_s = victim.pod.metadata.uid, view.now_at_s
         if is_permission_error(error):
             task.finish(FAILED, Reason("error", str(error)))
         elif isinstance(error, MultipleBudgetsError):
-            task.excluded_victims[uid] = math.inf
+            task.exclude_victim(victim, math.inf)
         elif is_admission_denial(error):
-            self._on_denial(task, uid, error, view)
+            self._on_denial(task, victim, error, view)
         elif isinstance(error, (NotFoundError, ConflictError)):
             self._on_missing(task, victim, error, view)
         elif isinstance(error, BudgetError) and dry_run:
-            task.excluded_victims[uid] = now_at_s + EXCLUDE_AFTER_REFUSAL_S
+            task.exclude_victim(victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
         elif is_transient(error):
-            self._retry_later(task, uid, error, view)
+            self._retry_later(task, victim, error, view)
         else:
-            self._on_denial(task, uid, error, view)
+            self._on_denial(task, victim, error, view)
 
-    def _on_denial(self, task: RescueTask, uid: str, error: KubeError, view: ReconcileView) -> None:
+    def _on_denial(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> None:
         self._observer.on_error(f"{task.name}: {error}")
-        task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_DENIAL_S
+        task.exclude_victim(victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
 
     def _on_missing(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> None:
         """Handle 404 or 409: the pod is gone or terminating and releases its capacity, or its budget was being written or deleted."""
@@ -494,57 +490,27 @@ class RescueExecutor:
             deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
             self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
         else:
-            self._retry_later(task, victim.pod.metadata.uid, error, view)
+            self._retry_later(task, victim, error, view)
 
-    def _retry_later(self, task: RescueTask, uid: str, error: KubeError, view: ReconcileView) -> None:
+    def _retry_later(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> None:
         if isinstance(error, EvictionPendingError):  # not a refusal: the response is pending
-            task.retry_at_s = task.plan_at_s = view.now_at_s + RETRY_S
+            task.retry_at(view.now_at_s + RETRY_S)
+            task.replan_at(task.retry_at_s)
             return
         is_first = (
-            task.first_refused_at_s is None and uid in task.uncertain_evictions
+            task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
         )  # the eviction may have been carried out, which is checked first
-        if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout:
+        if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout_s:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
-            task.plan_at_s = task.retry_at_s
+            task.replan_at(task.retry_at_s)
             return
         self._observer.on_error(f"{task.name}: {error}")
         if task.node:
-            self._give_up_node(task, Reason("evict_timeout", f"refused for {self._options.evict_timeout} s: {error}"), view)
+            self._give_up_node(task, Reason("evict_timeout", f"refused for {self._options.evict_timeout_s} s: {error}"), view)
         else:
-            task.excluded_victims[uid] = view.now_at_s + EXCLUDE_AFTER_DENIAL_S
+            task.exclude_victim(victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
             task.reset_backoff()
 
 
-def _limit_to_plan(task: RescueTask, choice: Choice, view: ReconcileView) -> None:
-    """Record the pods on the node, and that only the plan's victims may be evicted there."""
-    task.initial_pods = frozenset(pod.metadata.uid for pod in view.snapshot.pods_by_node.get(task.node, ()))
-    task.planned_victims = frozenset(victim.pod.metadata.uid for victim in choice.victims)
-
-
-def _more_than_planned(task: RescueTask, choice: Choice, view: ReconcileView) -> t.Optional[Reason]:
-    """Return the reason to give up the node if more pods than planned would have to be evicted.
-
-    None otherwise. A planned victim that may not be evicted any more can be replaced by another one, but the number of victims does not
-    grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could go on until the node is empty.
-    """
-    if task.initial_pods is None:
-        _limit_to_plan(task, choice, view)
-        return None
-    wanted = {victim.pod.metadata.uid: victim.pod.metadata for victim in choice.victims}
-    further = sorted(uid for uid in wanted if uid not in task.planned_victims)
-    if not further:
-        return None
-    staying = [pod.metadata for pod in view.snapshot.pods_by_node.get(task.node, ()) if not (pod.terminating or pod.terminal)]
-    came = [metadata for metadata in staying if metadata.uid not in task.initial_pods and metadata.uid != task.uid]
-    if came:
-        return Reason("capacity_taken", f"the capacity that was freed there was taken by {_names(came)}")
-    replaced = sorted(metadata.uid for metadata in staying if metadata.uid in task.planned_victims and metadata.uid not in wanted)
-    if len(further) > len(replaced):
-        text = f"{_names(wanted[uid] for uid in further)} would have to be evicted there beyond the plan"
-        return Reason("more_than_planned", text)
-    task.planned_victims = task.planned_victims.difference(replaced[: len(further)]).union(further)
-    return None
-
-
-def _names(pods: Iterable[ObjectMeta]) -> str:
-    return ", ".join(f"{metadata.namespace}/{metadata.name}" for metadata in pods)
+def _pods_on(node_name: str, view: ReconcileView) -> Sequence[Pod]:
+    return view.snapshot.pods_by_node.get(node_name, ())

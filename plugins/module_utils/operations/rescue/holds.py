@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError, NotFoundError, PatchTestError, is_permission_error, is_transient
+from ...kube.client.errors import ConflictError, KubeError, NotFoundError, is_permission_error, is_transient
 from ...kube.client.resources import NODES
 from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
@@ -29,13 +29,11 @@ from ...state.hold import (
 )
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.event_recorder import EventRecorder
+from ..common.guarded_patch import CONFLICT_RETRIES, write_guarded
 from .nomination import Nominator, withdraw
 from .observer import RescueObserver
 from .records.hold_store import HoldStore, NodeTakenError
 from .task import CLEARING, WATCHED, RescueTask
-
-MOST_TRIES = 5
-"""Limit of tries. Before each further try another client has written to the node's taints between the read and the patch."""
 
 RETRY_S = 1.0
 
@@ -58,21 +56,21 @@ class Holds:
         self._nominations = nominations
         self._records = HoldStore(api)
         self._released: dict[str, Hold] = {}
-        self._released_marks: dict[str, t.Optional[str]] = {}
+        self._released_annotations: dict[str, t.Optional[str]] = {}
         self._retry_at_s: dict[str, float] = {}
         self._held_nodes_cache: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
 
     def refresh(self, snapshot: ClusterSnapshot, *, leading: bool) -> None:
         """Read the records if that is due, and report hold annotations that nothing proves. Raise KubeError."""
         self._records.read_if_due(leading=leading)
-        unproved = self._find_unproven(snapshot)
-        if not set(unproved).issubset(self.unproven):
+        unproven = self._find_unproven(snapshot)
+        if not set(unproven).issubset(self.unproven):
             self._records.read()  # the annotation may be newer than the records
-            unproved = self._find_unproven(snapshot)
-        for name in unproved:
+            unproven = self._find_unproven(snapshot)
+        for name in unproven:
             if name not in self.unproven:
                 self._observer.on_error(_unproven_message(name))
-        self.unproven = unproved
+        self.unproven = unproven
 
     def place(self, node: Node, hold: Hold, *, dry_run: bool = False) -> None:
         """Record the hold, then place it on the node.
@@ -109,7 +107,7 @@ class Holds:
                     self.orphaned.append(node.name)
                     continue
                 task.start(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
-                task.attempt_started = True  # the attempt is in progress and must be finalized
+                task.note_attempt()
 
     def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:
         if now_at_s < self._retry_at_s.get(node.name, 0.0):
@@ -139,7 +137,7 @@ class Holds:
         except KubeError as error:
             self._observer.on_error(f"node {node.name} is not released yet: {error}")
             return False
-        self._released[node.name], self._released_marks[node.name] = hold, hold_annotation(node)
+        self._released[node.name], self._released_annotations[node.name] = hold, hold_annotation(node)
         if was_there:
             pod = f"{hold.namespace}/{hold.pod}"
             self._observer.on_released(node.name, pod)
@@ -166,11 +164,11 @@ class Holds:
 
     def _find_unproven(self, snapshot: ClusterSnapshot) -> list[str]:
         """Return the nodes with an unproven annotation, without annotations that this program removed and the watch still shows."""
-        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproved}
-        self._released_marks = {
-            name: mark for name, mark in self._released_marks.items() if mark is not None and mark == found.get(name, mark)
+        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproven}
+        self._released_annotations = {
+            name: text for name, text in self._released_annotations.items() if text is not None and text == found.get(name, text)
         }
-        return [name for name, mark in found.items() if self._released_marks.get(name) != mark]
+        return [name for name, text in found.items() if self._released_annotations.get(name) != text]
 
     def _drop_obsolete(self, snapshot: ClusterSnapshot, now_at_s: float, *, may_write: bool) -> None:
         """Remove the records of nodes that are gone."""
@@ -249,13 +247,19 @@ def release_hold(api: KubeApi, node_name: str, hold: Hold) -> bool:
 
 
 def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], JsonPatch], *, dry_run: bool = False) -> bool:
-    for _try in range(MOST_TRIES):
-        operations = operations_for(api.get_plain(NODES, "", node_name))
-        if not operations:
-            return False
-        try:
+    """Send the operations for the node as it is now. Return whether there were any."""
+    is_needed = False
+
+    def write(node: Json) -> None:
+        nonlocal is_needed
+        operations = operations_for(node)
+        is_needed = bool(operations)
+        if is_needed:
             api.json_patch(NODES, "", node_name, operations, dry_run=dry_run)
-            return True
-        except PatchTestError:
-            continue
-    raise NodeChangesError(f"the hold of node {node_name} is neither written nor removed: its taints changed {MOST_TRIES} times meanwhile")
+
+    try:
+        write_guarded(lambda: api.get_plain(NODES, "", node_name), write, lambda node: not operations_for(node))
+    except ConflictError as error:
+        text = f"the hold of node {node_name} is neither written nor removed: its taints changed {CONFLICT_RETRIES} times meanwhile"
+        raise NodeChangesError(text) from error
+    return is_needed

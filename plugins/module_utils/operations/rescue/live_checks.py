@@ -17,8 +17,10 @@ from ...model.values.quantity_check import check_quantities
 from ...rescue.critical import is_unschedulable
 from ...state.hold import Hold
 
-EVICTED = "EvictionByEvictionAPI"
+EVICTION_API_REASON = "EvictionByEvictionAPI"
 """The reason of the condition DisruptionTarget that the API server writes on the pods it evicts."""
+
+HOLD_LOST = Reason("hold_lost", "the taint that reserved the node was removed")
 
 
 def read_pod(api: KubeApi, known: Pod) -> t.Optional[Pod]:
@@ -44,10 +46,12 @@ def read_node(api: KubeApi, name: str) -> t.Optional[Node]:
 
 
 def is_evicted(now: t.Optional[Pod]) -> bool:
-    """Return whether a pod was evicted whose eviction has an unknown result. A pod that is gone counts as evicted by this program."""
+    """Return whether the pod of an eviction without an answer was evicted. A pod that is gone counts as evicted by this program."""
     if now is None:
         return True
-    evicted = any(one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTED for one in now.status.conditions or ())
+    evicted = any(
+        one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTION_API_REASON for one in now.status.conditions or ()
+    )
     return now.terminating and evicted
 
 
@@ -67,4 +71,4 @@ def lost_hold_violation(node: Node, hold: t.Optional[Hold]) -> t.Optional[Reason
     """Return the reason if the taint of the hold has been removed. None if it is there, or if no taint reserves the node."""
     if hold is None or hold.taint is None or hold.taint in (node.spec.taints or ()):
         return None
-    return Reason("hold_lost", "the taint that reserved the node was removed")
+    return HOLD_LOST

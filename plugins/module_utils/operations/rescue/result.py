@@ -1,19 +1,39 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The result of a rescue for each pod."""
+"""The result of a rescue: of the run, and for each pod."""
 
 from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterable
 
+from ...kube.client.errors import KubeError
 from ...model.reason import reason_fields, reason_message
 from ...model.undecodable import Undecodable, undecodable_results
 from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
-from .run import Released
 from .task import FAILED, NO_OTHER_NODE, POD_GONE, RescueTask
 
 Json = dict[str, t.Any]
+
+
+class Released(t.NamedTuple):
+    """A node that was released, or would be."""
+
+    node: str
+    pod: str
+
+
+class RescueResult(t.NamedTuple):
+    """The result of a run: its tasks, the released nodes, warnings, and the error that ended it.
+
+    ``undecodable`` has the objects that could not be decoded.
+    """
+
+    tasks: list[RescueTask]
+    released: list[Released]
+    warnings: tuple[str, ...] = ()
+    error: t.Optional[KubeError] = None
+    undecodable: tuple[Undecodable, ...] = ()
 
 
 def result_of(tasks: Iterable[RescueTask], released: Iterable[Released], *, named: bool, undecodable: Iterable[Undecodable] = ()) -> Json:
@@ -60,7 +80,7 @@ def _victim(victim: Victim) -> Json:
         "namespace": metadata.namespace,
         "name": metadata.name,
         "priority": victim.priority,
-        "grace_period": victim.grace_period,
+        "grace_period": victim.grace_period_s,
         **reason_fields(victim.reason),
     }
 

@@ -17,7 +17,7 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.option_error import OptionError
 from ...model.reason import Reason
-from ...model.undecodable import Undecodable, undecodable_of
+from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
 from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
@@ -30,6 +30,7 @@ from .end_of_run import End, RunState, end_of_run
 from .environment import RescueEnvironment
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
+from .result import Released, RescueResult
 from .task import CLEARING, FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
@@ -41,26 +42,6 @@ HOW_TO_RELEASE = "ansible localhost -m onprem.kube_scheduling.k8s_critical_rescu
 HOW_TO_RELEASE_BY_PLAYBOOK = "ansible-playbook onprem.kube_scheduling.rescue -e rescue_state=released"
 STEADY_S = 0.02
 """Seconds to wait after a change. Several changes often occur together, and the wait lets all of them arrive before the next step."""
-
-
-class Released(t.NamedTuple):
-    """A node that was released, or would be."""
-
-    node: str
-    pod: str
-
-
-class Outcome(t.NamedTuple):
-    """The outcome of a run: its tasks, the released nodes, warnings, and the error that ended it.
-
-    ``undecodable`` has the objects that could not be decoded.
-    """
-
-    tasks: list[RescueTask]
-    released: list[Released]
-    warnings: tuple[str, ...] = ()
-    error: t.Optional[KubeError] = None
-    undecodable: tuple[Undecodable, ...] = ()
 
 
 class _ResultObserver(RescueObserver):
@@ -76,23 +57,23 @@ class _ResultObserver(RescueObserver):
     def on_released(self, node_name: str, pod_name: str) -> None:
         self.nodes.append(Released(node_name, pod_name))
 
-    def outcome(self, tasks: list[RescueTask], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> Outcome:
-        """Return the outcome with the collected values. ``planned`` are the nodes that would be released."""
-        return Outcome(tasks, [*self.nodes, *planned], tuple(self.errors), error)
+    def result(self, tasks: list[RescueTask], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> RescueResult:
+        """Return the result with the collected values. ``planned`` are the nodes that would be released."""
+        return RescueResult(tasks, [*self.nodes, *planned], tuple(self.errors), error)
 
 
 class RescueError(KubeError):
     """The run failed. The text has the cause and the remedy."""
 
 
-def run_rescue(api: KubeApi, request: RescueRequest) -> Outcome:
+def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
     """Rescue the pods that need it, or release all nodes. Raise OptionError, RescueError and KubeError."""
     cache = rescue_informer(api, request.options)
-    outcome = _run(api, request, cache)
-    return outcome._replace(undecodable=cache.undecodable)
+    result = _run(api, request, cache)
+    return result._replace(undecodable=cache.undecodable)
 
 
-def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcome:
+def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> RescueResult:
     writer = identity()
     lease = LeaderLease(api, writer)
     quick = rescue_client(api, lease)
@@ -117,24 +98,24 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
         error: t.Optional[KubeError] = None
         try:
             if request.state == STATE_RELEASED and request.dry_run:
-                return notes.outcome([], planned=_would_release_all(controller, cache))
+                return notes.result([], planned=_would_release_all(controller, cache))
             if request.state == STATE_RELEASED:
                 _release_all(controller, cache, lease)
-                return notes.outcome([])
+                return notes.result([])
             _rescue(controller, cache, lease, request)
         except KubeError as caught:
             if not controller.tasks:
                 raise
             error = caught
         if request.dry_run and error is None:
-            return notes.outcome(
+            return notes.result(
                 [*controller.tasks.values(), *_others(controller, cache, request)], planned=_would_release(controller, notes)
             )
         error = _with_held_nodes(error, controller)
         if error is not None:
             _fail_unfinished(controller, error)
         others = _others(controller, cache, request) if error is None else []
-        return notes.outcome([*controller.tasks.values(), *others], error=error)
+        return notes.result([*controller.tasks.values(), *others], error=error)
     finally:
         cache.stop()
 
@@ -143,12 +124,12 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Outcom
 
 
 def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
-    clock = _Clock(request.options.wait_timeout)
+    clock = _Clock(request.options.wait_timeout_s)
     ask_at_s = 0.0
     with _released_at_the_end(controller, lease), controller.nominations.renewed():
         while True:
             version = cache.version
-            rest_s = controller.reconcile()
+            requeue_after_s = controller.reconcile()
             clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(controller)))
             end = end_of_run(_state_of(controller, clock, lease), wait=request.wait, dry_run=request.dry_run)
             if end is End.UNREADABLE:
@@ -164,7 +145,7 @@ def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderL
                 ask_at_s = now_at_s + ASKED_EVERY_S
                 if _acquire(lease):
                     continue
-            cache.wait_for_change(version, min(rest_s, ASKED_EVERY_S))
+            cache.wait_for_change(version, min(requeue_after_s, ASKED_EVERY_S))
             time.sleep(STEADY_S)
 
 
@@ -221,9 +202,12 @@ def _needs_lease(controller: RescueController) -> bool:
     return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
-def _knows_too_little(controller: RescueController) -> bool:
-    """Return whether the state of the pods is unknown. If this run has left something behind, the end of the run reports it."""
-    if controller.still_held or controller.unrecorded:
+def _is_unreadable(controller: RescueController) -> bool:
+    """Return whether the cluster cannot be read and the state of the pods is not known.
+
+    If this run has left something behind, the end of the run reports it.
+    """
+    if not controller.problem or controller.still_held or controller.unrecorded:
         return False
     return not controller.tasks or not all(task.is_finished for task in controller.tasks.values())
 
@@ -244,7 +228,7 @@ def _state_of(controller: RescueController, clock: _Clock, lease: LeaderLease) -
         is_over=clock.is_over,
         lease_time_is_over=clock.has_run_for(LEASE_TIMEOUT_S),
         is_hindered=clock.hindered,
-        knows_too_little=bool(controller.problem) and _knows_too_little(controller),
+        is_unreadable=_is_unreadable(controller),
         has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
         is_waiting=bool(waiting),
         is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),

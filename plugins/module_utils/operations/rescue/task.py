@@ -6,17 +6,17 @@ from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Hashable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...model.api.pod import Pod
 from ...model.backoff import Backoff
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
-from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED, RescuePlanner
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan, Victim
+from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED, pod_names
 from ...state.hold import Hold
-from ...state.rescue_attempts import attempt_key
+from ...state.rescue_attempts import AttemptRecord, attempt_key, existing_key
 
 QUEUED = "queued"
 SETTLING = "settling"
@@ -49,7 +49,7 @@ LEFT_ALONE_FOR_S = 60.0
 
 @dataclass
 class RescueTask:
-    """The rescue of one pod.
+    """The rescue of one pod. Only the methods of this class write its fields.
 
     Times ending in ``_at_s`` are of the monotonic clock.
     ``unschedulable_since_s``: when the scheduler marked the pod as unschedulable, by the API server's clock.
@@ -196,9 +196,51 @@ class RescueTask:
             return None
         return known if known.reason.code == NO_NODE and known.reason is not UNEXPLAINED else None
 
+    # --- the pod and its plan ---
+
+    def observe(self, pod: t.Optional[Pod], now_at_s: float, settle_time_s: float) -> None:
+        """Use the pod as it is now. None: it does not exist any more.
+
+        The settle time restarts if the scheduler has nominated the pod for another node: it preempts, and its victims may not be visible
+        yet.
+        """
+        self.pod_gone = pod is None
+        if pod is None:
+            return
+        if pod.status.nominated_node_name not in ("", self.node, self.pod.status.nominated_node_name):
+            self.restart_settling(now_at_s, settle_time_s)
+        self.pod = pod
+
     def set_plan(self, plan: RescuePlan) -> None:
         """Use the plan as the present result."""
         self.last_plan, self.status, self.reason = plan, plan.status, plan.reason
+
+    def accept_plan(self, plan: RescuePlan, now_at_s: float, *, in_round: int, needs_explanation: bool) -> None:
+        """Use the plan that was made in this round as the present result, and set the time of the next plan."""
+        self.planned_in_round, self.needs_explanation = in_round, needs_explanation
+        self.set_plan(plan)
+        self.note_wait(now_at_s)
+        self.plan_at_s = now_at_s + REPLAN_S.get(plan.status, 0.0)
+        if now_at_s < self.settles_at_s:
+            self.plan_at_s = self.settles_at_s
+
+    def discard_plan(self) -> None:
+        """Discard the plan of a dry run, and plan again now."""
+        self.stage, self.status, self.plan_at_s = WATCHED, "", 0.0
+
+    def replan_at(self, plan_at_s: float) -> None:
+        """Set the time of the next plan."""
+        self.plan_at_s = plan_at_s
+
+    def note_possible(self, possible: bool) -> bool:
+        """Record whether evictions are possible now. Return whether they have become possible since the last plan."""
+        has_become_possible = possible and not self.was_possible
+        self.was_possible = possible
+        return has_become_possible
+
+    def note_reported(self) -> None:
+        """Record that the present reason was reported."""
+        self.reported_reason = self.reason
 
     def restart_settling(self, now_at_s: float, settle_time_s: float) -> None:
         """Restart the settle time of the scheduler, because capacity for the pod may have appeared."""
@@ -220,10 +262,16 @@ class RescueTask:
         elif code == OTHERS_TERMINATING:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
 
+    def wait_for_leader(self, now_at_s: float, holder: str) -> None:
+        """Let the plan wait for the end of another program, which has the Lease."""
+        self.status, self.reason = WAITING, Reason(NOT_LEADER, f"{holder or 'another program'} has the Lease and does the rescues")
+        self.plan_at_s = now_at_s + REPLAN_S[WAITING]
+
     def queue(self, now_at_s: float, first: Reason) -> None:
         """Let the plan wait for another rescue."""
         self.status, self.reason = WAITING, first
         self.queued_since_s = min(self.queued_since_s, now_at_s)
+        self.plan_at_s = now_at_s + REPLAN_S[WAITING]
 
     def is_next(self, now_at_s: float) -> bool:
         """Return whether the task has waited for other rescues for its maximum time.
@@ -238,6 +286,8 @@ class RescueTask:
         code = self.reason.code if self.reason is not None else ""
         return self.status == PLANNED or code in (QUEUED, OTHERS_TERMINATING, SETTLING)
 
+    # --- the node that is being cleared ---
+
     def start(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
         """Begin to clear the node."""
         self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
@@ -246,11 +296,72 @@ class RescueTask:
             self.planned_node, self.initial_pods, self.planned_victims = node_name, None, frozenset()
         self.reset_backoff()
 
+    def limit_to(self, choice: Choice, pods: Sequence[Pod]) -> None:
+        """Allow only the evictions of this plan. ``pods``: the pods on the node now."""
+        self.initial_pods = frozenset(pod.metadata.uid for pod in pods)
+        self.planned_victims = frozenset(victim.pod.metadata.uid for victim in choice.victims)
+
+    def plan_limit_violation(self, choice: Choice, pods: Sequence[Pod]) -> t.Optional[Reason]:
+        """Return the reason to give up the node if more pods than planned would have to be evicted.
+
+        None otherwise. A planned victim that may not be evicted any more can be replaced by another one, but the number of victims does not
+        grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could go on until the node is
+        empty. ``pods``: the pods on the node now.
+        """
+        further = self._unplanned_victims(choice)
+        if not further or self.initial_pods is None:
+            return None
+        came = [pod for pod in _staying(pods) if pod.metadata.uid not in self.initial_pods and pod.metadata.uid != self.uid]
+        if came:
+            return Reason("capacity_taken", f"the capacity that was freed there was taken by {pod_names(came)}")
+        if len(further) > len(self._spared_victims(choice, pods)):
+            text = f"{pod_names(further)} would have to be evicted there beyond the plan"
+            return Reason("more_than_planned", text)
+        return None
+
+    def replace_victims(self, choice: Choice, pods: Sequence[Pod]) -> None:
+        """Allow the evictions of this plan in place of as many planned victims. ``pods``: the pods on the node now."""
+        further = {pod.metadata.uid for pod in self._unplanned_victims(choice)}
+        spared = self._spared_victims(choice, pods)[: len(further)]
+        self.planned_victims = self.planned_victims.difference(spared).union(further)
+
+    def _unplanned_victims(self, choice: Choice) -> list[Pod]:
+        """Return the victims of this plan that the first plan for the node did not have, in the order of their uids."""
+        further = (victim.pod for victim in choice.victims if victim.pod.metadata.uid not in self.planned_victims)
+        return sorted(further, key=lambda pod: pod.metadata.uid)
+
+    def _spared_victims(self, choice: Choice, pods: Sequence[Pod]) -> list[str]:
+        """Return the sorted uids of the planned victims on the node that this plan does not have."""
+        wanted = {victim.pod.metadata.uid for victim in choice.victims}
+        staying = {pod.metadata.uid for pod in _staying(pods)}
+        return sorted(uid for uid in staying if uid in self.planned_victims and uid not in wanted)
+
+    def note_nominated(self, version: str) -> None:
+        """Record the version of the pod that was nominated for the node."""
+        self.nominated_version = version
+
+    def end_nomination(self) -> bool:
+        """Return whether this task has nominated the pod for the node, and forget the nomination."""
+        nominated, self.nominated_version = self.nominated_version, ""
+        return bool(nominated)
+
+    def note_released(self) -> None:
+        """Record that the node is not held any more."""
+        self.hold, self.nominated_version = None, ""
+
+    def abandon(self) -> None:
+        """Stop the work on the node and keep its hold, because another program may be active, which may evict further pods."""
+        self.stage, self.node, self.hold, self.loaded = WATCHED, "", None, False
+
+    def exclude_node(self, node_name: str, until_s: float) -> None:
+        """Exclude the node from the next plans until this time."""
+        self.excluded_nodes[node_name] = until_s
+
     def give_up_node(self, now_at_s: float) -> None:
         """Give up the node that was cleared without effect, so that another one is planned."""
         had_no_effect = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.failed_nodes += had_no_effect
-        self.excluded_nodes[self.node] = math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S
+        self.exclude_node(self.node, math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S)
         self.requeue(0.0)
 
     def requeue(self, plan_at_s: float) -> None:
@@ -269,6 +380,58 @@ class RescueTask:
         self.failed_nodes = max(self.failed_nodes, len(failed))
         self.excluded_nodes.update(dict.fromkeys(failed, math.inf))
 
+    # --- evictions and the attempt ---
+
+    def exclude_victim(self, victim: Victim, until_s: float) -> None:
+        """Exclude the pod as a victim until this time, because its eviction was refused."""
+        self.excluded_victims[victim.pod.metadata.uid] = until_s
+
+    def note_evicted(self, victim: Victim, grace_ends_at_s: float) -> None:
+        """Record that the pod was evicted for the task, and the end of its grace period."""
+        self.evicted.append(victim)
+        self.grace_ends_at_s[victim.pod.metadata.uid] = grace_ends_at_s
+
+    def note_uncertain_eviction(self, victim: Victim) -> None:
+        """Record that the result of the pod's eviction is unknown."""
+        self.uncertain_evictions[victim.pod.metadata.uid] = victim
+
+    def note_known_eviction(self, victim: Victim) -> None:
+        """Record that the result of the pod's eviction is known now."""
+        del self.uncertain_evictions[victim.pod.metadata.uid]
+
+    def note_action(self) -> None:
+        """Record that this program has held a node or evicted a pod for the task."""
+        self.acted = True
+
+    def find_attempt(self, entries: Mapping[str, AttemptRecord]) -> t.Optional[AttemptRecord]:
+        """Return the entry that counts the attempts for the pod, and keep its key. ``entries``: the entries by key."""
+        self.key = existing_key(entries, self.uid, self.key)
+        return entries.get(self.key)
+
+    def load_victims(self, victims: Iterable[Victim]) -> bool:
+        """Add the pods that another program may have evicted for the task. Return whether there are any."""
+        self.loaded = True
+        known = {victim.pod.metadata.uid for victim in self.evicted}
+        for victim in victims:
+            if victim.pod.metadata.uid not in known:
+                self.note_uncertain_eviction(victim)
+        return bool(self.uncertain_evictions)
+
+    def note_attempt(self) -> None:
+        """Record that the attempt is in progress. Its result must be recorded at its end."""
+        self.attempt_started = True
+
+    def note_recorded_victims(self, victims: Iterable[Victim]) -> None:
+        """Record that the attempt is in progress in the ConfigMap, with these victims."""
+        self.note_attempt()
+        self.recorded_victims = frozenset(victim.pod.metadata.uid for victim in victims)
+
+    def note_recorded_outcome(self) -> None:
+        """Record that the result of the attempt is in the ConfigMap, or cannot be written there."""
+        self.outcome_recorded = True
+
+    # --- the end and the times of the next requests ---
+
     def finish(self, status: str, reason: Reason) -> None:
         """End the task with this status and reason."""
         self.stage, self.status, self.reason = ENDED, status, reason
@@ -284,6 +447,15 @@ class RescueTask:
             f"{pods} evicted from node {self.node}{until}: run the module again, or run the rescuer, to complete the rescue and to release "
             "the node",
         )
+
+    def retry_at(self, retry_at_s: float) -> None:
+        """Set the time of the next request."""
+        self.retry_at_s = retry_at_s
+
+    def retry_after_error(self, retry_at_s: float) -> None:
+        """Set the time of the next request and the next plan after an error. Other pods need not wait for a rescue that cannot begin."""
+        self.retry_at_s = self.plan_at_s = retry_at_s
+        self.queued_since_s = math.inf
 
     def reset_backoff(self) -> None:
         """Reset the back-off after a request that succeeded. The next refusal is the first in a row."""
@@ -301,15 +473,5 @@ class RescueTask:
         return 0.0 if self.first_refused_at_s is None else now_at_s - self.first_refused_at_s
 
 
-class ReconcileView(t.NamedTuple):
-    """The state of one step.
-
-    ``now_s`` is the API server's clock in seconds since the epoch; ``now_at_s`` is this machine's monotonic clock. ``plans`` has the plans
-    on it, by equivalence key (``rescue/equivalence.py``) or by the pod's UID.
-    """
-
-    snapshot: ClusterSnapshot
-    planner: RescuePlanner
-    now_s: float
-    now_at_s: float
-    plans: dict[Hashable, RescuePlan]
+def _staying(pods: Iterable[Pod]) -> list[Pod]:
+    return [pod for pod in pods if not (pod.terminating or pod.terminal)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A pod without a controller is not evicted: nothing would start it again."""
+"""A pod without a controller is not evicted: no controller would create it again."""
 
 from __future__ import annotations
 

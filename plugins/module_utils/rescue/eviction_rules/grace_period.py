@@ -20,15 +20,15 @@ def victim_grace_period_s(pod: Pod, options: RescueOptions) -> int:
 
     It is at least 1 for a pod of a StatefulSet, because its successor must not run at the same time.
     """
-    cap = max(options.grace_period, 0 if options.allow_zero_grace else 1)
+    cap = max(options.grace_period_s, 0 if options.allow_zero_grace else 1)
     grace = min(own_grace_period_s(pod), cap)
     return max(grace, 1) if is_controlled_by(pod, "StatefulSet") else grace
 
 
 def grace_period_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
     """Return a reason for a pod whose own grace period is longer than the maximum grace period of victims."""
-    if not options.allow_short_grace and own_grace_period_s(pod) > options.grace_period:
-        return _grace_too_long(options.grace_period)
+    if not options.allow_short_grace and own_grace_period_s(pod) > options.grace_period_s:
+        return _grace_too_long(options.grace_period_s)
     return None
 
 

@@ -12,6 +12,7 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.maintenance_window import (
     INVALID_WINDOW,
+    NO_TIME_ZONES,
     OUTSIDE_WINDOW,
     WINDOW_ANNOTATION,
     AnnotatedWindow,
@@ -98,7 +99,7 @@ def _violation_at(window: AnnotatedWindow, now_s: float) -> t.Optional[Reason]:
     except InvalidWindowError:
         return _reason(INVALID_WINDOW, window.of_namespace)
     except NoTimeZonesError as error:
-        return Reason(UNKNOWN_WINDOW.code, f"{error}; respect_windows protects it")
+        return Reason(NO_TIME_ZONES, f"{error}; respect_windows protects it")
     return _reason(OUTSIDE_WINDOW, window.of_namespace)
 
 

@@ -42,13 +42,14 @@ class ReplacementCheck:
         self._key = options.hold_taint_key
         self._hold = () if options.hold == NONE else (hold_taint(pod, self._key),)
 
-    def takes_capacity_back(self, node_pod: NodePod) -> bool:
-        """Return whether the taint would not keep the replacement of this pod from the capacity that the pod frees.
+    def violation(self, node_pod: NodePod) -> t.Optional[Reason]:
+        """Return a reason if the taint would not keep the replacement of this pod from the capacity that the pod frees. None otherwise.
 
         The pod is bound to a node.
         """
         pod = node_pod.pod
-        return (pod.spec.priority or 0) >= self._priority and self._is_admitted(pod) and self._is_unreschedulable(pod)
+        takes_capacity = (pod.spec.priority or 0) >= self._priority and self._is_admitted(pod) and self._is_unreschedulable(pod)
+        return RETURNS if takes_capacity else None
 
     def _is_admitted(self, pod: Pod) -> bool:
         node = self._nodes[pod.spec.node_name]
@@ -61,4 +62,4 @@ class ReplacementCheck:
 
 def would_return_violation(node_pod: NodePod, replacements: t.Optional[ReplacementCheck]) -> t.Optional[Reason]:
     """Return a reason for a pod whose replacement would use the freed capacity again. Return None if ``replacements`` is None."""
-    return RETURNS if replacements is not None and replacements.takes_capacity_back(node_pod) else None
+    return replacements.violation(node_pod) if replacements is not None else None

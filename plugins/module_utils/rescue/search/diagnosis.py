@@ -31,10 +31,10 @@ _OF_SEVERAL = {
 class Diagnosis:
     """Collects the reasons that close nodes to one pod."""
 
-    def __init__(self, rules: EvictionFilter, means: SearchContext) -> None:
-        self._placement = means.placement
-        self._eviction_filter = rules
-        self._context = means
+    def __init__(self, eviction_filter: EvictionFilter, context: SearchContext) -> None:
+        self._cluster_state = context.cluster_state
+        self._eviction_filter = eviction_filter
+        self._context = context
         self._nodes: Counter[Reason] = Counter()
         # The number of nodes for each set of reasons: closed independent of their pods, and closed even without them.
         self._closed: Counter[Reasons] = Counter()
@@ -45,7 +45,7 @@ class Diagnosis:
         self._words: dict[str, set[str]] = {}
 
     def explain(
-        self, node_names: t.Optional[Iterable[str]], closed_on: Callable[[str], Reasons], occupants_of: Callable[[str], Shortage]
+        self, node_names: t.Optional[Iterable[str]], closed_on: Callable[[str], Reasons], shortage_on: Callable[[str], Shortage]
     ) -> tuple[Blocker, ...]:
         """Return the reasons why no eviction helps on these nodes, or on all nodes for None. The search has found no victims there.
 
@@ -53,12 +53,12 @@ class Diagnosis:
         and the eviction rules that protect the other pods; options may change some of these rules. The reason with the most nodes comes
         first.
         """
-        for name in self._placement.in_order(node_names):
+        for name in self._cluster_state.in_order(node_names):
             closed = closed_on(name)
             if closed:
                 self.add_closed(closed)
             else:
-                self.add(name, occupants_of)
+                self.add(name, shortage_on)
         return self.blockers()
 
     def blockers(self) -> tuple[Blocker, ...]:
@@ -76,24 +76,24 @@ class Diagnosis:
         """Add a node that is closed independent of its pods."""
         self._closed[reasons] += 1
 
-    def add(self, name: str, occupants_of: Callable[[str], Shortage]) -> None:
+    def add(self, name: str, shortage_on: Callable[[str], Shortage]) -> None:
         """Add a node that is closed because of its pods, or because of a filter that depends on them."""
         dry_run = self._context.dry_run
-        info = self._placement.info(name)
+        info = self._cluster_state.info(name)
         node_pods = pods_of_node(info, self._context.options).all_pods
         empty = dry_run.filter_result_on_empty(name) if len(node_pods) == len(info.pods) else None
-        rejected, doubts = empty or dry_run.filter_result(name, [node_pod.pod for node_pod in node_pods])
-        if rejected or doubts:
+        rejected, unknown = empty or dry_run.filter_result(name, [node_pod.pod for node_pod in node_pods])
+        if rejected or unknown:
             self._closed_empty[rejected] += 1
-            self._closed[doubts] += 1
+            self._closed[unknown] += 1
             return
-        occupants = occupants_of(name)
-        rejected, doubts = dry_run.filter_result(name, [pod.pod for pod in occupants.evictable])
-        if not rejected and not doubts:
-            self._add_joint(name, occupants)
+        shortage = shortage_on(name)
+        rejected, unknown = dry_run.filter_result(name, [pod.pod for pod in shortage.evictable])
+        if not rejected and not unknown:
+            self._add_joint(name, shortage)
             return
         self._nodes.update(Reason(reason.code, f"{reason.text}, even after all allowed evictions") for reason in set(rejected))
-        self._nodes.update(set(doubts))
+        self._nodes.update(set(unknown))
         self._count_protected(node_pods)
 
     def _count_protected(self, node_pods: Iterable[NodePod]) -> None:
@@ -103,11 +103,11 @@ class Diagnosis:
         for reason in staying:
             self._words.setdefault(reason.code, set()).add(reason.text)
 
-    def _add_joint(self, name: str, occupants: Shortage) -> None:
+    def _add_joint(self, name: str, shortage: Shortage) -> None:
         """Add a node on which each of the pods may be evicted, but not enough of them together."""
         most = self._context.options.max_victims
         unbounded = replace(self._context, options=replace(self._context.options, max_victims=None), result_cache={})
-        attempt = NodeCandidate(name, occupants, unbounded)
+        attempt = NodeCandidate(name, shortage, unbounded)
         while not attempt.is_verified:
             if not attempt.refine():
                 self._nodes[_TOGETHER] += 1

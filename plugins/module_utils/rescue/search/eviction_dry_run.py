@@ -21,9 +21,9 @@ class EvictionDryRun:
     ``unknown``: the reasons why the results of all nodes are uncertain.
     """
 
-    def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
-        self._placement = placement.fork()
-        self._judge = FilterRunner(pod, self._placement, profiles)
+    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        self._cluster_state = cluster_state.fork()
+        self._judge = FilterRunner(pod, self._cluster_state, profiles)
         self.unknown = self._judge.unknown
         self._affinity_selectors = [term.label_selector for term in required_pod_affinity(pod)]
 
@@ -38,10 +38,10 @@ class EvictionDryRun:
         if known is not None:
             return known
         for pod in gone:
-            self._placement.remove(pod)
+            self._cluster_state.remove(pod)
         verdict = self._judge.run_filters(node_name)
         for pod in gone:
-            self._placement.restore(pod)
+            self._cluster_state.restore(pod)
         return verdict
 
     def filter_result_on_empty(self, node_name: str) -> t.Optional[FilterResult]:
@@ -51,7 +51,7 @@ class EvictionDryRun:
         """
         return self._judge.result_on_empty_node(node_name)
 
-    def stays_closed(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
+    def always_rejects(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
         """Return whether a topology filter rejects the node, whichever of these pods are evicted."""
         return self._judge.always_rejects(node_name, leaving)
 

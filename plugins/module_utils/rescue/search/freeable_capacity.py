@@ -55,25 +55,25 @@ class FreeableCapacity:
         self._preemptor, self._options = preemptor, options
         self._capacities: dict[str, NodeCapacity] = {}
         self._sorted: dict[str, tuple[list[int], list[str]]] = {}
-        self._placement: t.Optional[ClusterState] = None
+        self._cluster_state: t.Optional[ClusterState] = None
         self._budgets: t.Optional[PdbLedger] = None
         self._at: tuple[int, int] = (0, 0)
 
-    def refresh(self, placement: ClusterState, budgets: PdbLedger) -> None:
+    def refresh(self, cluster_state: ClusterState, budgets: PdbLedger) -> None:
         """Compute the capacity of the nodes again that another cluster state, other budgets, or changes of these affect."""
-        at = len(placement.changes), budgets.reserved
-        if placement is self._placement and budgets is self._budgets and at == self._at:
+        at = len(cluster_state.changes), budgets.reserved
+        if cluster_state is self._cluster_state and budgets is self._budgets and at == self._at:
             return
         changed = budgets.changed_since(self._budgets) if self._budgets is not None else None
         known, options, capacities = self._capacities, self._options, {}
-        for name in placement.snapshot.nodes:
-            info = placement.info(name)
+        for name in cluster_state.snapshot.nodes:
+            info = cluster_state.info(name)
             node_pods, capacity = pods_of_node(info, options), known.get(name)
             if capacity is None or capacity.node_pods is not node_pods or changed is None or not capacity.namespaces.isdisjoint(changed):
                 capacity = self._capacity_of(info, node_pods, budgets)
             capacities[name] = capacity
         self._capacities, self._sorted = capacities, {}
-        self._placement, self._budgets, self._at = placement, budgets, at
+        self._cluster_state, self._budgets, self._at = cluster_state, budgets, at
 
     def nodes_with_capacity(self, asked: Asked) -> dict[str, tuple[Pod, ...]]:
         """Return the nodes that may have capacity for these requests, unordered, each with its pods that may be evicted.
@@ -146,8 +146,8 @@ class FreeableCapacityCache:
     def __init__(self) -> None:
         self._known: BoundedCache[tuple[Preemptor, RescueOptions], FreeableCapacity] = BoundedCache(MAX_CACHED_CAPACITIES)
 
-    def of(self, preemptor: Preemptor, options: RescueOptions, placement: ClusterState, budgets: PdbLedger) -> FreeableCapacity:
+    def of(self, preemptor: Preemptor, options: RescueOptions, cluster_state: ClusterState, budgets: PdbLedger) -> FreeableCapacity:
         """Return the freeable capacity in the cluster state as it is now."""
         reach = self._known.get((preemptor, options), lambda: FreeableCapacity(preemptor, options))
-        reach.refresh(placement, budgets)
+        reach.refresh(cluster_state, budgets)
         return reach

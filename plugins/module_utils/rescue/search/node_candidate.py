@@ -23,7 +23,7 @@ from ..victims.victim_costs import VictimCosts
 from .amounts import Amounts, less
 from .eviction_dry_run import EvictionDryRun
 from .shortage import EvictablePod, Shape, Shortage
-from .subset_search import EMPTY_SET, EquivalentPods, SearchLimits, SubsetSearch, VictimSet
+from .subset_search import EMPTY_SET, InterchangeablePods, SearchLimits, SubsetSearch, VictimSet
 
 MAX_EXACT_PODS = 16
 """The largest number of evictable pods on a node for which the best set is found. For more pods it is a minimal set of a limited search."""
@@ -45,7 +45,7 @@ class SearchContext:
     """
 
     options: RescueOptions
-    placement: ClusterState
+    cluster_state: ClusterState
     budgets: PdbLedger
     costs: VictimCosts
     dry_run: EvictionDryRun
@@ -149,7 +149,7 @@ class NodeCandidate:
         self.lower_bound = (
             *priority_cost,
             sum(sorted(map(costs.is_node_bound, node_pods))[:number]),
-            sum(sorted(map(costs.has_no_capacity_elsewhere, node_pods))[:number]),
+            sum(sorted(map(costs.is_surely_unreschedulable, node_pods))[:number]),
             -min(sorted(map(costs.remaining_ready, node_pods))[-number:], default=PRIORITY_OFFSET),
             tuple(sorted([node_pod.age for node_pod in node_pods])[:number][::-1]),
             (min([node_pod.name for node_pod in node_pods]),) if node_pods else (),
@@ -175,7 +175,7 @@ class NodeCandidate:
     def select_victims(self) -> Result:
         """Find the cheapest set by capacity, with all fields of its cost."""
         costs, by_priority = self._context.costs, self._by_priority
-        if self._context.needs_full_filters and self._stays_closed():
+        if self._context.needs_full_filters and self._is_always_rejected():
             return Result.OUT
         costs.add_node_pods(pod.node_pod for pod in self._considered)
         groups = _equivalent_by_rank(self._considered, costs)
@@ -195,7 +195,7 @@ class NodeCandidate:
     def search_with_filters(self) -> Result:
         """Find the cheapest set that all filters accept, because a filter that is not about capacity has rejected the set so far."""
         self._context.needs_full_filters = True
-        if self._stays_closed():
+        if self._is_always_rejected():
             return Result.OUT
         self._context.costs.add_node_pods(pod.node_pod for pod in self._evictable)
         is_large = len(self._evictable) > MAX_EXACT_PODS
@@ -219,7 +219,7 @@ class NodeCandidate:
         found = search.run()
         return list(found.pods) if found is not None else None
 
-    def _stays_closed(self) -> bool:
+    def _is_always_rejected(self) -> bool:
         """Return whether no eviction opens the node. Return False if that is not known."""
         everybody = [pod.pod for pod in self._evictable]
         return self._context.dry_run.is_monotone(everybody) and not self._fits(everybody)
@@ -240,7 +240,7 @@ class NodeCandidate:
     def _large_sets(self, pods: Sequence[EvictablePod]) -> _LargeSets:
         return _LargeSets(self._missing, pods, self._context)
 
-    def _search(self, groups: Sequence[EquivalentPods], **how: t.Any) -> t.Optional[VictimSet]:
+    def _search(self, groups: Sequence[InterchangeablePods], **how: t.Any) -> t.Optional[VictimSet]:
         steps = MAX_SEARCH_STEPS if self._is_large else None
         return SubsetSearch(groups, self._missing, self._context.limits(self._considered, steps), **how).run()
 
@@ -274,7 +274,7 @@ class _LargeSets:
         self._costs = context.costs
         self._costs.add_node_pods(pod.node_pod for pod in evictable)
 
-    def minimal_set(self, groups: Sequence[EquivalentPods]) -> t.Optional[VictimSet]:
+    def minimal_set(self, groups: Sequence[InterchangeablePods]) -> t.Optional[VictimSet]:
         """Return a set that frees enough within the limits. Return None if no such set is found. ``groups``: the pods, by shape."""
         for pool in self._pools():
             chosen = self.without_unneeded(pool) if self._free_enough(pool) else []
@@ -296,7 +296,7 @@ class _LargeSets:
                     return chosen
         return None
 
-    def first_in_order(self, groups: Sequence[EquivalentPods], numbers: Sequence[int]) -> list[Pod]:
+    def first_in_order(self, groups: Sequence[InterchangeablePods], numbers: Sequence[int]) -> list[Pod]:
         """Return the given number of pods from each group: those that come first in the eviction order."""
         return [pod for group, number in zip(groups, numbers) for pod in self._in_eviction_order(group.pods)[:number]]
 
@@ -358,7 +358,7 @@ def _without_unneeded(pods: list[Pod], enough: Callable[[list[Pod]], bool]) -> l
 # --- groups of pods -----------------------------------------------------------------------------------------------------------
 
 
-def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[EquivalentPods]:
+def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[InterchangeablePods]:
     """Return groups of pods with equal shapes, without pods that free nothing.
 
     The highest priority comes first, then the pods that free less.
@@ -367,11 +367,11 @@ def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[EquivalentPods
     for pod in pods:
         if any(pod.frees):
             found.setdefault(pod.shape, []).append(pod.pod)
-    groups = [EquivalentPods(*shape, members) for shape, members in found.items()]
+    groups = [InterchangeablePods(*shape, members) for shape, members in found.items()]
     return sorted(groups, key=lambda group: (-group.priority, group.frees, group.budget or ()))
 
 
-def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one_by_one: bool = False) -> list[EquivalentPods]:
+def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one_by_one: bool = False) -> list[InterchangeablePods]:
     """Return groups of pods that differ only in their ages and names, the youngest first. Groups to be kept first come first.
 
     ``one_by_one``: each pod is its own group, and pods that free nothing are included.
@@ -388,4 +388,4 @@ def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one
             found.setdefault((*key, pod.pod.metadata.uid) if alone else key, []).append(pod)
     groups = [sorted(members, key=lambda pod: costs.eviction_order(pod.node_pod)) for members in found.values()]
     groups.sort(key=lambda members: costs.eviction_order(members[0].node_pod), reverse=True)
-    return [EquivalentPods(*members[0].shape, [member.pod for member in members]) for members in groups]
+    return [InterchangeablePods(*members[0].shape, [member.pod for member in members]) for members in groups]

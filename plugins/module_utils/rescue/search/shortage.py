@@ -54,8 +54,8 @@ class PodDemand:
     nominated pods, affinity, spread, volumes.
     """
 
-    def __init__(self, pod: Pod, placement: ClusterState, profiles: Profiles) -> None:
-        devices = node_resources_fit.device_class_resources(pod, placement.snapshot.device_classes)
+    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles) -> None:
+        devices = node_resources_fit.device_class_resources(pod, cluster_state.snapshot.device_classes)
         asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE))
         # A resource that a DeviceClass offers is left out: where no device plugin offers it, this plugin does not decide.
         self._requests = [(name, amount) for name, amount in asked if name not in devices]
@@ -63,15 +63,15 @@ class PodDemand:
         # By the missing amounts: the part of them that each load frees. Loads are shared, and stored so that their ids are not reused.
         self._freed: dict[Amounts, dict[int, tuple[PodLoad, Amounts]]] = {}
 
-    def shortage_on(self, info: NodeInfo, may_go: Iterable[tuple[NodePod, t.Optional[BudgetKey]]]) -> Shortage:
+    def shortage_on(self, info: NodeInfo, evictable_pods: Iterable[tuple[NodePod, t.Optional[BudgetKey]]]) -> Shortage:
         """Return the missing capacity on the node.
 
-        ``may_go``: the pods of the node that may be evicted, each with the budget that its eviction counts against.
+        ``evictable_pods``: the pods of the node that may be evicted, each with the budget that its eviction counts against.
         """
         missing = self._missing(info)
         freed = self._freed.setdefault(missing, {})
         evictable: list[EvictablePod] = []
-        for node_pod, budget in may_go:
+        for node_pod, budget in evictable_pods:
             load = node_pod.load
             known = freed.get(id(load))
             if known is None:
@@ -93,7 +93,7 @@ class PodDemand:
             return False
         keys = set(map(pod_key, leaving))
         staying = (load for key, (_pod, load) in info.pods.items() if load.ports and key not in keys)
-        return any(_holds(load, port) for load in staying for port in self._ports)
+        return any(_uses_port(load, port) for load in staying for port in self._ports)
 
     def _missing(self, info: NodeInfo) -> Amounts:
         """Return the missing amount of each kind, 0 if there is enough."""
@@ -102,16 +102,16 @@ class PodDemand:
         missing.append(max(0, len(info.pods) + 1 - info.allowed_pods))
         for port in self._ports:
             taken = info.used_ports and clashes(port, info.used_ports)
-            missing.append(sum(_holds(load, port) for _pod, load in info.pods.values()) if taken else 0)
+            missing.append(sum(_uses_port(load, port) for _pod, load in info.pods.values()) if taken else 0)
         return tuple(missing)
 
     def _frees(self, load: PodLoad, missing: Amounts) -> Amounts:
         frees = [load.requests.get(name, 0) for name, _amount in self._requests]
         frees.append(1)
-        frees += [_holds(load, port) for port in self._ports]
+        frees += [_uses_port(load, port) for port in self._ports]
         # More than the missing amount is worth no more than the missing amount.
         return tuple(min(amount, wanted) for amount, wanted in zip(frees, missing) if wanted)
 
 
-def _holds(load: PodLoad, port: t.Any) -> int:
+def _uses_port(load: PodLoad, port: t.Any) -> int:
     return int(any(clashes(port, {taken: (address,)}) for taken, address in load.ports))

@@ -25,7 +25,7 @@ _RunningCost = tuple[int, int, int]
 """The fields of a ``PriorityCost``. A plain tuple, because the search makes one for each set."""
 
 
-class EquivalentPods(t.NamedTuple):
+class InterchangeablePods(t.NamedTuple):
     """Pods that free the same and, if ``rank`` counts, differ only in their ages and names.
 
     ``pods``: in the order in which they are taken. ``frees``: the amounts that each of them frees. ``budget``: the budget that each
@@ -76,7 +76,7 @@ class SubsetSearch:
 
     def __init__(
         self,
-        groups: Sequence[EquivalentPods],
+        groups: Sequence[InterchangeablePods],
         missing: Amounts,
         bounds: SearchLimits,
         *,
@@ -112,7 +112,7 @@ class SubsetSearch:
         if grown and max(missing, default=0) <= 0 and (self._accepts is None or self._accepts(self._pods)):
             self._offer(priority_cost)
             return True  # every larger set costs more
-        if position == len(self._groups) or self._has_no_steps_left() or self._cannot_improve(position, missing, priority_cost):
+        if position == len(self._groups) or not self._has_steps_left() or not self._can_improve(position, missing, priority_cost):
             return False
         if grown or self._rest is None or self._accepts is None or self._accepts(self._pods + self._rest[position]):
             self._branch(position, missing, priority_cost)
@@ -134,44 +134,44 @@ class SubsetSearch:
                 break
         self._put_back(group, self._numbers.pop())
 
-    def _may_take(self, group: EquivalentPods) -> bool:
+    def _may_take(self, group: InterchangeablePods) -> bool:
         if self._limits.max_victims is not None and len(self._pods) >= self._limits.max_victims:
             return False
         return group.budget is None or self._drawn[group.budget] < self._limits.disruptions_left[group.budget]
 
-    def _take(self, group: EquivalentPods, pod: Pod, number: int) -> None:
+    def _take(self, group: InterchangeablePods, pod: Pod, number: int) -> None:
         self._pods.append(pod)
         self._numbers[-1] = number
         if group.budget is not None:
             self._drawn[group.budget] += 1
 
-    def _put_back(self, group: EquivalentPods, number: int) -> None:
+    def _put_back(self, group: InterchangeablePods, number: int) -> None:
         if number:
             del self._pods[-number:]
             if group.budget is not None:
                 self._drawn[group.budget] -= number
 
-    def _has_no_steps_left(self) -> bool:
-        return self._limits.max_steps is not None and self._steps > self._limits.max_steps
+    def _has_steps_left(self) -> bool:
+        return self._limits.max_steps is None or self._steps <= self._limits.max_steps
 
-    def _cannot_improve(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> bool:
-        """Return whether the remaining groups free too little, or only at a cost that is too high."""
+    def _can_improve(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> bool:
+        """Return whether the remaining groups may free enough at a cost that is not too high."""
         more = 1
         for amount, total, largest in zip(missing, self._totals[position], self._largest[position]):
             if amount > 0:
                 if amount > total:
-                    return True
+                    return False
                 more = max(more, -(-amount // largest))
         highest, weight, count = priority_cost
         if self._limits.max_victims is not None and count + more > self._limits.max_victims:
-            return True
+            return False
         least = (max(highest, self._lowest), weight + more * (self._lowest + PRIORITY_OFFSET), count + more)
         if self._ceiling is not None and least > self._ceiling:
-            return True
+            return False
         best = self._best
         if best is None or least < best.priority_cost:
-            return False
-        return least > best.priority_cost or self._rank is None or self._rank(self._pods) >= best.rank
+            return True
+        return least == best.priority_cost and self._rank is not None and self._rank(self._pods) < best.rank
 
     def _offer(self, priority_cost: _RunningCost) -> None:
         if self._ceiling is not None and priority_cost > self._ceiling:
@@ -186,7 +186,7 @@ class SubsetSearch:
             self._best = VictimSet(PriorityCost(*priority_cost), rank, names, numbers, tuple(self._pods))
 
 
-def _from_the_end(groups: Sequence[EquivalentPods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
+def _from_the_end(groups: Sequence[InterchangeablePods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
     """Return for each position the most that the groups from there on free, and the most that one pod of them frees."""
     nothing = (0,) * kinds
     free = largest = nothing

@@ -51,7 +51,7 @@ class VictimSearch:
     def __init__(
         self,
         pod: Pod,
-        placement: ClusterState,
+        cluster_state: ClusterState,
         options: RescueOptions,
         *,
         demand: PodDemand,
@@ -63,20 +63,20 @@ class VictimSearch:
         windows: t.Optional[MaintenanceWindows] = None,
     ) -> None:
         self._pod = pod
-        self._placement = placement
+        self._cluster_state = cluster_state
         self._options = options
         profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
         self._static = static_filters(pod, profile)
         # The results of ``closed`` by node name. A pod that is tied to nodes by name shares them with no other pod.
         named = named_nodes(required_node_affinity(pod)) is not None
-        self._known_closed = {} if named else placement.static_rejections((static_signature(pod), profile))
+        self._known_closed = {} if named else cluster_state.static_rejections((static_signature(pod), profile))
         self._demand, self._with_capacity = demand, with_capacity
         # The results of ``_is_reachable`` by the name of each node that may have capacity.
         self._reachable: t.Optional[dict[str, bool]] = None
-        costs = VictimCosts(placement, profiles)
-        replacements = ReplacementCheck(pod, placement.snapshot.nodes, options, costs.is_unreschedulable, held or {})
+        costs = VictimCosts(cluster_state, profiles)
+        replacements = ReplacementCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
         self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, replacements, windows)
-        self.context = SearchContext(options, placement, budgets, costs, EvictionDryRun(pod, placement, profiles))
+        self.context = SearchContext(options, cluster_state, budgets, costs, EvictionDryRun(pod, cluster_state, profiles))
 
     @property
     def unknown(self) -> Reasons:
@@ -117,7 +117,7 @@ class VictimSearch:
         then.
         """
         if self._reachable is None:
-            self._reachable = {name: self._is_reachable(name) for name in self._placement.in_order(self._with_capacity)}
+            self._reachable = {name: self._is_reachable(name) for name in self._cluster_state.in_order(self._with_capacity)}
         wanted = None if node_names is None else set(node_names)
         return [name for name, open_ in self._reachable.items() if open_ and (wanted is None or name in wanted)]
 
@@ -126,7 +126,7 @@ class VictimSearch:
         if closed and closed is not NODE_NOT_READY:
             return False
         leaving = self._with_capacity[name]
-        return not self._demand.ports_stay_taken(self._placement.info(name), leaving) and not self.context.dry_run.stays_closed(
+        return not self._demand.ports_stay_taken(self._cluster_state.info(name), leaving) and not self.context.dry_run.always_rejects(
             name, leaving
         )
 
@@ -150,12 +150,12 @@ class VictimSearch:
         """Return the same as ``closed``, for the node of the snapshot."""
         known = self._known_closed.get(name)
         if known is None:
-            known = self._known_closed[name] = self.closed(self._placement.snapshot.nodes[name])
+            known = self._known_closed[name] = self.closed(self._cluster_state.snapshot.nodes[name])
         return known
 
     def shortage_on(self, name: str) -> Shortage:
         """Return the missing capacity on the node, and the pods that may be evicted there."""
-        info = self._placement.info(name)
+        info = self._cluster_state.info(name)
         return self._demand.shortage_on(info, self.eviction_filter.evictable_pods(pods_of_node(info, self._options).evictable))
 
     def _candidate(self, name: str) -> NodeCandidate:

@@ -12,7 +12,7 @@ from ...model.reason import Reason
 from ...model.values.timestamps import read_time
 from ...scheduler.node_info import NodeInfo, PodLoad
 from ...scheduler.pod_requests import CPU
-from ..critical import effective_priority, is_protected
+from ..critical import effective_priority, is_critical_or_system
 from ..eviction_rules.bare_pod import bare_pod_violation
 from ..eviction_rules.daemon_set import daemon_set_violation
 from ..eviction_rules.grace_period import grace_period_violation
@@ -36,7 +36,7 @@ def node_pod_of(pod: Pod, load: PodLoad, options: RescueOptions) -> NodePod:
         pod,
         load,
         effective_priority(pod, options),
-        is_protected(pod, options),
+        is_critical_or_system(pod, options),
         fixed_violation(pod),
         options_violation(pod, options),
         controller.uid if controller is not None else "",

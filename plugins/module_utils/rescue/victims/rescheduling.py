@@ -22,8 +22,8 @@ Requests = tuple[tuple[str, int], ...]
 class ReschedulingCheck:
     """The capacity for replacements in a cluster state as it is: before the pod that needs capacity is placed."""
 
-    def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
-        self._placement = placement
+    def __init__(self, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        self._cluster_state = cluster_state
         self._profiles = profiles
         self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
         self._with_capacity: dict[Requests, list[str]] = {}
@@ -34,15 +34,15 @@ class ReschedulingCheck:
 
     def has_capacity(self, pod: Pod) -> bool:
         """Return whether some node, perhaps its own, has the pod's requests free. Extended resources and filters are not checked."""
-        return bool(self._nodes_with_room(pod))
+        return bool(self._nodes_with_capacity(pod))
 
     def fits_elsewhere(self, pod: Pod) -> bool:
         """Return whether some other node is surely feasible for the pod's replacement after the pod has been evicted."""
-        candidates = self._nodes_with_room(pod)
+        candidates = self._nodes_with_capacity(pod)
         if not candidates or pod.resized:  # its replacement has the requests from before the resize, which are not known
             return False
         spec = pod.spec
-        if spec.volumes or self._is_bound_to_others(pod):
+        if spec.volumes or self._depends_on_other_pods(pod):
             return self._fits_once_gone(pod, candidates)
         key = (
             pod.metadata.namespace,
@@ -65,7 +65,7 @@ class ReschedulingCheck:
         return any(name != spec.node_name for name in known[1])
 
     def _first_takers(self, pod: Pod, candidates: list[str]) -> list[str]:
-        runner = FilterRunner(_replacement(pod), self._placement, self._profiles)
+        runner = FilterRunner(_replacement(pod), self._cluster_state, self._profiles)
         takers: list[str] = []
         for name in candidates if not runner.unknown else ():
             if not any(runner.run_filters(name)):
@@ -75,21 +75,21 @@ class ReschedulingCheck:
         return takers
 
     def _fits_once_gone(self, pod: Pod, candidates: list[str]) -> bool:
-        without = self._placement.fork()
+        without = self._cluster_state.fork()
         without.remove(pod)
         runner = FilterRunner(_replacement(pod), without, self._profiles)
         return not runner.unknown and any(name != pod.spec.node_name and not any(runner.run_filters(name)) for name in candidates)
 
-    def _is_bound_to_others(self, pod: Pod) -> bool:
+    def _depends_on_other_pods(self, pod: Pod) -> bool:
         """Return whether other pods on one node, and so the pod itself, may affect whether its replacement fits on another node."""
         return bool(
             pod.spec.topology_spread_constraints
             or required_pod_affinity(pod)
             or required_anti_affinity(pod)
-            or self._placement.affinity_terms.anti_affinity_terms_matching(pod, self._placement.snapshot.namespaces)
+            or self._cluster_state.affinity_terms.anti_affinity_terms_matching(pod, self._cluster_state.snapshot.namespaces)
         )
 
-    def _nodes_with_room(self, pod: Pod) -> list[str]:
+    def _nodes_with_capacity(self, pod: Pod) -> list[str]:
         """Return the nodes that have the pod's requests free; nodes with the most free cpu come first."""
         requests = self._requests_of(pod)
         found = self._with_capacity.get(requests)
@@ -97,18 +97,18 @@ class ReschedulingCheck:
             amounts, names = self._nodes_by_free_cpu()
             wanted = dict(requests).get(CPU)
             first = bisect_left(amounts, wanted) if wanted is not None else 0
-            found = self._with_capacity[requests] = [name for name in reversed(names[first:]) if self._holds(name, requests)]
+            found = self._with_capacity[requests] = [name for name in reversed(names[first:]) if self._has_free(name, requests)]
         return found
 
-    def _holds(self, name: str, requests: Requests) -> bool:
-        info = self._placement.info(name)
+    def _has_free(self, name: str, requests: Requests) -> bool:
+        info = self._cluster_state.info(name)
         offered, requested = info.allocatable, info.requested
         fits = all(amount <= offered.get(resource, 0) - requested.get(resource, 0) for resource, amount in requests)
         return fits and len(info.pods) < offered.get(PODS, 0)
 
     def _nodes_by_free_cpu(self) -> tuple[list[int], list[str]]:
         if self._by_free_cpu is None:
-            infos = ((name, self._placement.info(name)) for name in self._placement.snapshot.nodes)
+            infos = ((name, self._cluster_state.info(name)) for name in self._cluster_state.snapshot.nodes)
             free = sorted((info.allocatable.get(CPU, 0) - info.requested.get(CPU, 0), name) for name, info in infos)
             self._by_free_cpu = [amount for amount, _name in free], [name for _amount, name in free]
         return self._by_free_cpu

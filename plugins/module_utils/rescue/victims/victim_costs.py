@@ -19,9 +19,9 @@ from .rescheduling import ReschedulingCheck
 class VictimCosts:
     """The costs of sets of pods that run in a cluster state."""
 
-    def __init__(self, placement: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
-        self._placement = placement
-        self._rescheduling = ReschedulingCheck(placement, profiles)
+    def __init__(self, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+        self._cluster_state = cluster_state
+        self._rescheduling = ReschedulingCheck(cluster_state, profiles)
         self._unreschedulable: dict[str, bool] = {}
         self._node_bound: dict[str, bool] = {}
         self._ready_of: dict[str, int] = {}
@@ -79,7 +79,7 @@ class VictimCosts:
             known = self._unreschedulable[pod.metadata.uid] = not self._rescheduling.fits_elsewhere(pod)
         return known
 
-    def has_no_capacity_elsewhere(self, node_pod: NodePod) -> bool:
+    def is_surely_unreschedulable(self, node_pod: NodePod) -> bool:
         """Return whether no node has capacity for the pod's replacement. This part of ``is_unreschedulable`` is cheap to compute."""
         known = self._with_capacity.get(id(node_pod.load))
         if known is None:
@@ -102,12 +102,12 @@ class VictimCosts:
     # --- ties ---
 
     def _in_job_that_counts(self, node_pod: NodePod) -> bool:
-        job = self._placement.snapshot.jobs.get(node_pod.owner)
+        job = self._cluster_state.snapshot.jobs.get(node_pod.owner)
         return job is None or not job.ignores_disruptions
 
     def _bound_to_node(self, pod: Pod) -> bool:
         """Return whether the volume of a claim can be reached from no other node, or is not known."""
-        snapshot, storage = self._placement.snapshot, self._placement.storage
+        snapshot, storage = self._cluster_state.snapshot, self._cluster_state.storage
         if not storage.was_read:
             return True
         for volume in pod.spec.volumes or ():
@@ -130,18 +130,18 @@ class VictimCosts:
         known = self._ready_of.get(owner)
         if known is None:
             if self._removed is None:
-                self._removed = _removed_pods(self._placement)
-            pods = self._placement.snapshot.pods_by_owner.get(owner, ())
+                self._removed = _removed_pods(self._cluster_state)
+            pods = self._cluster_state.snapshot.pods_by_owner.get(owner, ())
             gone = self._removed
             staying = [pod for pod in pods if pod_key(pod) not in gone] if gone else pods
             known = self._ready_of[owner] = sum(pod.ready and not pod.terminating and not pod.terminal for pod in staying)
         return known
 
 
-def _removed_pods(placement: ClusterState) -> set[str]:
+def _removed_pods(cluster_state: ClusterState) -> set[str]:
     """Return the keys of the pods that have been removed from their node since the snapshot, and are on no other node."""
     gone: set[str] = set()
-    for change in placement.changes:
+    for change in cluster_state.changes:
         if change.amount:
             (gone.add if change.amount < 0 else gone.discard)(pod_key(change.pod))
     return gone

@@ -19,7 +19,7 @@ DNS = key_of(pod("dns", "500m"))
 
 def begin(on: Scene, **options: t.Any) -> dict[str, dict[str, t.Any]]:
     """A run with ``wait: false``; its pods by name."""
-    request = RescueRequest(RescueOptions(**{"settle_time": 0, "wait_timeout": 60, **options}), wait=False)
+    request = RescueRequest(RescueOptions(**{"settle_time_s": 0, "wait_timeout_s": 60, **options}), wait=False)
     cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
     run._rescue(on.controller, cluster, lease, request)
     assert run._with_held_nodes(None, on.controller) is None and not on.lease.held
@@ -59,7 +59,7 @@ def test_the_next_program_releases_the_node_of_a_pod_that_was_bound_meanwhile() 
 
 
 def test_the_next_program_releases_the_node_after_the_deadline_of_the_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m")], wait_timeout=20, evict_timeout=0)
+    on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m")], wait_timeout_s=20, evict_timeout_s=0)
     begin(on)
     del on.cluster.pods["v"]
     now_s = on.cluster.now_s()

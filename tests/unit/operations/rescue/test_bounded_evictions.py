@@ -25,7 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
     hold_record_key,
     make_hold,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import Attempt
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord
 
 from tests.unit.support.fakes import CRITICAL, Json, Scene, again, node, pod, scene
 
@@ -277,6 +277,6 @@ def test_owner_that_names_a_record_changes_no_record() -> None:
     on.cluster.pods["dns"]["metadata"]["ownerReferences"][0]["uid"] = "hold.n"
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and "hold.n" not in on.attempts.kept
-    assert all(isinstance(entry, Attempt) and entry.under_way for entry in on.attempts.kept.values())
+    assert all(isinstance(entry, AttemptRecord) and entry.under_way for entry in on.attempts.kept.values())
     kept = replace(next(iter(on.attempts.kept.values())), victims={})
     assert kept.under_way

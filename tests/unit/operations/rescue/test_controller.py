@@ -103,7 +103,7 @@ def test_a_node_that_cannot_be_released_is_retried_with_pauses() -> None:
 
 
 def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
-    on = full("n", wait_timeout=1)
+    on = full("n", wait_timeout_s=1)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     the_task(on).give_up_at_s = time.monotonic() - 1
@@ -169,7 +169,7 @@ def test_a_missing_role_ends_it() -> None:
     "error", [OverloadedError("busy", status=429), ApiError("etcd", status=500, reason="InternalError"), UnreachableError("gone")]
 )
 def test_a_server_in_trouble_is_asked_again_and_then_about_another(error: KubeError) -> None:
-    on = full("n", "m", evict_timeout=60)
+    on = full("n", "m", evict_timeout_s=60)
     on.cluster.refuse_eviction = lambda name, dry_run: error if name == "v-n" and not dry_run else None
     on.controller.reconcile()
     assert on.cluster.held == ["n"] and on.cluster.evicted == []
@@ -342,7 +342,7 @@ def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
     assert on.cluster.held == [] and on.cluster.evicted == ["v-n"]
 
 
-def test_a_forged_mark_is_reported_once_and_ignored() -> None:
+def test_a_forged_annotation_is_reported_once_and_ignored() -> None:
     on = full("n", "m")
     forged = make_hold(decode_json(Pod, json.dumps(on.cluster.pods["dns"])), key="", deadline_s=time.time() + 60, writer="kubelet")
     on.cluster.nodes["m"]["metadata"]["annotations"] = {HOLD_ANNOTATION: encode_json(forged).decode()}
@@ -395,7 +395,7 @@ def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
     assert list(on.cluster.records) == ["hold.m"] and on.cluster.held == ["m"]
 
 
-def test_a_mark_without_its_taint_is_no_hold_to_take_over() -> None:
+def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
     on = full("n")
     on.controller.reconcile()
     on.controller.tasks.clear()  # the program that held the node was killed, and somebody has taken its taint off
@@ -419,7 +419,7 @@ def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
 
 def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False) -> None:
     """A whole run on the scene, with a time limit of a second."""
-    request = RescueRequest(RescueOptions(settle_time=0, wait_timeout=1), wait=wait, dry_run=dry_run)
+    request = RescueRequest(RescueOptions(settle_time_s=0, wait_timeout_s=1), wait=wait, dry_run=dry_run)
     cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
     run._rescue(on.controller, cluster, lease, request)
 
@@ -556,14 +556,14 @@ def test_a_node_that_may_not_be_held_makes_it_try_another(error: KubeError) -> N
     assert on.cluster.held == ["b"] and on.cluster.evicted == ["v-b"]
 
 
-@pytest.mark.parametrize("mark", ["{nonsense", None])
-def test_a_mark_that_somebody_edits_meanwhile_leaves_no_taint(mark: str | None) -> None:
+@pytest.mark.parametrize("annotation", ["{nonsense", None])
+def test_an_annotation_that_somebody_edits_meanwhile_leaves_no_taint(annotation: str | None) -> None:
     on = full("n")
     on.controller.reconcile()
     annotations = on.cluster.nodes["n"]["metadata"]["annotations"]
     annotations.pop(HOLD_ANNOTATION)
-    if mark is not None:
-        annotations[HOLD_ANNOTATION] = mark
+    if annotation is not None:
+        annotations[HOLD_ANNOTATION] = annotation
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.controller.reconcile()
     assert the_task(on).status == "rescued" and not on.cluster.nodes["n"]["spec"].get("taints")
@@ -757,7 +757,7 @@ def wait_over(task: RescueTask) -> None:
 
 def test_plan_is_carried_out_only_after_it_has_been_possible_for_the_settle_time() -> None:
     """The pod has waited for a minute; the node may have opened just now."""
-    on = full("n", settle_time=30)
+    on = full("n", settle_time_s=30)
     on.controller.reconcile()
     assert reason_of(on) == "settling" and on.cluster.evicted == []
     wait_over(the_task(on))
@@ -766,7 +766,7 @@ def test_plan_is_carried_out_only_after_it_has_been_possible_for_the_settle_time
 
 
 def test_node_that_opens_gives_the_scheduler_its_time_again() -> None:
-    on = full("n", "m", settle_time=30)
+    on = full("n", "m", settle_time_s=30)
     on.cluster.nodes["m"]["spec"]["unschedulable"] = True
     on.controller.reconcile()
     wait_over(the_task(on))
@@ -777,7 +777,7 @@ def test_node_that_opens_gives_the_scheduler_its_time_again() -> None:
 
 def test_node_that_opens_during_a_rescue_stops_further_evictions_for_the_settle_time() -> None:
     victims = [pod("v1", "450m", on="n"), pod("v2", "450m", on="n"), pod("w", "900m", on="m", priority=5)]
-    on = scene([node("n"), node("m")], [*victims, pod("dns", "900m")], settle_time=30)
+    on = scene([node("n"), node("m")], [*victims, pod("dns", "900m")], settle_time_s=30)
     on.cluster.nodes["m"]["spec"]["unschedulable"] = True
     on.controller.reconcile()
     wait_over(the_task(on))
@@ -796,7 +796,7 @@ def test_node_that_opens_during_a_rescue_stops_further_evictions_for_the_settle_
 
 def test_nomination_by_the_scheduler_gives_it_its_time_again() -> None:
     """The nomination may be seen before the scheduler's victims are."""
-    on = full("n", settle_time=30)
+    on = full("n", settle_time_s=30)
     on.controller.reconcile()
     wait_over(the_task(on))
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
@@ -880,7 +880,7 @@ def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_lon
     on.controller.reconcile()
     assert on.cluster.held == ["n"] and on.cluster.evicted == [] and on.controller.is_clearing
     options = RescueOptions()
-    the_task(on).give_up_at_s = time.monotonic() - options.evict_timeout - 1
+    the_task(on).give_up_at_s = time.monotonic() - options.evict_timeout_s - 1
     later(the_task(on))
     on.controller.reconcile()
     assert on.cluster.held == [] and under_way(on) == [] and not on.controller.is_clearing
@@ -892,7 +892,7 @@ def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_lon
 
 def test_slow_answer_is_no_refusal_also_if_refused_evictions_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evictions, "WAIT_FOR_ANSWER_S", 0.05)
-    on = full("n", "m", evict_timeout=0)
+    on = full("n", "m", evict_timeout_s=0)
 
     def slow(name: str, dry_run: bool) -> None:
         time.sleep(0.3)
@@ -913,7 +913,7 @@ def test_slow_answer_is_no_refusal_also_if_refused_evictions_are_not_asked_for_a
 
 
 def test_lost_answer_is_no_refusal_before_it_is_known_what_became_of_the_eviction() -> None:
-    on = full("n", "m", evict_timeout=0)
+    on = full("n", "m", evict_timeout_s=0)
 
     def lose(name: str, dry_run: bool) -> KubeError | None:
         if not dry_run:
@@ -929,7 +929,7 @@ def test_lost_answer_is_no_refusal_before_it_is_known_what_became_of_the_evictio
 
 
 def test_eviction_that_is_found_out_after_the_node_was_left_is_told_with_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = full("n", evict_timeout=0)
+    on = full("n", evict_timeout_s=0)
     told: list[str] = []
     monkeypatch.setattr(on.cluster, "create_event", lambda _namespace, event: told.append(event["message"]))
     asked: list[str] = []

@@ -55,7 +55,7 @@ def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> Non
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
     assert task.status == "rescued" and on.cluster.held == []
-    assert on.cluster.patches == patches + 2, "the mark is taken off, and a bound pod left alone"
+    assert on.cluster.patches == patches + 2, "the annotation is removed, and a bound pod is not patched"
 
 
 def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
@@ -83,7 +83,7 @@ def test_the_nomination_goes_with_the_node() -> None:
 
 @pytest.mark.parametrize("end", ["stopped", "in vain"])
 def test_nothing_is_left_of_it(end: str) -> None:
-    on = full("n", wait_timeout=1)
+    on = full("n", wait_timeout_s=1)
     on.controller.reconcile()
     assert nominated(on) == "n"
     if end == "stopped":

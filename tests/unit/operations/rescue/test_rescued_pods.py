@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import LASTS_S, Attempt
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import LASTS_S, AttemptRecord
 
 from tests.unit.support.fakes import Json, Scene, again, key_of, node, pod, scene
 
@@ -34,8 +34,8 @@ def rescued() -> Scene:
     return on
 
 
-def entry(on: Scene) -> Attempt:
-    return on.attempts.kept.get(DNS) or Attempt(0, format_time(0), "none")
+def entry(on: Scene) -> AttemptRecord:
+    return on.attempts.kept.get(DNS) or AttemptRecord(0, format_time(0), "none")
 
 
 def terminating(after_s: float = 0, **status: t.Any) -> Json:
@@ -205,7 +205,7 @@ def test_check_mode_judges_rescued_pods_and_writes_nothing(told: bool, status: s
 
 def test_owner_reference_that_changes_between_two_attempts_does_not_clear_the_count() -> None:
     victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(("n", "m"))]
-    on = scene([node("n"), node("m")], [*victims, pod("dns", "500m")], once=False, wait_timeout=1)
+    on = scene([node("n"), node("m")], [*victims, pod("dns", "500m")], once=False, wait_timeout_s=1)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     (task,) = on.controller.tasks.values()

@@ -121,14 +121,14 @@ def test_pods_that_are_banned_or_have_yet_to_come_stay() -> None:
 @pytest.mark.parametrize(
     ("own", "cap", "kind", "expected"),
     [
-        (5, {"grace_period": 10}, "ReplicaSet", 5),
-        (30, {"grace_period": 10}, "ReplicaSet", 10),
-        (None, {"grace_period": 60}, "ReplicaSet", 30),
-        (5, {"grace_period": 0}, "ReplicaSet", 1),
-        (5, {"grace_period": 0, "allow_zero_grace": True}, "ReplicaSet", 0),
-        (5, {"grace_period": 0, "allow_zero_grace": True}, "StatefulSet", 1),
-        (0, {"grace_period": 10}, "ReplicaSet", 0),
-        (0, {"grace_period": 10}, "StatefulSet", 1),
+        (5, {"grace_period_s": 10}, "ReplicaSet", 5),
+        (30, {"grace_period_s": 10}, "ReplicaSet", 10),
+        (None, {"grace_period_s": 60}, "ReplicaSet", 30),
+        (5, {"grace_period_s": 0}, "ReplicaSet", 1),
+        (5, {"grace_period_s": 0, "allow_zero_grace": True}, "ReplicaSet", 0),
+        (5, {"grace_period_s": 0, "allow_zero_grace": True}, "StatefulSet", 1),
+        (0, {"grace_period_s": 10}, "ReplicaSet", 0),
+        (0, {"grace_period_s": 10}, "StatefulSet", 1),
     ],
 )
 def test_the_grace_that_a_victim_gets(own: int | None, cap: t.Any, kind: str, expected: int) -> None:

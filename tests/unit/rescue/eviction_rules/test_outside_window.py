@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import sys
 import typing as t
+import zoneinfo
+from collections.abc import Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
@@ -18,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION, _zone
 
 from tests.unit.rescue.test_planner import node
 from tests.unit.support.cluster import Json, struct
@@ -119,6 +122,26 @@ def test_window_counts_at_the_given_time() -> None:
 )
 def test_pod_is_protected_if_its_window_is_not_known(missing: str, snapshot: ClusterSnapshot) -> None:
     assert code(snapshot) == "unknown_window", missing
+
+
+@pytest.fixture
+def no_time_zone_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without a time zone database."""
+    monkeypatch.setitem(sys.modules, "tzdata", None)
+    zoneinfo.reset_tzpath(to=())
+    zoneinfo.ZoneInfo.clear_cache()
+    _zone.cache_clear()
+    yield
+    zoneinfo.reset_tzpath()
+    _zone.cache_clear()
+
+
+@pytest.mark.usefixtures("no_time_zone_data")
+def test_pod_is_protected_with_a_code_of_its_own_if_the_machine_has_no_time_zone_data() -> None:
+    window = "Mon 08:00-10:00 Asia/Kathmandu"
+    assert code(deployed(window, None)) == code(deployed(None, window)) == "no_time_zones"
+    reason = outside_window_violation(running("node-1"), MaintenanceWindows(deployed(window, None), NOW))
+    assert reason is not None and "install the package tzdata" in reason.text and "respect_windows" in reason.text
 
 
 @pytest.mark.parametrize("pod", [{"owner": ""}, {"kind": "Job"}, {"kind": "Virtual"}], ids=str)

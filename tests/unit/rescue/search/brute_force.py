@@ -26,14 +26,14 @@ class BruteForce:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._placement = ClusterState.of(cluster.snapshot)
+        self._cluster_state = ClusterState.of(cluster.snapshot)
         self._budgets = PdbLedger(cluster.snapshot)
         self._rules = EvictionFilter(cluster.pod, cluster.options, self._budgets)
         self._homeless: dict[str, bool] = {}
 
     def candidates(self, node_name: str) -> list[Pod]:
         """The pods of the node that may go, each by itself."""
-        pods = [pod for pod in self._placement.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
+        pods = [pod for pod in self._cluster_state.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
         assert not any(map(self.would_preempt, pods)), "the rules let a pod go whose replacement preempts"
         return pods
 
@@ -65,7 +65,7 @@ class BruteForce:
 
     def fits(self, node_name: str, without: t.Iterable[Pod]) -> bool:
         """Whether the scheduler's rules take the pod on the node without these."""
-        now = self._placement.fork()
+        now = self._cluster_state.fork()
         for pod in without:
             now.remove(pod)
         answer = find_feasible(self._cluster.pod, now, node_names=[node_name])
@@ -94,7 +94,7 @@ class BruteForce:
     def _is_homeless(self, pod: Pod) -> bool:
         uid = pod.metadata.uid
         if uid not in self._homeless:
-            now = self._placement.fork()
+            now = self._cluster_state.fork()
             now.remove(pod)
             unplaced = replace(pod.spec, node_name="")
             new = replace(pod, metadata=replace(pod.metadata, uid="new"), spec=unplaced, status=PodStatus())

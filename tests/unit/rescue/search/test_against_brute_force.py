@@ -39,8 +39,8 @@ RANDOM = settings(
 
 def best(cluster: Cluster) -> Choice | None:
     """What the search chooses."""
-    placement = ClusterState.of(cluster.snapshot)
-    return victim_search(cluster.pod, placement, cluster.options, budgets=PdbLedger(cluster.snapshot)).best()
+    cluster_state = ClusterState.of(cluster.snapshot)
+    return victim_search(cluster.pod, cluster_state, cluster.options, budgets=PdbLedger(cluster.snapshot)).best()
 
 
 def test_the_choice_is_the_best_of_all_sets() -> None:

@@ -43,8 +43,8 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Result]]:
 def random_search(number: int) -> VictimSearch:
     """Return a search in a random cluster with at most ten pods on a node."""
     cluster = random_cluster(Random(f"steps/{number}"), most_pods=10)
-    placement = ClusterState.of(cluster.snapshot)
-    return victim_search(cluster.pod, placement, cluster.options, budgets=PdbLedger(cluster.snapshot))
+    cluster_state = ClusterState.of(cluster.snapshot)
+    return victim_search(cluster.pod, cluster_state, cluster.options, budgets=PdbLedger(cluster.snapshot))
 
 
 def bounds_of(candidate: NodeCandidate) -> list[tuple[t.Any, ...]]:

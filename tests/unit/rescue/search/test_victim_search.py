@@ -65,7 +65,7 @@ def test_a_victim_comes_with_its_priority_its_grace_and_the_reason() -> None:
     choice = search(pending(), [A, B, small("c-1")], [*here, running("c-1", "900m", priority=9, owner="db", ready=True)]).best()
     assert choice is not None
     victim = choice.victims[0]
-    assert (choice.node, victim.pod.metadata.name, victim.priority, victim.grace_period) == ("a-1", "web-1", 7, 5)
+    assert (choice.node, victim.pod.metadata.name, victim.priority, victim.grace_period_s) == ("a-1", "web-1", 7, 5)
     text = f"its priority 7 is below {CRITICAL}; its replacement fits on no other node now; 0 other ready pods of its controller"
     assert (victim.reason.code, victim.reason.text) == ("lower_priority", text)
 
@@ -131,11 +131,11 @@ def test_the_pod_that_has_the_claim_for_one_pod_leaves_it_to_the_other() -> None
 def test_what_another_plan_takes_from_a_budget_is_gone() -> None:
     here = [running(name, "900m", labels=WEB) for name in ("a-1", "b-1")]
     snapshot = ClusterSnapshot(nodes=[A, B], pods=here, budgets=[budget("web", WEB, allowed=1)])
-    budgets, placement = PdbLedger(snapshot), ClusterState.of(snapshot)
-    first = victim_search(pending(), placement, RescueOptions(), budgets=budgets).best()
+    budgets, cluster_state = PdbLedger(snapshot), ClusterState.of(snapshot)
+    first = victim_search(pending(), cluster_state, RescueOptions(), budgets=budgets).best()
     assert first is not None
     budgets.reserve(victim.pod for victim in first.victims)
-    assert victim_search(pending(), placement, RescueOptions(), budgets=budgets).best() is None
+    assert victim_search(pending(), cluster_state, RescueOptions(), budgets=budgets).best() is None
 
 
 def test_max_victims_may_cost_a_more_important_one() -> None:
@@ -226,31 +226,31 @@ def test_a_node_promised_to_another_critical_pod_is_full() -> None:
     assert names(search(pending(), [A, B], [*here, waiting]).best()) == ["two"]
 
 
-def test_the_placement_is_as_it_was() -> None:
+def test_the_cluster_state_is_as_it_was() -> None:
     pods = [running("a-1", "450m", name="one", labels=WEB), running("a-1", "450m", name="two")]
     snapshot = ClusterSnapshot(nodes=[A], pods=pods)
-    placement = ClusterState.of(snapshot)
+    cluster_state = ClusterState.of(snapshot)
     options = RescueOptions()
     asked = pending("600m", affinity=anti_affinity(WEB, namespaces=["app"]))
-    first = victim_search(asked, placement, options, budgets=PdbLedger(snapshot))
-    assert first.best() == first.best() == victim_search(asked, placement, options, budgets=PdbLedger(snapshot)).best()
-    assert placement.pods_on("a-1") == pods
-    assert not placement.changes
+    first = victim_search(asked, cluster_state, options, budgets=PdbLedger(snapshot))
+    assert first.best() == first.best() == victim_search(asked, cluster_state, options, budgets=PdbLedger(snapshot)).best()
+    assert cluster_state.pods_on("a-1") == pods
+    assert not cluster_state.changes
 
 
 def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -> None:
     here = [running("a-1", "900m", name="bare", owner="")]
     snapshot = ClusterSnapshot(nodes=[A], pods=here)
-    placement = ClusterState.of(snapshot)
+    cluster_state = ClusterState.of(snapshot)
 
-    def found(placement: ClusterState, **options: t.Any) -> list[str] | None:
-        read = placement.snapshot
-        return names(victim_search(pending(), placement, RescueOptions(**options), budgets=PdbLedger(read)).best())
+    def found(cluster_state: ClusterState, **options: t.Any) -> list[str] | None:
+        read = cluster_state.snapshot
+        return names(victim_search(pending(), cluster_state, RescueOptions(**options), budgets=PdbLedger(read)).best())
 
-    assert found(placement) is None
-    assert found(placement, allow_bare_pods=True) == ["bare"]
-    assert found(placement) is None
-    same = ClusterState.of(ClusterSnapshot(nodes=[A], pods=here), placement)
+    assert found(cluster_state) is None
+    assert found(cluster_state, allow_bare_pods=True) == ["bare"]
+    assert found(cluster_state) is None
+    same = ClusterState.of(ClusterSnapshot(nodes=[A], pods=here), cluster_state)
     assert found(same, allow_bare_pods=True) == ["bare"]
     ending = replace(here[0], metadata=replace(here[0].metadata, deletion_timestamp="2026-02-01T00:00:00Z"))
     changed = ClusterState.of(ClusterSnapshot(nodes=[A], pods=[ending]), same)
@@ -263,10 +263,10 @@ def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -
 def test_a_pod_of_another_plan_uses_its_capacity() -> None:
     here = [running("a-1", "900m", name="one"), running("b-1", "900m", name="two", priority=3)]
     snapshot = ClusterSnapshot(nodes=[A, B], pods=here)
-    placement = ClusterState.of(snapshot).fork()
-    placement.remove(here[0])
-    placement.assign(pending("900m", name="before", owner="other"), "a-1")
-    found = victim_search(pending(), placement, RescueOptions(allow_equal_priority=True), budgets=PdbLedger(snapshot)).best()
+    cluster_state = ClusterState.of(snapshot).fork()
+    cluster_state.remove(here[0])
+    cluster_state.assign(pending("900m", name="before", owner="other"), "a-1")
+    found = victim_search(pending(), cluster_state, RescueOptions(allow_equal_priority=True), budgets=PdbLedger(snapshot)).best()
     assert names(found) == ["two"]
 
 

@@ -32,10 +32,10 @@ def costs(pods: t.Iterable[Pod], *, cpu: str = "4", nodes: t.Sequence[str] = ("a
     return costs_in(ClusterState.of(ClusterSnapshot(nodes=made, pods=pods, **snapshot)))
 
 
-def costs_in(placement: ClusterState) -> VictimCosts:
+def costs_in(cluster_state: ClusterState) -> VictimCosts:
     """The costs of all pods of a cluster state."""
-    made = VictimCosts(placement)
-    made.add_node_pods(node_pod_of(pod, PodLoad.of(pod), RescueOptions()) for pod in placement.snapshot.pods)
+    made = VictimCosts(cluster_state)
+    made.add_node_pods(node_pod_of(pod, PodLoad.of(pod), RescueOptions()) for pod in cluster_state.snapshot.pods)
     return made
 
 
@@ -119,11 +119,11 @@ def test_siblings_that_are_ready_and_stay_are_counted() -> None:
     assert [judged.cost_of(some).remaining_ready for some in ([pods[0]], pods[:2], [unready], [unready, pods[0]])] == [-2, -1, -3, -2]
 
 
-def test_pods_that_have_left_the_placement_are_no_siblings() -> None:
+def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:
     pods = [running("a-1") for _number in range(3)]
-    placement = ClusterState.of(ClusterSnapshot(nodes=[node("a-1")], pods=pods)).fork()
-    placement.remove(pods[0])
-    assert costs_in(placement).cost_of([pods[1]]).remaining_ready == -1
+    cluster_state = ClusterState.of(ClusterSnapshot(nodes=[node("a-1")], pods=pods)).fork()
+    cluster_state.remove(pods[0])
+    assert costs_in(cluster_state).cost_of([pods[1]]).remaining_ready == -1
 
 
 # --- replacements -------------------------------------------------------------------------------------------------------

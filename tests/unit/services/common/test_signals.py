@@ -37,7 +37,7 @@ def test_a_signal_asks_for_the_end_and_a_second_one_for_haste(shutdown: Shutdown
 
 
 def test_a_thread_that_dies_is_not_overlooked(shutdown: ShutdownSignal) -> None:
-    shutdown.check()
+    shutdown.raise_thread_errors()
 
     def die() -> None:
         raise ValueError("broken")
@@ -46,7 +46,7 @@ def test_a_thread_that_dies_is_not_overlooked(shutdown: ShutdownSignal) -> None:
     thread.start()
     thread.join()
     with pytest.raises(ThreadDiedError, match="the thread worker 7 has died") as caught:
-        shutdown.check()
+        shutdown.raise_thread_errors()
     assert isinstance(caught.value.__cause__, ValueError)
 
 

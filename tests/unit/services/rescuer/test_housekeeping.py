@@ -93,8 +93,7 @@ def test_housekeeping_interval_is_the_longest_time_between_two_looks(
     start: t.Callable[[int], tuple[Daemon, Health]], interval: int
 ) -> None:
     daemon, _watchdog = start(interval)
-    _version, rest_s, _busy_s = daemon._reconcile_once()
-    assert rest_s == interval
+    assert daemon._reconcile_once().requeue_after_s == interval
 
 
 @pytest.mark.parametrize("interval", SECONDS)
@@ -105,7 +104,7 @@ def test_daemon_that_rests_for_the_housekeeping_interval_stays_healthy_and_keeps
     daemon, health = start(interval)
     for _turn in range(3):
         began_s = clock.monotonic()
-        daemon._wait(*daemon._reconcile_once())
+        daemon._wait(daemon._reconcile_once())
         assert clock.monotonic() - began_s == pytest.approx(interval, abs=1.0)
-        assert lease.held and daemon._leadership.leading and health.unhealthy == ""
+        assert lease.held and daemon._leadership.leading and health.unhealthy_reason == ""
     assert max(SECONDS) > max(UNABLE_FOR_S, UNHEALTHY_AFTER_S)

@@ -162,13 +162,13 @@ def test_a_leader_whose_looks_are_successful_keeps_the_lease(on: On) -> None:
 
 def test_a_leader_checks_now_and_then_that_it_can_write(on: On) -> None:
     on.lease.answers = [True]
-    on.leadership.check()
+    on.leadership.ensure_writable()
     on.leadership.start()
-    on.leadership.check()
+    on.leadership.ensure_writable()
     assert on.records.checks == 0
     on.time.now_s += CHECKED_EVERY_S
-    on.leadership.check()
-    on.leadership.check()
+    on.leadership.ensure_writable()
+    on.leadership.ensure_writable()
     assert on.records.checks == 1
 
 

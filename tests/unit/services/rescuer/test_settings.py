@@ -8,7 +8,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA, RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA, TIMES, RescueOptions
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.options import DURATION, Option
 from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
@@ -29,12 +29,13 @@ def config(folder: Path, text: str) -> Path:
 def test_without_anything_the_defaults_are_those_of_the_original_and_the_module() -> None:
     settings = read()
     assert settings == Settings(RescueOptions(), listen=Address("127.0.0.1", 9235))
-    assert (settings.housekeeping_interval, settings.initial_delay, settings.rescue.wait_timeout) == (10, 0, 600)
+    assert (settings.housekeeping_interval, settings.initial_delay, settings.rescue.wait_timeout_s) == (10, 0, 600)
 
 
 def test_every_option_of_a_rescue_can_be_set_and_every_setting_is_one() -> None:
     named = {option.name for option in OPTIONS if not option.own}
-    assert named == {field.name for field in dataclasses.fields(RescueOptions)}
+    times = {field: name for name, field in TIMES.items()}
+    assert named == {times.get(field.name, field.name) for field in dataclasses.fields(RescueOptions)}
     own = {option.name for option in OPTIONS if option.own} - {"listen_address"}
     assert own == {field.name for field in dataclasses.fields(Settings)} - {"rescue", "listen"}
 
@@ -43,14 +44,14 @@ def test_the_flags_of_the_original() -> None:
     flags = ("--housekeeping-interval=30s", "--initial-delay", "2m", "--system-namespace", "kube-system,monitoring")
     settings = read(*flags, "--pod-scheduled-timeout=1h", "--grace-period", "30", "--listen-address=:9235")
     assert (settings.housekeeping_interval, settings.initial_delay) == (30, 120)
-    assert settings.rescue == RescueOptions(namespaces=("kube-system", "monitoring"), wait_timeout=3600, grace_period=30)
+    assert settings.rescue == RescueOptions(namespaces=("kube-system", "monitoring"), wait_timeout_s=3600, grace_period_s=30)
     assert settings.listen == Address("", 9235)
 
 
 def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     file = config(tmp_path, "grace_period: 1\nsettle_time: 1\nmax_attempts: 1\n")
     settings = read("--grace-period=3", file=file, RESCUER_GRACE_PERIOD="2", RESCUER_SETTLE_TIME="2s")
-    assert (settings.rescue.grace_period, settings.rescue.settle_time, settings.rescue.max_attempts) == (3, 2, 1)
+    assert (settings.rescue.grace_period_s, settings.rescue.settle_time_s, settings.rescue.max_attempts) == (3, 2, 1)
 
 
 def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_the_file_may_be_named_by_a_variable(tmp_path: Path) -> None:
 def test_a_file_with_every_kind_of_value(tmp_path: Path) -> None:
     text = "namespaces: [kube-system, infra]\nallow_bare_pods: true\nwait_timeout: 2m30s\nhold: none\nlisten_address: ''\n"
     settings = read(file=config(tmp_path, text))
-    assert settings.rescue == RescueOptions(namespaces=("kube-system", "infra"), allow_bare_pods=True, wait_timeout=150, hold="none")
+    assert settings.rescue == RescueOptions(namespaces=("kube-system", "infra"), allow_bare_pods=True, wait_timeout_s=150, hold="none")
     assert settings.listen is None
 
 

@@ -13,10 +13,10 @@ from ....model.api.pod import Pod, PodSpec
 from ....model.reason import Reason
 from ....model.snapshot import ClusterSnapshot
 from ....rescue.plan import Victim
-from ....state.rescue_attempts import Attempt, VictimRecord, cancel, configmap_patch, read_attempts, record_failure, record_success
+from ....state.rescue_attempts import AttemptRecord, VictimRecord, cancel, configmap_patch, read_attempts, record_failure, record_success
 from ...common.config_map_store import NAME, NAMESPACE, Changes, ConfigMapStore
 
-Change = t.Callable[[t.Optional[Attempt]], t.Optional[Attempt]]
+Change = t.Callable[[t.Optional[AttemptRecord]], t.Optional[AttemptRecord]]
 
 
 class AttemptStore:
@@ -31,14 +31,14 @@ class AttemptStore:
         self._api = api
         self._store = ConfigMapStore(api, name=name, namespace=namespace)
 
-    def read(self) -> dict[str, Attempt]:
+    def read(self) -> dict[str, AttemptRecord]:
         """Return the attempts by key, without entries that cannot be read, such as manual changes.
 
         Raise ForbiddenError, UnreachableError, ApiError.
         """
         return read_attempts(self._store.read(), now_s=self._api.now_s())
 
-    def update(self, key: str, change: Change) -> t.Optional[Attempt]:
+    def update(self, key: str, change: Change) -> t.Optional[AttemptRecord]:
         """Write the entry that ``change`` returns for the newest entry of the key, and return it; None means no entry.
 
         Entries that are no longer needed are removed by the same write. Raise the errors of ``ConfigMapStore.update``.
@@ -71,7 +71,7 @@ def record_leftover_results(attempts: AttemptStore, snapshot: ClusterSnapshot, t
     for key, uids in left.items():
         ended = [uid for uid in uids if uid not in pending]
 
-        def change(entry: t.Optional[Attempt], ended: list[str] = ended) -> t.Optional[Attempt]:
+        def change(entry: t.Optional[AttemptRecord], ended: list[str] = ended) -> t.Optional[AttemptRecord]:
             for uid in ended:
                 if entry is None or uid not in entry.under_way:
                     continue  # another program was faster
@@ -96,7 +96,7 @@ def record_of(victim: Victim) -> VictimRecord:
         uid=metadata.uid,
         node=victim.pod.spec.node_name,
         priority=victim.priority,
-        grace_period=victim.grace_period,
+        grace_period=victim.grace_period_s,
         code=reason.code,
         text=reason.text,
     )

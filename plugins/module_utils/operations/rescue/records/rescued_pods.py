@@ -20,7 +20,7 @@ from ....model.api.pod import Pod
 from ....model.snapshot import ClusterSnapshot
 from ....model.values.timestamps import parse_time, read_time
 from ....rescue.victims.pod_traits import own_grace_period_s
-from ....state.rescue_attempts import LASTS_S, Attempt, record_completed_pod, record_kept_node, record_lost_node
+from ....state.rescue_attempts import LASTS_S, AttemptRecord, record_completed_pod, record_kept_node, record_lost_node
 from .attempt_store import AttemptStore
 
 LOSS_EVENTS = ("Preempted", "TaintManagerEviction", "Evicted", "EvictedForCriticalPod")
@@ -38,7 +38,7 @@ class _Rescue(t.NamedTuple):
     since_s: float
 
 
-_Fate = t.Callable[..., t.Optional[Attempt]]
+_Fate = t.Callable[..., t.Optional[AttemptRecord]]
 """One of ``record_lost_node``, ``record_kept_node`` and ``record_completed_pod``."""
 
 
@@ -49,20 +49,20 @@ class RescuedPodTracker:
         self._api, self._cache, self._attempts = api, cache, attempts
         self._open: dict[str, _Rescue] = {}
 
-    def load(self, entries: Mapping[str, Attempt]) -> None:
+    def load(self, entries: Mapping[str, AttemptRecord]) -> None:
         """Watch the rescued pods of these entries, and no others."""
         self._open = {}
         for key, entry in entries.items():
             self.watch(key, entry)
         self._cache.retain_deleted(self._open)
 
-    def watch(self, key: str, entry: t.Optional[Attempt]) -> None:
+    def watch(self, key: str, entry: t.Optional[AttemptRecord]) -> None:
         """Watch the rescued pods of this entry in addition."""
         for uid, rescue in _rescues(key, entry).items():
             self._open.setdefault(uid, rescue)
         self._cache.retain_deleted(self._open)
 
-    def check(self, snapshot: ClusterSnapshot, now_s: float) -> None:
+    def record_fates(self, snapshot: ClusterSnapshot, now_s: float) -> None:
         """Record the fate of the pods since the last check. Raise KubeError; the next check repeats a failed write."""
         if not self._open:
             return
@@ -74,7 +74,9 @@ class RescuedPodTracker:
                 del self._open[uid]
         self._cache.retain_deleted(self._open)
 
-    def with_results(self, key: str, entry: t.Optional[Attempt], snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Attempt]:
+    def with_results(
+        self, key: str, entry: t.Optional[AttemptRecord], snapshot: ClusterSnapshot, now_s: float
+    ) -> t.Optional[AttemptRecord]:
         """Return the entry updated by the fate of its pods. Nothing is written. Raise KubeError."""
         rescues = _rescues(key, entry)
         there = _by_uid(snapshot, rescues) if rescues else {}
@@ -125,7 +127,7 @@ def has_lost_its_node(pod: Pod, since_s: float, now_s: float) -> bool:
     return began_s <= since_s + LASTS_S
 
 
-def _rescues(key: str, entry: t.Optional[Attempt]) -> dict[str, _Rescue]:
+def _rescues(key: str, entry: t.Optional[AttemptRecord]) -> dict[str, _Rescue]:
     if entry is None:
         return {}
     namespace = entry.name.partition("/")[0]
@@ -136,5 +138,5 @@ def _by_uid(snapshot: ClusterSnapshot, uids: Mapping[str, t.Any]) -> dict[str, P
     return {pod.metadata.uid: pod for pod in snapshot.pods if pod.metadata.uid in uids}
 
 
-def _change(fate: _Fate, now_s: float, uid: str) -> t.Callable[[t.Optional[Attempt]], t.Optional[Attempt]]:
+def _change(fate: _Fate, now_s: float, uid: str) -> t.Callable[[t.Optional[AttemptRecord]], t.Optional[AttemptRecord]]:
     return lambda entry: fate(entry, now_s=now_s, pod_uid=uid)

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Marks that a kubelet could have written on its own Node, and taints whose mark somebody has edited or removed."""
+"""Annotations that a kubelet could have written on its own Node, and taints whose annotation somebody has edited or removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAST, FUTURE = "2020-01-01T00:00:00Z", "2199-01-01T00:00:00Z"
 NO_PROOF = "is not proved"
 
 
-def mark(*, pod: str, uid: str, key: str = "", value: str = "", deadline: str = FUTURE, writer: str = "kubelet") -> dict[str, str]:
+def hold_fields(*, pod: str, uid: str, key: str = "", value: str = "", deadline: str = FUTURE, writer: str = "kubelet") -> dict[str, str]:
     fields = {"key": key, "value": value, "namespace": SYSTEM, "pod": pod, "uid": uid}
     return {**fields, "owner": "", "deadline": deadline, "writer": writer}
 
@@ -55,10 +55,10 @@ def records(scene: Scene) -> dict[str, str]:
         {"key": "node.kubernetes.io/out-of-service", "value": "", "effect": "NoSchedule"},
     ],
 )
-def test_expired_forged_mark_removes_no_taint(scene: Scene, rescues: Rescues, taint: dict[str, str]) -> None:
+def test_expired_forged_annotation_removes_no_taint(scene: Scene, rescues: Rescues, taint: dict[str, str]) -> None:
     (node,) = scene.nodes(taints=(taint,))
     before = scene.taints(node)
-    annotate(scene, node, mark(pod="gone", uid="gone", key=taint["key"], value=taint["value"], deadline=PAST))
+    annotate(scene, node, hold_fields(pod="gone", uid="gone", key=taint["key"], value=taint["value"], deadline=PAST))
     for state in ("rescued", "released"):
         result = rescues.run(state=state, label_selector=f"scene={scene.id}")
         assert scene.taints(node) == before and result["released"] == []
@@ -66,32 +66,32 @@ def test_expired_forged_mark_removes_no_taint(scene: Scene, rescues: Rescues, ta
 
 
 @pytest.mark.parametrize(("tainted", "tolerates"), [(False, False), (False, True), (True, True)])
-def test_forged_mark_with_the_uid_of_a_pending_critical_pod_does_not_choose_its_node(
+def test_forged_annotation_with_the_uid_of_a_pending_critical_pod_does_not_choose_its_node(
     scene: Scene, rescues: Rescues, tainted: bool, tolerates: bool
 ) -> None:
-    """The node of the forger is the dear one. The mark claims a nomination, or a taint that the node does not have."""
+    """The node of the forger is the dear one. The annotation claims a nomination, or a taint that the node does not have."""
     cheap, dear = scene.nodes(2)
     scene.occupant("low", cheap, cpu="800m", priority="scene-low")
     scene.occupant("high", dear, cpu="800m", priority="scene-high")
     pod = scene.critical("dns", tolerates=tolerates)
     uid = uid_of(scene, pod)
     taint = {"key": HOLD_KEY, "value": hash_of(pod, uid)} if tainted else {}
-    annotate(scene, dear, mark(pod=pod, uid=uid, **taint))
+    annotate(scene, dear, hold_fields(pod=pod, uid=uid, **taint))
     row = rescues.one(pod)
     assert (row["status"], row["node"], victims(row)) == ("rescued", cheap, {"low"})
 
 
 @pytest.mark.parametrize("forged", ["for another pod", "for the pod itself", "nonsense"])
-def test_forged_mark_does_not_close_its_node(scene: Scene, rescues: Rescues, forged: str) -> None:
+def test_forged_annotation_does_not_close_its_node(scene: Scene, rescues: Rescues, forged: str) -> None:
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("dns")
-    marks = {
-        "for another pod": mark(pod="other", uid="other"),
-        "for the pod itself": mark(pod=pod, uid=uid_of(scene, pod), deadline=PAST),
+    texts = {
+        "for another pod": hold_fields(pod="other", uid="other"),
+        "for the pod itself": hold_fields(pod=pod, uid=uid_of(scene, pod), deadline=PAST),
         "nonsense": "{nonsense",
     }
-    annotate(scene, node, marks[forged])
+    annotate(scene, node, texts[forged])
     row = rescues.one(pod)
     assert (row["status"], row["node"]) == ("rescued", node), row
 
@@ -109,11 +109,11 @@ def killed_while_it_waits(scene: Scene, rescues: Rescues, *, tolerates: bool = T
     return node, pod
 
 
-EDITS: list[Any] = [None, "{nonsense", mark(pod="other", uid="other", deadline=PAST)]
+EDITS: list[Any] = [None, "{nonsense", hold_fields(pod="other", uid="other", deadline=PAST)]
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_taint_whose_mark_was_edited_or_removed_is_removed_by_state_released(scene: Scene, rescues: Rescues, edit: Any) -> None:
+def test_taint_whose_annotation_was_edited_or_removed_is_removed_by_state_released(scene: Scene, rescues: Rescues, edit: Any) -> None:
     node, pod = killed_while_it_waits(scene, rescues)
     assert list(records(scene)) == [f"hold.{node}"]
     annotate(scene, node, edit)
@@ -124,7 +124,7 @@ def test_taint_whose_mark_was_edited_or_removed_is_removed_by_state_released(sce
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_rescue_goes_on_where_the_mark_of_its_node_was_edited_or_removed(scene: Scene, rescues: Rescues, edit: Any) -> None:
+def test_rescue_goes_on_where_the_annotation_of_its_node_was_edited_or_removed(scene: Scene, rescues: Rescues, edit: Any) -> None:
     node, pod = killed_while_it_waits(scene, rescues)
     annotate(scene, node, edit)
     row = rescues.one(pod)
@@ -132,7 +132,7 @@ def test_rescue_goes_on_where_the_mark_of_its_node_was_edited_or_removed(scene: 
     assert scene.held() == [] and records(scene) == {}
 
 
-def test_hold_without_taint_goes_on_where_its_mark_was_removed(scene: Scene, rescues: Rescues) -> None:
+def test_hold_without_taint_goes_on_where_its_annotation_was_removed(scene: Scene, rescues: Rescues) -> None:
     node, pod = killed_while_it_waits(scene, rescues, tolerates=False)
     annotate(scene, node, None)
     row = rescues.one(pod)
@@ -140,14 +140,14 @@ def test_hold_without_taint_goes_on_where_its_mark_was_removed(scene: Scene, res
     assert scene.held() == [] and records(scene) == {} and not scene.nominated(pod)
 
 
-def test_deadline_of_an_edited_mark_does_not_count(scene: Scene, rescues: Rescues) -> None:
+def test_deadline_of_an_edited_annotation_does_not_count(scene: Scene, rescues: Rescues) -> None:
     node, pod = killed_while_it_waits(scene, rescues)
     annotate(scene, node, {**json.loads(annotation(scene, node) or ""), "deadline": PAST})
     row = rescues.one(pod)
     assert (row["status"], row["node"]) == ("rescued", node) and len(scene.evictions()) == 1 and scene.held() == []
 
 
-def test_taint_whose_mark_was_removed_is_removed_when_the_pod_is_gone(scene: Scene, rescues: Rescues) -> None:
+def test_taint_whose_annotation_was_removed_is_removed_when_the_pod_is_gone(scene: Scene, rescues: Rescues) -> None:
     node, pod = killed_while_it_waits(scene, rescues)
     annotate(scene, node, None)
     scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pod}", {"gracePeriodSeconds": 0})
@@ -155,12 +155,12 @@ def test_taint_whose_mark_was_removed_is_removed_when_the_pod_is_gone(scene: Sce
     assert result["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.taints(node) == [] and records(scene) == {}
 
 
-@pytest.mark.parametrize("marked", [True, False])
-def test_taint_with_the_hash_of_a_critical_pod_is_removed_without_a_record(scene: Scene, rescues: Rescues, marked: bool) -> None:
+@pytest.mark.parametrize("annotated", [True, False])
+def test_taint_with_the_hash_of_a_critical_pod_is_removed_without_a_record(scene: Scene, rescues: Rescues, annotated: bool) -> None:
     """Somebody has deleted the ConfigMap, or an older version has set the taint."""
     node, pod = killed_while_it_waits(scene, rescues)
     scene.api.request("DELETE", ATTEMPTS)
-    if not marked:
+    if not annotated:
         annotate(scene, node, None)
     assert rescues.run(state="released")["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}]
     assert scene.taints(node) == [] and annotation(scene, node) is None
@@ -180,7 +180,7 @@ def test_record_of_a_run_that_was_killed_before_the_taint_is_removed(scene: Scen
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("dns")
     uid = uid_of(scene, pod)
-    hold = mark(pod=pod, uid=uid, key=HOLD_KEY, value=hash_of(pod, uid), writer="killed")
+    hold = hold_fields(pod=pod, uid=uid, key=HOLD_KEY, value=hash_of(pod, uid), writer="killed")
     record = json.dumps({"node": node, "node_uid": scene.node(node)["metadata"]["uid"], "hold": hold})
     scene.cluster.apply(
         {
