@@ -17,7 +17,7 @@ from ...model.api.meta import LabelSelector
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 from ...model.selectors.label_selector import as_query
-from ...spread.eviction.replacement import availability_progress, missing_replicas
+from ...spread.eviction.replacement import availability_progress, missing_replicas_text
 from ...spread.rollout import FAILED, WAITING, Progress
 from ...spread.stuck_pods import stuck_container, why_not_ready
 from .guarded_patch import read_live_workload
@@ -151,7 +151,7 @@ def wait_for_replacement(
         if template_now != template:
             return Progress(FAILED, f"somebody changed {workload} meanwhile")
         found = pods.read()
-        away = missing_replicas(live, found, gone)
+        away = missing_replicas_text(live, found, gone)
         left_s = deadline - clock()
         if not away:
             return wait_for_workload(
@@ -216,7 +216,7 @@ class _PodsOfWorkload:
             if event.type != "DELETED" and self._counts(pod):
                 known[pod.metadata.uid] = pod
             staying = [pod for pod in known.values() if not pod.terminating]
-            if not missing_replicas(workload, known.values()) or stuck_container(staying):
+            if not missing_replicas_text(workload, known.values()) or stuck_container(staying):
                 return True
         return False
 

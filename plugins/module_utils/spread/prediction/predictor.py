@@ -18,7 +18,8 @@ from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
-from ..preconditions.shared_volume import shared_single_writer_claim
+from ..preconditions.shared_volume import shared_volume_violation
+from ..preconditions.strategy.on_delete import on_delete_violation
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
@@ -52,9 +53,9 @@ class RestartPredictor:
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
         if undecodable is not None:
             return Prediction(None, blockers=[Blocker(undecodable.reason)])
-        obstacle = self._obstacle(workload)
-        if obstacle is not None:
-            return Prediction(False, blockers=[Blocker(obstacle)])
+        violation = self._prediction_violation(workload)
+        if violation is not None:
+            return Prediction(False, blockers=[Blocker(violation)])
         unsure = next_pod(workload, self._snapshot).doubts
         if unsure:
             return Prediction(None, blockers=[Blocker(reason) for reason in unsure])
@@ -91,16 +92,13 @@ class RestartPredictor:
         surge = surge_capacity(workload, self._snapshot)
         self.cluster_state = self._simulate(workload, eligible, surge.pods, accept_unknown=True).cluster_state
 
-    def _obstacle(self, workload: Workload) -> t.Optional[Reason]:
-        claim = shared_single_writer_claim(workload, self._snapshot)
-        if claim:
-            return Reason("shared_rwo_volume", f"the replicas share the claim {claim}, which only one node can mount")
-        scaling = autoscaling_violation(workload, self._snapshot)
-        if scaling is not None:
-            return scaling
-        if update_strategy_type(workload) == "OnDelete":
-            return Reason("on_delete", "the update strategy OnDelete replaces no pods")
-        return None
+    def _prediction_violation(self, workload: Workload) -> t.Optional[Reason]:
+        """Return the reason why no restart of the workload helps. None if the simulation decides."""
+        return (
+            shared_volume_violation(workload, self._snapshot)
+            or autoscaling_violation(workload, self._snapshot)
+            or on_delete_violation(workload)
+        )
 
     def _simulate(
         self,
