@@ -261,9 +261,10 @@ def _lost_nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> tupl
     return tuple(sorted(before - after, key=natural)) if second.get("node_list") else ()
 
 
-def _leaves_healthy_out(look: Mapping[str, t.Any]) -> bool:
-    listed = sum(entry["verdict"] == HEALTHY for entry in look.get("workloads") or ())
-    return bool((look.get("summary") or {}).get(HEALTHY, 0) > listed)
+def _lists_all_healthy(check: Mapping[str, t.Any]) -> bool:
+    """Return whether the result of a check lists all healthy workloads that it counts."""
+    listed = sum(entry["verdict"] == HEALTHY for entry in check.get("workloads") or ())
+    return bool((check.get("summary") or {}).get(HEALTHY, 0) <= listed)
 
 
 class _RowReader:
@@ -273,8 +274,8 @@ class _RowReader:
         self._topology_key = topology_key
         self._plan = plan
         self._looked_again = bool(second)
-        self._healthy_left_out_before = _leaves_healthy_out(first)
-        self._healthy_left_out = _leaves_healthy_out(second)
+        self._healthy_left_out_before = not _lists_all_healthy(first)
+        self._healthy_left_out = not _lists_all_healthy(second)
 
     def read(
         self,

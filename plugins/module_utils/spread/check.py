@@ -168,10 +168,10 @@ class WorkloadChecker:
             advice=tuple(
                 advise(workload_report.workload, pod, topology_keys=self._options.topology_keys, preferred_home=preference, pinned=pinned)
             ),
-            refusal=self._refusal(workload_report),
+            refusal=self._restart_refusal(workload_report),
         )
 
-    def _refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
+    def _restart_refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
         """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""
         from .preconditions.restart import restart_violation
         from .preconditions.window import window_violation

@@ -76,11 +76,11 @@ class EvictionStrategy:
             self._none_left(report, observation, decision, attempt)
             return None
         budgets = names_of_budgets(report.workload, observation.snapshot)
-        conflict = self._budgets.conflict(result.target, budgets)
+        conflict = self._budgets.violation(result.target, budgets)
         if conflict is not None:
             result.stop(REFUSED, conflict)
             return None
-        refused = self._closed_budget(decision.move, observation, attempt)
+        refused = self._budget_violation(decision.move, observation, attempt)
         if refused is not None:
             attempt.refuse(refused, report, observation)
             return None
@@ -119,13 +119,13 @@ class EvictionStrategy:
         record_event(self._api, attempt.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason.text}")
         return Replacement(self._api, self._options, attempt, report.workload, observation, template)
 
-    def _closed_budget(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
+    def _budget_violation(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
         """Return the reason why no budget allows the eviction.
 
         None if it may be allowed. Raise ClosedBudgetError if a budget allows it soon and there is time to wait.
         """
-        standing = observation.budgets.status(move.pod, budget_status_key(move.pod))
-        refusal, closed = standing.violation, attempt.closed
+        status = observation.budgets.status(move.pod, budget_status_key(move.pod))
+        refusal, closed = status.violation, attempt.closed
         attempt.closed = None
         if refusal is None or refusal.code == BUDGETS_NOT_READABLE:
             if closed is not None:
@@ -133,14 +133,14 @@ class EvictionStrategy:
             return None  # the server decides
         pod = move.pod.metadata
         text = f"pod {pod.namespace}/{pod.name} may not be evicted: {refusal.text}"
-        if standing.budget is None:
+        if status.budget is None:
             return Reason(refusal.code, text)
-        if not observation.budgets.opens_soon(standing.budget):
-            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.status_text(standing.budget)}")
+        if not observation.budgets.opens_soon(status.budget):
+            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.status_text(status.budget)}")
         if not self._budget_wait.over:
-            self._budget_wait.expect(standing.budget)
+            self._budget_wait.expect(status.budget)
             raise ClosedBudgetError
-        return Reason(refusal.code, f"{text}: {observation.budgets.status_text(standing.budget)}; run again when more pods are healthy")
+        return Reason(refusal.code, f"{text}: {observation.budgets.status_text(status.budget)}; run again when more pods are healthy")
 
     def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt) -> bool:
         """Return whether the server would evict the pod, by a dry run before any write.

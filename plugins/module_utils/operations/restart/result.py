@@ -124,7 +124,7 @@ def result_of(results: Sequence[RestartResult], *, named: bool, diff: bool = Fal
 
     ``diff`` adds the changes for ``--diff``. A failed target fails the task. A refused or missing one fails it only if it was ``named``.
     """
-    bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
+    bad = [result for result in results if result.action == FAILED_ACTION or (named and not _is_done(result))]
     warnings = (warning for result in results for warning in result.warnings)
     changes = {"diff": [_diff(result) for result in results if result.evicted or any(result.stamps)]} if diff else {}
     return {
@@ -195,5 +195,5 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
     }
 
 
-def _not_done(result: RestartResult) -> bool:
-    return result.action == REFUSED or result.missing
+def _is_done(result: RestartResult) -> bool:
+    return result.action != REFUSED and not result.missing

@@ -114,7 +114,7 @@ class RolloutStrategy:
             result.end(decision.action, decision.reason)
             return None
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(report.workload, observation.snapshot)
-        conflict = self._budgets.conflict(result.target, at_stake)
+        conflict = self._budgets.violation(result.target, at_stake)
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None

@@ -86,7 +86,7 @@ class BudgetLocks:
         self._held: dict[Target, BudgetNames] = {}
         self._unfinished: set[Target] = set()
 
-    def conflict(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
+    def violation(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
         """Return the reason why no step on the budgets ``names`` may begin for the target.
 
         None if one may. Raise SharedBudgetError if a wait helps.

@@ -87,7 +87,7 @@ def decide_eviction(
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
     forbidden = deletion_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=False)
     if forbidden is None and outcome is not None:
-        under_way = _pending_replacement(
+        under_way = _pending_replacement_violation(
             workload, snapshot, outcome, age_s=None if ours else now_s - parse_time(outcome.time), none_away=denied
         )
         if under_way is not None:
@@ -95,9 +95,13 @@ def decide_eviction(
     forbidden = forbidden or _eviction_violation(workload, snapshot)
     if forbidden is not None:
         return EvictionDecision(REFUSED, forbidden, begun)
-    useless = _no_benefit(report, snapshot, options) if options.only_if_helps else None
-    if useless is not None:
-        return EvictionDecision(*useless, begun)
+    if options.only_if_helps:
+        too_few = too_few_replicas_violation(workload)
+        if too_few is not None:
+            return EvictionDecision(REFUSED, too_few, begun)
+        useless = _benefit_violation(report, snapshot, options)
+        if useless is not None:
+            return EvictionDecision(SKIPPED, useless, begun)
     move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)
@@ -143,26 +147,22 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     )
 
 
-def _no_benefit(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[tuple[str, Reason]]:
-    """Return the action and the reason if the workload needs no evictions or their effect would not last. None otherwise."""
+def _benefit_violation(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[Reason]:
+    """Return the reason why the workload needs no evictions or their effect would not last. None otherwise."""
     workload, verdict = report.workload, report.verdict
-    too_few = too_few_replicas_violation(workload)
-    if too_few is not None:
-        return REFUSED, too_few
     # For evict_surplus without max_skew, any surplus counts.
     surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason.code == SPREAD
     if verdict.verdict not in (COLLAPSED, SKEWED) and not surplus_counts:
-        return SKIPPED, verdict.reason
+        return verdict.reason
     node_names = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]
-    obstacle = (
+    return (
         autoscaling_violation(workload, snapshot)
         or snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
         or counteracting_preference(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
     )
-    return (SKIPPED, obstacle) if obstacle is not None else None
 
 
-def _pending_replacement(
+def _pending_replacement_violation(
     workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
     """Return the reason why the next eviction must wait for the previous one.

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The refusals of a restart, in the order of their checks."""
+"""The refusals that depend only on the workload and the snapshot, in the order of their checks.
+
+``spread/restart/decision.py`` adds the benefit, the maintenance window and the cooldown. ``spread/check.py`` repeats window and cooldown.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def disruption_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow
 
 
 def rollout_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the reason why a rollout of the workload would make no progress. None if it would."""
+    """Return the reason why a rollout of the workload would make no progress. None if it would make progress."""
     return (
         deletion_violation(workload, snapshot)
         or paused_violation(workload)

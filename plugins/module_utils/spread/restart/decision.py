@@ -58,9 +58,12 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     if options.only_if_helps:
-        useless = _no_benefit(workload_report)
+        too_few = too_few_replicas_violation(workload)
+        if too_few is not None:
+            return RestartDecision(REFUSED, too_few)
+        useless = _benefit_violation(workload_report)
         if useless is not None:
-            return useless
+            return RestartDecision(SKIPPED, useless)
     forbidden = window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
@@ -81,14 +84,12 @@ def _verification_is_due(workload_report: WorkloadReport, permission: RestartPer
     return options.verify_spread and (helped or permission.violation is not None)
 
 
-def _no_benefit(workload_report: WorkloadReport) -> t.Optional[RestartDecision]:
-    too_few = too_few_replicas_violation(workload_report.workload)
-    if too_few is not None:
-        return RestartDecision(REFUSED, too_few)
+def _benefit_violation(workload_report: WorkloadReport) -> t.Optional[Reason]:
+    """Return the reason why the workload needs no restart, or a restart is not certain to help. None if it helps."""
     if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
-        return RestartDecision(SKIPPED, workload_report.verdict.reason)
+        return workload_report.verdict.reason
     if workload_report.prediction is None or workload_report.prediction.restart_helps is not True:
-        return RestartDecision(SKIPPED, Reason("no_gain", _no_gain_text(workload_report.prediction)))
+        return Reason("no_gain", _no_gain_text(workload_report.prediction))
     return None
 
 
