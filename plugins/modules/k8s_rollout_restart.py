@@ -363,8 +363,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, result_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, restart_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import ROLLOUT, restart_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import named_targets, read_check
 
@@ -421,10 +421,10 @@ def main():
         if checked is not None:
             targets = checked.targets(rollout=options.strategy == ROLLOUT, only_if_helps=options.only_if_helps)
         api = connect(module, name="k8s_rollout_restart")
-        results = restart_workloads(api, targets, options, undecodable=undecodable) if targets else []
+        results = run_restart(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
         fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
-    result = result_of(results, named=module.params["name"] is not None, diff=module._diff)
+    result = restart_result(results, named=module.params["name"] is not None, diff=module._diff)
     result["skipped_objects"] = undecodable_results(undecodable)
     for warning in result.pop("warnings"):
         module.warn(warning)

@@ -252,6 +252,18 @@ OLD_NAMES = {
     "without_attached": "without_attached_volumes",
     "workload_wait": "wait",
     "wrong_variables": "validate_argument_spec",
+    "run_spread_check": "run_check",
+    "report_to_result": "check_result",
+    "restart_workloads": "run_restart",
+    "unreliable_status": "budget_status_violation",
+    "missing_replicas": "missing_replicas_text",
+    "_closed_budget": "_budget_violation",
+    "_no_benefit": "_benefit_violation",
+    "_pending_replacement": "_pending_replacement_violation",
+    "_skip_reason": "_skip_violation",
+    "_obstacle": "_prediction_violation",
+    "_leaves_healthy_out": "_lists_all_healthy",
+    "_not_done": "_is_done",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

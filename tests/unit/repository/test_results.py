@@ -19,7 +19,7 @@ SPREAD_SIDE = (
     "model",
     "operations/common",
     "operations/restart",
-    "operations/spread_check.py",
+    "operations/check",
     "scheduler",
     "spread",
     "state/restart_outcome.py",

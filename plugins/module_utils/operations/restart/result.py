@@ -119,7 +119,7 @@ class RestartResult:
 MOST_NAMED = 12
 
 
-def result_of(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
+def restart_result(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
     """Return ``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in the same form for any number of results.
 
     ``diff`` adds the changes for ``--diff``. A failed target fails the task. A refused or missing one fails it only if it was ``named``.

@@ -39,7 +39,7 @@ OBSERVATION_VALID_S = 10.0
 """Seconds for which a run that does not wait uses one observation. Other runs and controllers change the cluster meanwhile."""
 
 
-def restart_workloads(
+def run_restart(
     api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, undecodable: t.Optional[list[Undecodable]] = None
 ) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time.

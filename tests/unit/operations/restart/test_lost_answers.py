@@ -9,7 +9,7 @@ import contextlib
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ApiError, OverloadedError, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import remember_eviction
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
@@ -57,7 +57,7 @@ def test_an_eviction_without_an_answer_is_seen_in_the_pods(error: Exception, mad
     cluster.deployment("web", ["worker-1"] * 3)
     api = Unanswering(cluster, error, made=made)
     options = RestartOptions(strategy=EVICT_SURPLUS, wait=False)
-    (result,) = restart_workloads(api, [Target("Deployment", "app", "web")], options)
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], options)
     assert (result.action, api.asked, len(result.evicted)) == (action, 1, int(action == "evicted"))
 
 

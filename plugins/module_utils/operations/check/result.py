@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.reason import reason_fields
-from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import undecodable_results
-from ..model.well_known import HOSTNAME, ZONE
-from .distribution import listed_by_key
-from .options import CheckOptions
-from .prediction.prediction import Blocker
-from .spread_report import SpreadReport, WorkloadReport
-from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
+from ...model.reason import reason_fields
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import undecodable_results
+from ...model.well_known import HOSTNAME, ZONE
+from ...spread.distribution import listed_by_key
+from ...spread.options import CheckOptions
+from ...spread.prediction.prediction import Blocker
+from ...spread.spread_report import SpreadReport, WorkloadReport
+from ...spread.verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
 
 MOST_FEASIBLE = 20
 """Limit of names in each list of ``feasible_domains``. With 100, the output took a third of the time for 1,000 workloads on 5,000 nodes."""
 
 
-def report_to_result(report: SpreadReport, options: CheckOptions, *, include_healthy: bool) -> dict[str, t.Any]:
+def check_result(report: SpreadReport, options: CheckOptions, *, include_healthy: bool) -> dict[str, t.Any]:
     """Return the result of k8s_spread_check as plain values.
 
     ``options`` are those of the check. Without ``include_healthy``, ``workloads`` has no healthy ones.
