@@ -257,7 +257,7 @@ def _nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> list[Node
 
 
 def _lost_nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> tuple[str, ...]:
-    before, after = ({entry["name"] for entry in look.get("node_list") or () if entry.get("ready", True)} for look in (first, second))
+    before, after = ({entry["name"] for entry in check.get("node_list") or () if entry.get("ready", True)} for check in (first, second))
     return tuple(sorted(before - after, key=natural)) if second.get("node_list") else ()
 
 
@@ -273,7 +273,7 @@ class _RowReader:
     def __init__(self, topology_key: str, *, plan: bool, first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> None:
         self._topology_key = topology_key
         self._plan = plan
-        self._looked_again = bool(second)
+        self._checked_again = bool(second)
         self._healthy_left_out_before = not _lists_all_healthy(first)
         self._healthy_left_out = not _lists_all_healthy(second)
 
@@ -286,10 +286,10 @@ class _RowReader:
         restartable: bool,
     ) -> Row:
         """Return the row of a workload that the first check lists, with its action and its second observation."""
-        before, after = self._look(entry), None
+        before, after = self._observation(entry), None
         if later is not None:
-            after = self._look(later)
-        elif self._looked_again:
+            after = self._observation(later)
+        elif self._checked_again:
             after = self._not_listed(restart_entry)
         elif restart_entry and restart_entry.get("after"):
             after = WorkloadObservation(dict(restart_entry["after"].get(self._topology_key) or {}))
@@ -323,9 +323,9 @@ class _RowReader:
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
         """Return the row of a workload that only the second check lists."""
         before = WorkloadObservation({}, verdict=NOT_LISTED if self._healthy_left_out_before else NEW)
-        return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._look(entry))
+        return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._observation(entry))
 
-    def _look(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
+    def _observation(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
         counts = dict(entry["domains"].get(self._topology_key) or {})
         return WorkloadObservation(counts, str(entry["verdict"]), str(entry["reason"]), str(entry["message"]))
 

@@ -273,6 +273,8 @@ OLD_WORDS = {
     "rescue_label_selector": "rescue_label_selectors",
     "rescue_scheduled_timeout": "rescue_wait_timeout",
     "troubles_total": "errors_total",
+    "deed": "action",
+    "__rebalance_looked": "__rebalance_was_read",
     "kube_scheduling_rescue_troubles_total": "kube_scheduling_rescue_errors_total",
 }
 """Names of options, variables, results and metrics that users saw, and the present name."""

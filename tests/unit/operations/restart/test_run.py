@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The second look at restarts that were begun by an earlier run."""
+"""The second check of restarts that were begun by an earlier run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNDER_WAY = {"updatedReplicas": 1}
 
 
 def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | None = None) -> Target:
-    """A Deployment that an earlier run restarted a minute ago without a second look."""
+    """A Deployment that an earlier run restarted a minute ago without a second check."""
     outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="hash0", eligible="x")
     template = {"metadata": {"labels": {"app": name}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
     metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
