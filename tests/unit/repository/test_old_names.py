@@ -264,6 +264,7 @@ OLD_NAMES = {
     "_obstacle": "_prediction_violation",
     "_leaves_healthy_out": "_lists_all_healthy",
     "_not_done": "_is_done",
+    "no_surge_reason": "surge_violation",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

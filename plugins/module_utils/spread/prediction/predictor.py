@@ -20,12 +20,12 @@ from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.strategy.on_delete import on_delete_violation
-from ..rollout import partition, rollout_bounds, update_strategy_type
+from ..rollout import partition
 from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
 from .prediction import Blocker, Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
-from .surge_capacity import no_surge_reason, surge_capacity
+from .surge_capacity import surge_capacity, surge_violation
 
 
 class RestartPredictor:
@@ -59,14 +59,14 @@ class RestartPredictor:
         unsure = next_pod(workload, self._snapshot).doubts
         if unsure:
             return Prediction(None, blockers=[Blocker(reason) for reason in unsure])
-        denied = admission_violation(workload, self._snapshot) or quota_violation(
-            workload, self._snapshot, pods=workload.spec.replicas - partition(workload)
+        denied = (
+            admission_violation(workload, self._snapshot)
+            or quota_violation(workload, self._snapshot, pods=workload.spec.replicas - partition(workload))
+            or surge_violation(workload, self._snapshot)
         )
         if denied is not None:
             return Prediction(False, blockers=[Blocker(denied)])
         surge = surge_capacity(workload, self._snapshot)
-        if _needs_surge(workload) and surge.pods == 0:
-            return Prediction(False, blockers=[Blocker(no_surge_reason(workload, self._snapshot, surge))])
         before = imbalance_rank(now, max_skew=self._max_skew)
         decides = self._decides(before, eligible)
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
@@ -164,9 +164,3 @@ class RestartPredictor:
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:
     """Return the nodes that no filter rejects with certainty."""
     return (*feasibility.feasible, *feasibility.unknown_nodes) if feasibility.unknown_nodes else feasibility.feasible
-
-
-def _needs_surge(workload: Workload) -> bool:
-    """Return whether the rollout can begin only with an additional pod."""
-    rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
-    return rolls and rollout_bounds(workload).max_unavailable == 0
