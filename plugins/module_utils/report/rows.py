@@ -17,13 +17,10 @@ from functools import cached_property
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
 from ..model.reason import Reason
 from ..model.well_known import HOSTNAME
+from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
 
-RESTARTED = "restarted"
-EVICTED = "evicted"
-REFUSED = "refused"
-FAILED = "failed"
 # Actions of the report in addition to those of k8s_rollout_restart:
 TO_RESTART = "to restart"
 TO_EVICT = "to evict"
@@ -33,7 +30,7 @@ NEW = "new"
 GONE = "gone"
 NOT_LISTED = "not listed"
 
-_RANK = {FAILED: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
+_RANK = {FAILED_ACTION: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
 _PLANNED = {RESTARTED: TO_RESTART, EVICTED: TO_EVICT}
 _RANK_OF_VERDICT = {COLLAPSED: 4, SKEWED: 4, SKIPPED: 6, HEALTHY: 7}
 _RANK_OTHERS = 5
@@ -367,11 +364,11 @@ def _totals(
     summary = first.get("summary") or {}
     later = second.get("summary") or summary
     done: Sequence[Mapping[str, t.Any]] = list(actions)
-    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED)}
+    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED_ACTION)}
     # This includes workloads that failed after an eviction.
     by_action[EVICTED] = sum(entry["action"] == EVICTED or bool(entry.get("evicted")) for entry in done)
     return {
-        "ok": not error and not by_action[FAILED],
+        "ok": not error and not by_action[FAILED_ACTION],
         "plan": plan,
         "checked": summary.get("checked", 0),
         "collapsed_before": summary.get(COLLAPSED, 0),

@@ -9,10 +9,11 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.messages import pluralize
+from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
+from .rows import STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -67,7 +68,7 @@ def _counts(report: Report) -> str:
     else:
         moved = f"restarted {totals[RESTARTED]}" + (f", evicted from {totals[EVICTED]}" if totals[EVICTED] else "")
         texts.append(moved + (f" (improved {totals['improved']})" if totals[RESTARTED] or totals[EVICTED] else ""))
-    texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED))
+    texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED_ACTION))
     return "   ".join(texts)
 
 
@@ -201,7 +202,7 @@ def _state(row: Row) -> str:
     pods = f" ({pluralize(row.evicted, 'pod')})" if row.evicted else ""
     if row.action in (RESTARTED, EVICTED):
         return f"{verdict}, {row.outcome or row.action}{pods}"
-    if row.action == FAILED and pods:
+    if row.action == FAILED_ACTION and pods:
         return f"{verdict}, evicted{pods}, failed"
     return f"{verdict}, {row.action}{pods}" if row.action else verdict
 
@@ -225,7 +226,7 @@ def _not_listed(rows: Sequence[Row]) -> list[str]:
 
 def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     titles = {
-        FAILED: "Failed:",
+        FAILED_ACTION: "Failed:",
         REFUSED: "Refused:",
         SKIPPED: "Skipped:",
         STAYS: "Not moved, because a restart would not help or is not allowed:",

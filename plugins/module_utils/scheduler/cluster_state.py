@@ -238,7 +238,7 @@ class _SnapshotState:
         Attached volumes are not taken over, because they depend on claims and volumes that may have changed.
         """
         nodes, other_nodes = self.snapshot.nodes, other.snapshot.nodes
-        changed = _changed_nodes(self.snapshot, other.snapshot)
+        changed = _nodes_with_other_pods(self.snapshot, other.snapshot)
         for name, info in other.infos.items():
             node = nodes.get(name)
             if node is not None and node is other_nodes.get(name) and name not in changed:
@@ -315,7 +315,7 @@ class _SnapshotState:
         return offer
 
 
-def _changed_nodes(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
+def _nodes_with_other_pods(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
     """Return the names of nodes that are only in one of the snapshots, or that have other pod objects on them."""
     pods, other_pods = after.pods_by_node, before.pods_by_node
     changed = after.nodes.keys() ^ before.nodes.keys()

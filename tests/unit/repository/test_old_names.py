@@ -59,7 +59,7 @@ OLD_NAMES = {
     "MOST_REMEMBERED": "MAX_CACHED",
     "MOST_RULES": "MAX_RULES",
     "MOST_STATIC_KINDS": "MAX_STATIC_SIGNATURES",
-    "NOWHERE": "NO_DOMAIN",
+    "NOWHERE": "NO_DOMAIN_LOAD",
     "NO_ROOM": "NO_CAPACITY",
     "Nominations": "Nominator",
     "NotRecordedError": "HoldNotRecordedError",
@@ -68,7 +68,7 @@ OLD_NAMES = {
     "Offer": "VolumeMatch",
     "Orders": "ShutdownSignal",
     "Placement": "ClusterState",
-    "PodGroup": "EquivalentPods",
+    "PodGroup": "AffinityGroup",
     "PodGroups": "AffinityTermIndex",
     "Prospect": "NodeCandidate",
     "Reaches": "FreeableCapacityCache",
@@ -265,6 +265,7 @@ OLD_NAMES = {
     "_leaves_healthy_out": "_lists_all_healthy",
     "_not_done": "_is_done",
     "no_surge_reason": "surge_violation",
+    "_changed_nodes": "_nodes_with_other_pods",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

@@ -44,10 +44,12 @@ def check_result(report: SpreadReport, options: CheckOptions, *, include_healthy
             "restartable": len(restartable),
         },
         "workloads": [workload_to_result(workload_report) for workload_report in workload_reports],
-        "restartable": [identity(workload_report) for workload_report in restartable],
-        "interrupted": [identity(workload_report) for workload_report in report.workloads if workload_report.interrupted],
+        "restartable": [workload_identity(workload_report) for workload_report in restartable],
+        "interrupted": [workload_identity(workload_report) for workload_report in report.workloads if workload_report.interrupted],
         "uneven": [
-            identity(workload_report) for workload_report in report.workloads if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
+            workload_identity(workload_report)
+            for workload_report in report.workloads
+            if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
         ],
         "skipped_namespaces": [{"namespace": name, **reason_fields(reason)} for name, reason in report.skipped_namespaces.items()],
         "skipped_objects": undecodable_results(report.undecodable),
@@ -88,7 +90,7 @@ def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
     return sorted(nodes, key=lambda node: (node["zone"], node["name"]))
 
 
-def identity(workload_report: WorkloadReport) -> dict[str, str]:
+def workload_identity(workload_report: WorkloadReport) -> dict[str, str]:
     """Return kind, namespace and name, as k8s_rollout_restart requires them."""
     metadata = workload_report.workload.metadata
     return {"kind": workload_report.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
@@ -101,7 +103,7 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
     if workload_report.refusal is not None and workload_report.refusal.code not in {blocker.reason.code for blocker in blockers}:
         blockers.append(Blocker(workload_report.refusal))
     return {
-        **identity(workload_report),
+        **workload_identity(workload_report),
         "uid": workload_report.workload.metadata.uid,
         "replicas": workload_report.workload.spec.replicas,
         "placed": workload_report.placed,

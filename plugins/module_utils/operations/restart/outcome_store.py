@@ -14,12 +14,13 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import format_time
 from ...spread.history import RESTARTED_AT, is_eviction, made_current_revision
 from ...spread.preconditions.window import window_violation
+from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
 from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
-from .result import FAILED_ACTION, RestartResult
+from .result import RestartResult
 from .strategy import StaleDecisionError
 
 SEEN_WITHIN_S = 30

@@ -13,14 +13,10 @@ from ...model.api.pod import Pod
 from ...model.messages import missing_permission
 from ...model.reason import Reason, reason_fields
 from ...spread.history import RESTARTED_AT
-from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
 from ...state.restart_outcome import FAILED
-
-RESTARTED = "restarted"
-EVICTED = "evicted"
-FAILED_ACTION = "failed"
 
 
 @dataclass

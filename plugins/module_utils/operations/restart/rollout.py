@@ -17,7 +17,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...spread.distribution import listed_by_key
 from ...spread.history import RESTARTED_AT
 from ...spread.preconditions.budgets import budgets_at_stake
-from ...spread.restart.actions import REFUSED, RESTART, RESUME, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.comparison import compare_spread, is_well_spread
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.limits import RunLimits
@@ -31,7 +31,7 @@ from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guard
 from ..common.wait import wait_for_workload
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, remember_update_revision
-from .result import FAILED_ACTION, RESTARTED, RestartResult
+from .result import RestartResult
 from .strategy import BudgetLocks, StaleDecisionError, Step, defer_if_capacity_reserved
 from .stuck_rollout import stuck_container_of_rollout
 
@@ -118,7 +118,7 @@ class RolloutStrategy:
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None
-        limited = self._limits.restart_violation(result.target)
+        limited = self._limits.workload_limit_violation(result.target)
         if limited is not None:
             result.end(SKIPPED, limited)
             return None

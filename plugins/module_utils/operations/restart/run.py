@@ -20,7 +20,7 @@ from ...kube.client.resources import NAMESPACES, WORKLOADS
 from ...model.reason import Reason
 from ...model.undecodable import Undecodable
 from ...spread.options import check_labels_exist
-from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.strategy_choice import choose_strategy
@@ -28,7 +28,7 @@ from ...spread.restart.targets import Target
 from .budget_wait import BudgetWait
 from .eviction import EvictionStrategy
 from .observation import Observation
-from .result import FAILED_ACTION, RestartResult
+from .result import RestartResult
 from .rollout import RolloutStrategy
 from .strategy import BudgetLocks, CapacityReservedError, ClosedBudgetError, MoveStrategy, SharedBudgetError, StaleDecisionError, Step
 
