@@ -17,7 +17,7 @@ from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from .distribution import Distribution
 from .eligible_nodes import EligibleNodes
-from .history import interrupted_eviction, interrupted_restart, restart_permission
+from .history import interrupted_eviction, interrupted_restart
 from .namespace_selection import choose_namespaces, nothing_chosen_reason
 from .next_pod.next_pod import next_pod
 from .options import CheckOptions
@@ -25,6 +25,7 @@ from .preconditions.deletion import namespace_deletion_violation
 from .preconditions.ignored import ignored_violation
 from .preconditions.rolling import rolling_violation
 from .preconditions.too_few_replicas import too_few_replicas_violation
+from .restart.permission import restart_permission
 from .spread_report import SpreadReport, WorkloadReport
 from .topology.missing_domain import NO_DOMAIN_CODE, missing_domain_reason
 from .topology.topology import Topology

@@ -265,6 +265,10 @@ OLD_NAMES = {
     "_leaves_healthy_out": "_lists_all_healthy",
     "_not_done": "_is_done",
     "no_surge_reason": "surge_violation",
+    "restart_permission_after": "cooldown_permission",
+    "_brought_back": "is_rolled_back_to",
+    "began_current_revision": "is_of_current_revision",
+    "made_current_revision": "is_pending_for_current_revision",
     "_changed_nodes": "_nodes_with_other_pods",
 }
 """Names of classes, functions, attributes and files, and the present name."""

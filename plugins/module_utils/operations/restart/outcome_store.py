@@ -12,7 +12,7 @@ from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import format_time
-from ...spread.history import RESTARTED_AT, is_eviction, made_current_revision
+from ...spread.history import RESTARTED_AT, is_eviction, is_pending_for_current_revision
 from ...spread.preconditions.window import window_violation
 from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
@@ -165,7 +165,7 @@ def _remember(
 
 
 def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    return made_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
+    return is_pending_for_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
 
 
 def record_event(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:

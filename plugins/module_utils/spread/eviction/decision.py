@@ -14,7 +14,7 @@ from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
 from ...state.restart_outcome import PENDING, Outcome, make_outcome
 from ..advice.preferred_affinity import counteracting_preference
-from ..history import interrupted_eviction, restart_permission
+from ..history import interrupted_eviction
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
@@ -35,6 +35,7 @@ from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import EVICT_SURPLUS, RestartOptions
+from ..restart.permission import restart_permission
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
 from ..topology.topology import Topology

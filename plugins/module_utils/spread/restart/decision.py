@@ -13,8 +13,9 @@ from ...model.codec import replace as replace_fields
 from ...model.messages import pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, RestartPermission
-from ..history import RESTARTED_AT, interrupted_restart, restart_permission
+from ...state.restart_cooldown import RestartPermission
+from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
+from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
@@ -25,6 +26,7 @@ from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
 from .options import RestartOptions
+from .permission import restart_permission
 
 
 @dataclass(frozen=True)
