@@ -335,11 +335,11 @@ class _RowReader:
         if restartable:
             return TO_RESTART, Reason(before.reason, before.message)
         if before.verdict in (COLLAPSED, SKEWED):
-            return STAYS, Reason("", _obstacles(entry))
+            return STAYS, Reason("", _blockers(entry))
         return "", Reason("") if before.verdict == HEALTHY else Reason(before.reason, before.message)
 
 
-def _obstacles(entry: Mapping[str, t.Any]) -> str:
+def _blockers(entry: Mapping[str, t.Any]) -> str:
     """Return the reasons why a collapsed or skewed workload is not restarted."""
     texts = []
     for blocker in entry.get("blockers") or ():

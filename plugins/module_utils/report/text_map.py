@@ -88,8 +88,8 @@ def _table(report: Report, rows: Sequence[Row], width: int) -> list[str]:
     titles = [_title(row) for row in rows]
     states = [_state(row) for row in rows]
     title_width, state_width = max(map(len, titles)), max(map(len, states))
-    room = width - title_width - state_width - 2 * GAP
-    table = _fitting(report, rows, room)
+    grid_width = width - title_width - state_width - 2 * GAP
+    table = _fitting(report, rows, grid_width)
     lines = [" " * (title_width + GAP) + line for line in table.heading]
     for title, cells, state in zip(titles, table.lines, states):
         lines.append(f"{title:<{title_width}}{' ' * GAP}{cells}{' ' * GAP}{state}")
@@ -107,20 +107,20 @@ class _Cells(t.NamedTuple):
     legend: list[str]
 
 
-def _fitting(report: Report, rows: Sequence[Row], room: int) -> _Cells:
-    """Return the finest grid that fits into ``room`` characters. If none fits, return the coarsest with as many columns as fit."""
-    most = max(2, room // (GAP + 1))
+def _fitting(report: Report, rows: Sequence[Row], width: int) -> _Cells:
+    """Return the finest grid that fits into ``width`` characters. If none fits, return the coarsest with as many columns as fit."""
+    most = max(2, width // (GAP + 1))
     candidates = grids(report)
     for grid in candidates:
         for short in (False, True):
             if len(grid.columns) <= most:
                 cells = _cells(report, rows, grid, short=short)
-                if len(cells.sums) <= room:
+                if len(cells.sums) <= width:
                     return cells
     columns = min(most, len(candidates[-1].columns))
     while True:
         cells = _cells(report, rows, busiest_of(candidates[-1], report, max_columns=columns), short=True)
-        excess = len(cells.sums) - room
+        excess = len(cells.sums) - width
         if excess <= 0 or columns == 2:
             return cells
         columns = max(2, columns - max(1, excess // (len(cells.sums) // columns + 1)))
@@ -163,8 +163,8 @@ def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _group_line(grid: Grid, widths: Sequence[int]) -> list[str]:
     groups, texts, start = grid.groups(), [], 0
     for name, size in groups:
-        room = sum(widths[start : start + size]) + GAP * (size - 1)
-        texts.append(f"{_clip(name, room)} ".ljust(room, "-")[:room])
+        group_width = sum(widths[start : start + size]) + GAP * (size - 1)
+        texts.append(f"{_clip(name, group_width)} ".ljust(group_width, "-")[:group_width])
         start += size
     return [(" " * GAP).join(texts)] if groups else []
 

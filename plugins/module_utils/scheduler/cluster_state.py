@@ -185,16 +185,16 @@ class ClusterState:
         """
         if any(key not in self._moved for key in self.storage.users(claim)):
             return True
-        return any(home is not None and claim in claims_used(home[0]) for home in self._moved.values())
+        return any(place is not None and claim in claims_used(place[0]) for place in self._moved.values())
 
     def arrived_pods(self) -> Iterator[Pod]:
         """Return the pods that ``assign`` has put on a node since the snapshot."""
-        return (home[0] for home in self._moved.values() if home is not None)
+        return (place[0] for place in self._moved.values() if place is not None)
 
     def _current_node(self, key: str, pod: Pod) -> str:
         if key in self._moved:
-            home = self._moved[key]
-            return home[1] if home is not None else ""
+            place = self._moved[key]
+            return place[1] if place is not None else ""
         return pod.spec.node_name
 
 

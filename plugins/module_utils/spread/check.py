@@ -167,7 +167,7 @@ class WorkloadChecker:
             workload_report,
             prediction=prediction,
             advice=tuple(
-                advise(workload_report.workload, pod, topology_keys=self._options.topology_keys, preferred_home=preference, pinned=pinned)
+                advise(workload_report.workload, pod, topology_keys=self._options.topology_keys, preference=preference, pinned=pinned)
             ),
             refusal=self._restart_refusal(workload_report),
         )

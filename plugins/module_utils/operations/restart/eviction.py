@@ -35,10 +35,10 @@ from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
-from .budget_wait import BudgetWait, Trouble
+from .budget_wait import BudgetWait, SlowError
 from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
 from .observation import Observation
-from .outcome_store import record_event, remember_eviction
+from .outcome_store import record_event, record_eviction
 from .result import EvictedPod, RestartResult
 from .strategy import BudgetLocks, ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
 
@@ -93,15 +93,15 @@ class EvictionStrategy:
         if self._options.dry_run:
             self._plan(report, observation, decision, decision.move, evictions)
             return None
-        remembered = remember_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
+        recorded = record_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if evictions.outcome is None:
             evictions.before = report
             result.reason, result.outcome = decision.reason, PENDING
-        evictions.outcome, result.changed = remembered.outcome, True
+        evictions.outcome, result.changed = recorded.outcome, True
         self._evictions[result.target] = evictions
         self._budgets.begin(result.target, budgets)
         observation.assume_moved(decision.move)
-        return self._evict(decision.move, report, observation, evictions, remembered.template)
+        return self._evict(decision.move, report, observation, evictions, recorded.template)
 
     def _evict(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions, template: bytes) -> Step:
         pod = move.pod.metadata
@@ -112,7 +112,7 @@ class EvictionStrategy:
         except (ApiError, UnreachableError) as error:
             if was_not_applied(error):
                 evictions.limits.remove(move.pod)
-            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+            self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 return PodGone(self._api, self._options, evictions, error)
             return EvictionDenied(self._api, self._options, evictions, move, report, error, self._budget_wait)
@@ -153,13 +153,11 @@ class EvictionStrategy:
         the response may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
-        trouble = self._budget_wait.trouble(pod.namespace)
-        if trouble is not None:
-            self._wait_if_it_may_help(trouble.error)
+        slow = self._budget_wait.slow_error(pod.namespace)
+        if slow is not None:
+            self._wait_if_it_may_help(slow.error)
             text = f"the eviction of pod {pod.namespace}/{pod.name} was not asked for, because the API server answered another one in its"
-            evictions.fail(
-                Reason("error", f"{text} namespace after {trouble.took_s:.0f} s with an error: {trouble.error}"), report, observation
-            )
+            evictions.fail(Reason("error", f"{text} namespace after {slow.took_s:.0f} s with an error: {slow.error}"), report, observation)
             return False
         began_s = time.monotonic()
         try:
@@ -168,7 +166,7 @@ class EvictionStrategy:
             if self._options.dry_run:
                 raise
         except (ApiError, UnreachableError) as error:
-            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+            self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 raise StaleDecisionError from error
             self._wait_if_it_may_help(error)

@@ -22,7 +22,7 @@ from ...spread.restart.limits import WorkloadLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.rollout import DONE, Progress
 from ...spread.spread_report import WorkloadReport
-from ...spread.stuck_pods import why_unfinished
+from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import FAILED, PENDING, Outcome, read_outcome
 from ..common.wait import wait_for_replacement
 from .budget_wait import BudgetWait
@@ -269,7 +269,7 @@ class Replacement(_EvictionStep):
         if self._lost or progress is None:
             return False
         if progress.state != DONE:
-            cause = why_unfinished(report.workload, observation.snapshot)
+            cause = unfinished_cause(report.workload, observation.snapshot)
             self.result.fail_unfinished(
                 "replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, cause=cause, advice=ENOUGH_TIME
             )
@@ -282,8 +282,8 @@ class Replacement(_EvictionStep):
         # With a different number of replicas, the effect of the eviction cannot be determined.
         same = report.placed == evicted.before.placed
         if same and skew_cost(observation.distribution_over(evicted.before, report)) >= skew_cost(evicted.before.distributions):
-            home = evicted.pod.replacement_node
-            self.result.stop(REFUSED, Reason("came_back", f"the replacement of {evicted.pod.pod} came to {home}"))
+            node = evicted.pod.replacement_node
+            self.result.stop(REFUSED, Reason("came_back", f"the replacement of {evicted.pod.pod} was scheduled to {node}"))
             evictions.conclude(report, observation)
             return False
         return True

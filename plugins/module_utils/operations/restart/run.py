@@ -224,7 +224,7 @@ class _Batches:
         result = self._results[target]
         result.start()
         try:
-            return self._begin_on_fresh_judgement(target, result, alone=alone)
+            return self._begin_on_current_report(target, result, alone=alone)
         except NotFoundError as error:
             result.vanish(SKIPPED, Reason("vanished", str(error)))
             return None
@@ -239,7 +239,7 @@ class _Batches:
         finally:
             result.take_time()
 
-    def _begin_on_fresh_judgement(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
+    def _begin_on_current_report(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         for _attempt in range(MOST_OBSERVATIONS):
             report = self._observation.report_for(target)
             if report is None:

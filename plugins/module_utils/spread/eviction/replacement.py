@@ -40,7 +40,7 @@ def missing_replicas_text(workload: Workload, pods: Iterable[Pod], gone: str = "
 
 
 def availability_progress(workload: Workload) -> Progress:
-    """Return whether the status reports all replicas of the current revision as available, as a Progress.
+    """Return the progress until the status reports all replicas of the current revision as available.
 
     It also works for a StatefulSet whose strategy does not roll.
     """

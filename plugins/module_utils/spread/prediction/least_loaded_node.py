@@ -192,5 +192,5 @@ class LeastLoadedNode:
         return _Found(load, self._known.positions[nodes[position]], nodes[position]) if position < len(nodes) else None
 
     def _is_feasible(self, node: str) -> bool:
-        reasons, doubts = self._filter_runner.run_filters(node)
-        return not reasons and (self._accept_unknown or not doubts)
+        reasons, unknown = self._filter_runner.run_filters(node)
+        return not reasons and (self._accept_unknown or not unknown)

@@ -56,9 +56,9 @@ class RestartPredictor:
         violation = self._prediction_violation(workload)
         if violation is not None:
             return Prediction(False, blockers=[Blocker(violation)])
-        unsure = next_pod(workload, self._snapshot).doubts
-        if unsure:
-            return Prediction(None, blockers=[Blocker(reason) for reason in unsure])
+        unknown = next_pod(workload, self._snapshot).unknown
+        if unknown:
+            return Prediction(None, blockers=[Blocker(reason) for reason in unknown])
         denied = (
             admission_violation(workload, self._snapshot)
             or quota_violation(workload, self._snapshot, pods=workload.spec.replicas - partition(workload))
@@ -76,16 +76,16 @@ class RestartPredictor:
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
             return Prediction(None, domains, [Blocker(unlabelled)])
-        doubts = self._doubts(best.first, preference)
-        if not doubts:
+        unknowns = self._unknowns(best.first, preference)
+        if not unknowns:
             return Prediction(True, domains)
-        # With doubts about single nodes, the other nodes may suffice. With a doubt about the pod itself or a counteracting preference, no
-        # node is certain.
+        # If only single nodes are unknown, the other nodes may suffice. If the pod itself is unknown or a preference counteracts, no node
+        # is certain.
         if preference is None and not best.first.unknown:
             sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
             if self._better(before, sure, eligible):
                 return Prediction(True, domains)
-        return Prediction(None, domains, doubts)
+        return Prediction(None, domains, unknowns)
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
         """Assume that the workload's replicas are on the nodes that a restart would give them."""
@@ -152,13 +152,13 @@ class RestartPredictor:
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
 
-    def _doubts(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
-        doubts = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
+    def _unknowns(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
+        unknowns = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
         by_node = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
-        doubts += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
+        unknowns += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
         if preference is not None:
-            doubts.append(Blocker(preference))
-        return doubts
+            unknowns.append(Blocker(preference))
+        return unknowns
 
 
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:

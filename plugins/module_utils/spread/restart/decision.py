@@ -105,8 +105,8 @@ def _no_gain_text(prediction: t.Optional[Prediction]) -> str:
     return f"{text}: {', '.join(texts)}" if texts else text
 
 
-def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:
-    """Return whether the decision to restart ``judged``, as it is on ``snapshot``, also holds for its present state ``live``.
+def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:
+    """Return whether the decision to restart ``decided_on``, as it is on ``snapshot``, also holds for its present state ``live``.
 
     ``now_s`` must be inside of the maintenance window, which may have been changed or may have ended since the decision.
 
@@ -114,21 +114,21 @@ def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapsh
     replicas, the restart must still pass the checks and affect no other budget. Its prediction is not repeated, because the nodes of the
     additional replicas are not known yet.
     """
-    if live.metadata.uid != judged.metadata.uid or live.metadata.deletion_timestamp is not None:
+    if live.metadata.uid != decided_on.metadata.uid or live.metadata.deletion_timestamp is not None:
         return False
     if window_violation(live, snapshot, now_s=now_s) is not None:
         return False
     replicas = live.spec.replicas
-    scaled = replace_fields(judged, spec=replace_fields(judged.spec, replicas=replicas))
+    scaled = replace_fields(decided_on, spec=replace_fields(decided_on.spec, replicas=replicas))
     if encode_json(scaled.spec) != encode_json(live.spec):
         return False
-    if replicas == judged.spec.replicas:
+    if replicas == decided_on.spec.replicas:
         return True
     if options.only_if_helps and replicas < 2:
         return False
     if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) is not None:
         return False
-    return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(judged, snapshot)
+    return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 
 
 def restart_patch(workload: Workload, outcome: Outcome) -> dict[str, t.Any]:

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ApiError, OverloadedError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import remember_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import record_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
@@ -72,5 +72,5 @@ def test_what_is_remembered_is_ours_only_if_an_answer_was_lost(answers_lost: boo
     outcome = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
     api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
     with contextlib.nullcontext() if answers_lost else pytest.raises(StaleDecisionError):
-        assert remember_eviction(api, judged, outcome, cluster.snapshot()).outcome == outcome
+        assert record_eviction(api, judged, outcome, cluster.snapshot()).outcome == outcome
     assert (api.tried, api.patches) == (1, [])
