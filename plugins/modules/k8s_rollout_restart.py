@@ -89,8 +89,8 @@ options:
       - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
         accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, checks again, and
         decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
-        a replacement is scheduled to a domain where it improves nothing. PodDisruptionBudgets are kept by the API server; a pod that one of them
-        does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
+        a replacement is scheduled to a domain where it improves nothing. PodDisruptionBudgets are kept by the API server; a pod that one
+        of them does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
         Deployments, Deployments with the strategy V(Recreate), and StatefulSets with V(OnDelete) can be evened out like this, too.
       - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. A rollout during which the old pods count
         often ends uneven, so that skewed workloads would be restarted again and again.

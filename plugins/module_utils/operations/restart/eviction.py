@@ -35,12 +35,13 @@ from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
+from .budget_locks import BudgetLocks
 from .budget_wait import BudgetWait, SlowError
 from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
+from .move_strategy import ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import record_event, record_eviction
 from .result import EvictedPod, RestartResult
-from .strategy import BudgetLocks, ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
 
 
 class EvictionStrategy:

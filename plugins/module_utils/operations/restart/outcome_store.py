@@ -20,8 +20,8 @@ from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
+from .move_strategy import StaleDecisionError
 from .result import RestartResult
-from .strategy import StaleDecisionError
 
 SEEN_WITHIN_S = 30
 """Limit of seconds for the StatefulSet controller to observe a restart. It needs milliseconds."""

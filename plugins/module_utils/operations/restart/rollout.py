@@ -29,10 +29,11 @@ from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import PENDING, Outcome, make_outcome, read_outcome
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
+from .budget_locks import BudgetLocks
+from .move_strategy import StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
 from .result import RestartResult
-from .strategy import BudgetLocks, StaleDecisionError, Step, defer_if_capacity_reserved
 from .stuck_rollout import stuck_container_of_rollout
 
 

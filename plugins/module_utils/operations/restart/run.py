@@ -25,12 +25,13 @@ from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
+from .budget_locks import BudgetLocks, SharedBudgetError
 from .budget_wait import BudgetWait
 from .eviction import EvictionStrategy
+from .move_strategy import CapacityReservedError, ClosedBudgetError, MoveStrategy, StaleDecisionError, Step
 from .observation import Observation
 from .result import RestartResult
 from .rollout import RolloutStrategy
-from .strategy import BudgetLocks, CapacityReservedError, ClosedBudgetError, MoveStrategy, SharedBudgetError, StaleDecisionError, Step
 
 MOST_OBSERVATIONS = 3
 """Limit of observations for a workload that changes before anything could be written."""

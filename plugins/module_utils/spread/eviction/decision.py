@@ -26,11 +26,11 @@ from ..preconditions.host_path import host_path_violation
 from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
-from ..preconditions.strategy.pending_revision import pending_revision_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
+from ..preconditions.update_strategy.pending_revision import pending_revision_violation
 from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.limits import LIMIT_REACHED, WorkloadLimits

@@ -18,14 +18,14 @@ from .admission.quota import quota_violation
 from .deletion import deletion_violation
 from .downtime import downtime_violation
 from .host_path import host_path_violation
+from .paused import paused_violation
 from .readability import readability_violation
 from .rolling import rolling_violation
 from .shared_volume import shared_volume_violation
-from .strategy.invalid_strategy import invalid_strategy_violation
-from .strategy.on_delete import on_delete_violation
-from .strategy.partition import partition_violation
-from .strategy.paused import paused_violation
 from .unhealthy_pods import unhealthy_violation
+from .update_strategy.invalid_strategy import invalid_strategy_violation
+from .update_strategy.on_delete import on_delete_violation
+from .update_strategy.partition import partition_violation
 
 
 def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:

@@ -19,7 +19,7 @@ from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.shared_volume import shared_volume_violation
-from ..preconditions.strategy.on_delete import on_delete_violation
+from ..preconditions.update_strategy.on_delete import on_delete_violation
 from ..rollout import partition
 from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank

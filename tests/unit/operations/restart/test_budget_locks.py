@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import BudgetLocks, SharedBudgetError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.budget_locks import BudgetLocks, SharedBudgetError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 A, B = (Target("Deployment", "app", name) for name in "ab")

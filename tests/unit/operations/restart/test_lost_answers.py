@@ -8,9 +8,9 @@ import contextlib
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ApiError, OverloadedError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.move_strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import record_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
