@@ -13,7 +13,7 @@ author:
 description:
   - Writes the result of M(onprem.kube_scheduling.k8s_spread_check) as a table of workloads by nodes, grouped by zone,
     followed by the reasons and the advice.
-  - With a second look it shows each number before and after.
+  - With a second check it shows each number before and after.
   - Where the nodes do not fit into O(width), zones take their place, and where these do not fit, the busiest ones and
     one column for all others.
 extends_documentation_fragment:
@@ -33,7 +33,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Look where the replicas are
+- name: Check the spread of the workloads
   onprem.kube_scheduling.k8s_spread_check:
     include_healthy: true
     include_nodes: true

@@ -89,8 +89,8 @@ options:
       - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
         accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, checks again, and
         decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
-        a replacement came to where it makes nothing better. PodDisruptionBudgets are kept by the API server; a pod that one of them
-        does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
+        a replacement is scheduled to a domain where it improves nothing. PodDisruptionBudgets are kept by the API server; a pod that one
+        of them does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
         Deployments, Deployments with the strategy V(Recreate), and StatefulSets with V(OnDelete) can be evened out like this, too.
       - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. A rollout during which the old pods count
         often ends uneven, so that skewed workloads would be restarted again and again.
@@ -363,8 +363,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, result_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, restart_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import ROLLOUT, restart_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import named_targets, read_check
 
@@ -421,10 +421,10 @@ def main():
         if checked is not None:
             targets = checked.targets(rollout=options.strategy == ROLLOUT, only_if_helps=options.only_if_helps)
         api = connect(module, name="k8s_rollout_restart")
-        results = restart_workloads(api, targets, options, undecodable=undecodable) if targets else []
+        results = run_restart(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
         fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
-    result = result_of(results, named=module.params["name"] is not None, diff=module._diff)
+    result = restart_result(results, named=module.params["name"] is not None, diff=module._diff)
     result["skipped_objects"] = undecodable_results(undecodable)
     for warning in result.pop("warnings"):
         module.warn(warning)

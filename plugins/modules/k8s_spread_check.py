@@ -392,13 +392,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.spread_check import run_spread_check
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import (
+    check_result,
+    nodes_to_result,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.run import run_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.namespace_selection import UNREADABLE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_options
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import (
-    nodes_to_result,
-    report_to_result,
-)
 
 
 def argument_spec():
@@ -438,10 +438,10 @@ def _check(module):
     try:
         options = check_options(module.params)
         api = connect(module, name="k8s_spread_check")
-        snapshot, report = run_spread_check(api, options)
+        snapshot, report = run_check(api, options)
     except (KubeError, OptionError) as error:
         fail(module, error)
-    result = report_to_result(report, options, include_healthy=module.params["include_healthy"])
+    result = check_result(report, options, include_healthy=module.params["include_healthy"])
     if module.params["include_nodes"]:
         result["node_list"] = nodes_to_result(snapshot)
     if report.reason is not None and report.reason.code == UNREADABLE:

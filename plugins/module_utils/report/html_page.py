@@ -59,16 +59,16 @@ def build_page(report: Report, *, max_columns: int = MAX_COLUMNS) -> dict[str, t
 
 
 def _row(row: Row, grid: Grid) -> dict[str, t.Any]:
-    looks = [{"when": "before", **_observation(row.before, grid)}]
+    observations = [{"when": "before", **_observation(row.before, grid)}]
     if row.after is not None and (row.outcome or row.after != row.before):
-        looks.append({"when": "after", **_observation(row.after, grid)})
+        observations.append({"when": "after", **_observation(row.after, grid)})
     return {
         "kind": row.kind,
         "namespace": row.namespace,
         "name": row.name,
         "replicas": row.replicas,
-        "looks": looks,
-        "deed": row.action,
+        "observations": observations,
+        "action": row.action,
         "outcome": row.outcome,
         "reason": row.reason,
         "message": row.message,
@@ -78,14 +78,14 @@ def _row(row: Row, grid: Grid) -> dict[str, t.Any]:
     }
 
 
-def _observation(look: WorkloadObservation, grid: Grid) -> dict[str, t.Any]:
-    placed = sum(look.counts.values())
+def _observation(observation: WorkloadObservation, grid: Grid) -> dict[str, t.Any]:
+    placed = sum(observation.counts.values())
     return {
-        "verdict": look.verdict,
-        "reason": look.reason,
-        "message": look.message,
-        "fullest": look.fullest,
-        "cells": [{"count": count, "heat": _heat(count or 0, placed)} for count in grid.counts(look.counts)],
+        "verdict": observation.verdict,
+        "reason": observation.reason,
+        "message": observation.message,
+        "fullest": observation.fullest,
+        "cells": [{"count": count, "heat": _heat(count or 0, placed)} for count in grid.counts(observation.counts)],
     }
 
 

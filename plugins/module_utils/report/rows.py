@@ -17,13 +17,10 @@ from functools import cached_property
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
 from ..model.reason import Reason
 from ..model.well_known import HOSTNAME
+from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
 
-RESTARTED = "restarted"
-EVICTED = "evicted"
-REFUSED = "refused"
-FAILED = "failed"
 # Actions of the report in addition to those of k8s_rollout_restart:
 TO_RESTART = "to restart"
 TO_EVICT = "to evict"
@@ -33,7 +30,7 @@ NEW = "new"
 GONE = "gone"
 NOT_LISTED = "not listed"
 
-_RANK = {FAILED: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
+_RANK = {FAILED_ACTION: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
 _PLANNED = {RESTARTED: TO_RESTART, EVICTED: TO_EVICT}
 _RANK_OF_VERDICT = {COLLAPSED: 4, SKEWED: 4, SKIPPED: 6, HEALTHY: 7}
 _RANK_OTHERS = 5
@@ -257,13 +254,14 @@ def _nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> list[Node
 
 
 def _lost_nodes(first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> tuple[str, ...]:
-    before, after = ({entry["name"] for entry in look.get("node_list") or () if entry.get("ready", True)} for look in (first, second))
+    before, after = ({entry["name"] for entry in check.get("node_list") or () if entry.get("ready", True)} for check in (first, second))
     return tuple(sorted(before - after, key=natural)) if second.get("node_list") else ()
 
 
-def _leaves_healthy_out(look: Mapping[str, t.Any]) -> bool:
-    listed = sum(entry["verdict"] == HEALTHY for entry in look.get("workloads") or ())
-    return bool((look.get("summary") or {}).get(HEALTHY, 0) > listed)
+def _lists_all_healthy(check: Mapping[str, t.Any]) -> bool:
+    """Return whether the result of a check lists all healthy workloads that it counts."""
+    listed = sum(entry["verdict"] == HEALTHY for entry in check.get("workloads") or ())
+    return bool((check.get("summary") or {}).get(HEALTHY, 0) <= listed)
 
 
 class _RowReader:
@@ -272,9 +270,9 @@ class _RowReader:
     def __init__(self, topology_key: str, *, plan: bool, first: Mapping[str, t.Any], second: Mapping[str, t.Any]) -> None:
         self._topology_key = topology_key
         self._plan = plan
-        self._looked_again = bool(second)
-        self._healthy_left_out_before = _leaves_healthy_out(first)
-        self._healthy_left_out = _leaves_healthy_out(second)
+        self._checked_again = bool(second)
+        self._healthy_left_out_before = not _lists_all_healthy(first)
+        self._healthy_left_out = not _lists_all_healthy(second)
 
     def read(
         self,
@@ -285,10 +283,10 @@ class _RowReader:
         restartable: bool,
     ) -> Row:
         """Return the row of a workload that the first check lists, with its action and its second observation."""
-        before, after = self._look(entry), None
+        before, after = self._observation(entry), None
         if later is not None:
-            after = self._look(later)
-        elif self._looked_again:
+            after = self._observation(later)
+        elif self._checked_again:
             after = self._not_listed(restart_entry)
         elif restart_entry and restart_entry.get("after"):
             after = WorkloadObservation(dict(restart_entry["after"].get(self._topology_key) or {}))
@@ -322,9 +320,9 @@ class _RowReader:
     def read_new(self, entry: Mapping[str, t.Any]) -> Row:
         """Return the row of a workload that only the second check lists."""
         before = WorkloadObservation({}, verdict=NOT_LISTED if self._healthy_left_out_before else NEW)
-        return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._look(entry))
+        return Row(*_key(entry), replicas=entry["replicas"], before=before, after=self._observation(entry))
 
-    def _look(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
+    def _observation(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
         counts = dict(entry["domains"].get(self._topology_key) or {})
         return WorkloadObservation(counts, str(entry["verdict"]), str(entry["reason"]), str(entry["message"]))
 
@@ -337,11 +335,11 @@ class _RowReader:
         if restartable:
             return TO_RESTART, Reason(before.reason, before.message)
         if before.verdict in (COLLAPSED, SKEWED):
-            return STAYS, Reason("", _obstacles(entry))
+            return STAYS, Reason("", _blockers(entry))
         return "", Reason("") if before.verdict == HEALTHY else Reason(before.reason, before.message)
 
 
-def _obstacles(entry: Mapping[str, t.Any]) -> str:
+def _blockers(entry: Mapping[str, t.Any]) -> str:
     """Return the reasons why a collapsed or skewed workload is not restarted."""
     texts = []
     for blocker in entry.get("blockers") or ():
@@ -366,11 +364,11 @@ def _totals(
     summary = first.get("summary") or {}
     later = second.get("summary") or summary
     done: Sequence[Mapping[str, t.Any]] = list(actions)
-    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED)}
+    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED_ACTION)}
     # This includes workloads that failed after an eviction.
     by_action[EVICTED] = sum(entry["action"] == EVICTED or bool(entry.get("evicted")) for entry in done)
     return {
-        "ok": not error and not by_action[FAILED],
+        "ok": not error and not by_action[FAILED_ACTION],
         "plan": plan,
         "checked": summary.get("checked", 0),
         "collapsed_before": summary.get(COLLAPSED, 0),

@@ -9,10 +9,11 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.messages import pluralize
+from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import EVICTED, FAILED, REFUSED, RESTARTED, STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
+from .rows import STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -67,7 +68,7 @@ def _counts(report: Report) -> str:
     else:
         moved = f"restarted {totals[RESTARTED]}" + (f", evicted from {totals[EVICTED]}" if totals[EVICTED] else "")
         texts.append(moved + (f" (improved {totals['improved']})" if totals[RESTARTED] or totals[EVICTED] else ""))
-    texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED))
+    texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED_ACTION))
     return "   ".join(texts)
 
 
@@ -87,8 +88,8 @@ def _table(report: Report, rows: Sequence[Row], width: int) -> list[str]:
     titles = [_title(row) for row in rows]
     states = [_state(row) for row in rows]
     title_width, state_width = max(map(len, titles)), max(map(len, states))
-    room = width - title_width - state_width - 2 * GAP
-    table = _fitting(report, rows, room)
+    grid_width = width - title_width - state_width - 2 * GAP
+    table = _fitting(report, rows, grid_width)
     lines = [" " * (title_width + GAP) + line for line in table.heading]
     for title, cells, state in zip(titles, table.lines, states):
         lines.append(f"{title:<{title_width}}{' ' * GAP}{cells}{' ' * GAP}{state}")
@@ -106,20 +107,20 @@ class _Cells(t.NamedTuple):
     legend: list[str]
 
 
-def _fitting(report: Report, rows: Sequence[Row], room: int) -> _Cells:
-    """Return the finest grid that fits into ``room`` characters. If none fits, return the coarsest with as many columns as fit."""
-    most = max(2, room // (GAP + 1))
+def _fitting(report: Report, rows: Sequence[Row], width: int) -> _Cells:
+    """Return the finest grid that fits into ``width`` characters. If none fits, return the coarsest with as many columns as fit."""
+    most = max(2, width // (GAP + 1))
     candidates = grids(report)
     for grid in candidates:
         for short in (False, True):
             if len(grid.columns) <= most:
                 cells = _cells(report, rows, grid, short=short)
-                if len(cells.sums) <= room:
+                if len(cells.sums) <= width:
                     return cells
     columns = min(most, len(candidates[-1].columns))
     while True:
         cells = _cells(report, rows, busiest_of(candidates[-1], report, max_columns=columns), short=True)
-        excess = len(cells.sums) - room
+        excess = len(cells.sums) - width
         if excess <= 0 or columns == 2:
             return cells
         columns = max(2, columns - max(1, excess // (len(cells.sums) // columns + 1)))
@@ -162,8 +163,8 @@ def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
 def _group_line(grid: Grid, widths: Sequence[int]) -> list[str]:
     groups, texts, start = grid.groups(), [], 0
     for name, size in groups:
-        room = sum(widths[start : start + size]) + GAP * (size - 1)
-        texts.append(f"{_clip(name, room)} ".ljust(room, "-")[:room])
+        group_width = sum(widths[start : start + size]) + GAP * (size - 1)
+        texts.append(f"{_clip(name, group_width)} ".ljust(group_width, "-")[:group_width])
         start += size
     return [(" " * GAP).join(texts)] if groups else []
 
@@ -201,7 +202,7 @@ def _state(row: Row) -> str:
     pods = f" ({pluralize(row.evicted, 'pod')})" if row.evicted else ""
     if row.action in (RESTARTED, EVICTED):
         return f"{verdict}, {row.outcome or row.action}{pods}"
-    if row.action == FAILED and pods:
+    if row.action == FAILED_ACTION and pods:
         return f"{verdict}, evicted{pods}, failed"
     return f"{verdict}, {row.action}{pods}" if row.action else verdict
 
@@ -225,7 +226,7 @@ def _not_listed(rows: Sequence[Row]) -> list[str]:
 
 def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     titles = {
-        FAILED: "Failed:",
+        FAILED_ACTION: "Failed:",
         REFUSED: "Refused:",
         SKIPPED: "Skipped:",
         STAYS: "Not moved, because a restart would not help or is not allowed:",

@@ -23,7 +23,7 @@ _NamespaceScope = t.Union[str, bytes]
 """A namespace, the encoded text of a namespace selector, or empty for a term with both namespaces and a namespace selector."""
 
 
-class EquivalentPods(t.NamedTuple):
+class AffinityGroup(t.NamedTuple):
     """Pods with the same namespace, labels and affinity; either all or none of them are terminating.
 
     ``pod``: one of them. ``nodes``: node name to the number of these pods on the node.
@@ -34,17 +34,17 @@ class EquivalentPods(t.NamedTuple):
 
 
 _Key = tuple[str, int, int, bool]
-_Term = tuple[EquivalentPods, PodAffinityTerm]
+_Term = tuple[AffinityGroup, PodAffinityTerm]
 
 
 class AffinityTermIndex:
     """The groups of a snapshot and their required anti-affinity terms, indexed by namespace and label. Read only."""
 
-    def __init__(self, groups: dict[_Key, EquivalentPods]) -> None:
+    def __init__(self, groups: dict[_Key, AffinityGroup]) -> None:
         self._groups = groups
-        self._by_namespace: dict[str, list[EquivalentPods]] = {}
+        self._by_namespace: dict[str, list[AffinityGroup]] = {}
         # By namespace; None is the key for all namespaces.
-        self._by_label: dict[str | None, dict[Label, list[EquivalentPods]]] = {None: {}}
+        self._by_label: dict[str | None, dict[Label, list[AffinityGroup]]] = {None: {}}
         # By a label or label key that the term requires (empty if it requires none), then by the namespaces that the term is for.
         self._anti_affinity_terms: dict[_LabelOrKey, dict[_NamespaceScope, list[_Term]]] = {}
         self._selectors: dict[bytes, LabelSelector] = {}
@@ -70,13 +70,13 @@ class AffinityTermIndex:
         ``gone``: the removed pods; each of them must be in a group. ``come``: the added pods.
         """
         groups = dict(self._groups)
-        own: dict[_Key, EquivalentPods] = {}
+        own: dict[_Key, AffinityGroup] = {}
         for amount, pods in ((-1, gone), (1, come)):
             for pod in pods:
                 key, name = _key(pod), pod.spec.node_name
                 if key not in own:
                     before = groups.get(key)
-                    own[key] = groups[key] = EquivalentPods(pod, {}) if before is None else EquivalentPods(before.pod, dict(before.nodes))
+                    own[key] = groups[key] = AffinityGroup(pod, {}) if before is None else AffinityGroup(before.pod, dict(before.nodes))
                 nodes = own[key].nodes
                 nodes[name] = nodes.get(name, 0) + amount
                 if not nodes[name]:
@@ -86,7 +86,7 @@ class AffinityTermIndex:
                 del groups[key]
         return AffinityTermIndex(groups)
 
-    def _add_terms(self, group: EquivalentPods) -> None:
+    def _add_terms(self, group: AffinityGroup) -> None:
         for term in required_anti_affinity(group.pod):
             scopes = self._scopes_for(term, group.pod)
             wanted: list[_LabelOrKey] = [*_required_labels(term.label_selector)] or [*_required_keys(term.label_selector)]
@@ -119,7 +119,7 @@ class AffinityTermIndex:
             kept = self._scopes[namespace] = (found, frozenset(("", namespace, *keys)))
         return kept[1]
 
-    def pods_matching(self, namespace: str | None, selector: LabelSelector | None) -> list[EquivalentPods]:
+    def pods_matching(self, namespace: str | None, selector: LabelSelector | None) -> list[AffinityGroup]:
         """Return the groups of the namespace whose labels match the selector; None for ``namespace`` means all namespaces."""
         wanted = _required_labels(selector)
         candidates = self._groups.values() if namespace is None else self._by_namespace.get(namespace, [])

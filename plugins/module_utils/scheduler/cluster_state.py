@@ -185,16 +185,16 @@ class ClusterState:
         """
         if any(key not in self._moved for key in self.storage.users(claim)):
             return True
-        return any(home is not None and claim in claims_used(home[0]) for home in self._moved.values())
+        return any(place is not None and claim in claims_used(place[0]) for place in self._moved.values())
 
     def arrived_pods(self) -> Iterator[Pod]:
         """Return the pods that ``assign`` has put on a node since the snapshot."""
-        return (home[0] for home in self._moved.values() if home is not None)
+        return (place[0] for place in self._moved.values() if place is not None)
 
     def _current_node(self, key: str, pod: Pod) -> str:
         if key in self._moved:
-            home = self._moved[key]
-            return home[1] if home is not None else ""
+            place = self._moved[key]
+            return place[1] if place is not None else ""
         return pod.spec.node_name
 
 
@@ -238,7 +238,7 @@ class _SnapshotState:
         Attached volumes are not taken over, because they depend on claims and volumes that may have changed.
         """
         nodes, other_nodes = self.snapshot.nodes, other.snapshot.nodes
-        changed = _changed_nodes(self.snapshot, other.snapshot)
+        changed = _nodes_with_other_pods(self.snapshot, other.snapshot)
         for name, info in other.infos.items():
             node = nodes.get(name)
             if node is not None and node is other_nodes.get(name) and name not in changed:
@@ -315,7 +315,7 @@ class _SnapshotState:
         return offer
 
 
-def _changed_nodes(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
+def _nodes_with_other_pods(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:
     """Return the names of nodes that are only in one of the snapshots, or that have other pod objects on them."""
     pods, other_pods = after.pods_by_node, before.pods_by_node
     changed = after.nodes.keys() ^ before.nodes.keys()

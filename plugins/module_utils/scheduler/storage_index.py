@@ -11,7 +11,7 @@ from ..model.api.meta import Labels, ObjectMeta
 from ..model.api.node import Node, NodeSelector
 from ..model.api.pod import Pod
 from ..model.api.storage import (
-    DEFAULT_CLASS,
+    DEFAULT_CLASS_ANNOTATIONS,
     MIGRATED_PLUGINS,
     CSIStorageCapacity,
     PersistentVolume,
@@ -65,7 +65,7 @@ UNKNOWN_HANDLE = ""
 """The handle of a volume of an in-tree plugin that a CSI driver has taken over. The real handle is not computed here."""
 
 
-class NodePods(t.Protocol):
+class HasPods(t.Protocol):
     """The pods of a node: a ``NodeInfo``, which also stores the result of ``StorageIndex.attached``."""
 
     attached: AttachedVolumes | None
@@ -81,7 +81,7 @@ class StorageIndex:
     ``info`` returns a node with the pods that the snapshot has there.
     """
 
-    def __init__(self, snapshot: ClusterSnapshot, info: t.Callable[[str], NodePods]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, info: t.Callable[[str], HasPods]) -> None:
         storage = snapshot.storage or Storage()
         self.was_read = snapshot.storage is not None
         self.storage = storage
@@ -125,7 +125,7 @@ class StorageIndex:
         return [
             storage_class
             for storage_class in self.storage.classes
-            if any((storage_class.metadata.annotations or {}).get(key) == "true" for key in DEFAULT_CLASS)
+            if any((storage_class.metadata.annotations or {}).get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
         ]
 
     def claim_from_template(self, namespace: str, name: str, template: VolumeClaimTemplate) -> PersistentVolumeClaim:
@@ -198,7 +198,7 @@ class StorageIndex:
 
     # --- limits -------------------------------------------------------------------------------------------------------
 
-    def attached(self, info: NodePods) -> AttachedVolumes:
+    def attached(self, info: HasPods) -> AttachedVolumes:
         """Return the CSI volumes of the pods on the node."""
         if info.attached is None:
             volumes: set[tuple[str, str]] = set()

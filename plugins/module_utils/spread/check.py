@@ -17,12 +17,15 @@ from ..model.reason import Reason
 from ..model.snapshot import ClusterSnapshot
 from .distribution import Distribution
 from .eligible_nodes import EligibleNodes
-from .history import interrupted_eviction, interrupted_restart, restart_permission
+from .history import interrupted_eviction, interrupted_restart
 from .namespace_selection import choose_namespaces, nothing_chosen_reason
 from .next_pod.next_pod import next_pod
 from .options import CheckOptions
+from .preconditions.deletion import namespace_deletion_violation
+from .preconditions.ignored import ignored_violation
 from .preconditions.rolling import rolling_violation
 from .preconditions.too_few_replicas import too_few_replicas_violation
+from .restart.permission import restart_permission
 from .spread_report import SpreadReport, WorkloadReport
 from .topology.missing_domain import NO_DOMAIN_CODE, missing_domain_reason
 from .topology.topology import Topology
@@ -33,7 +36,6 @@ if t.TYPE_CHECKING:
     from .prediction.predictor import RestartPredictor
 
 
-SPREAD_ANNOTATION = "kube-scheduling.onprem/spread"
 TOO_FEW_NODES = "too_few_ready_nodes"
 
 
@@ -105,7 +107,7 @@ class WorkloadChecker:
     def _verdict(
         self, workload: Workload, node_names: Sequence[str], eligible: Sequence[str], distributions: Sequence[Distribution]
     ) -> Verdict:
-        skipped = self._skip_reason(workload)
+        skipped = self._skip_violation(workload)
         if skipped is not None:
             return Verdict(SKIPPED, skipped)
         unknown = self._snapshot.undecodable_revision(workload)
@@ -124,14 +126,13 @@ class WorkloadChecker:
             return verdict._replace(reason=missing_domain_reason(self._snapshot, verdict.topology_key, node_names))
         return verdict
 
-    def _skip_reason(self, workload: Workload) -> t.Optional[Reason]:
-        namespace = self._snapshot.namespaces.get(workload.metadata.namespace)
-        for owner, metadata in (("workload", workload.metadata), ("namespace", namespace.metadata if namespace else None)):
-            if metadata is not None and (metadata.annotations or {}).get(SPREAD_ANNOTATION) == "ignore":
-                return Reason("ignored", f"the {owner} has the annotation {SPREAD_ANNOTATION}: ignore")
-        if namespace is not None and namespace.status.phase == "Terminating":
-            return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
-        return too_few_replicas_violation(workload)
+    def _skip_violation(self, workload: Workload) -> t.Optional[Reason]:
+        """Return the reason why the workload is not checked. None if it is checked."""
+        return (
+            ignored_violation(workload, self._snapshot)
+            or namespace_deletion_violation(workload, self._snapshot)
+            or too_few_replicas_violation(workload)
+        )
 
     def _is_interrupted(self, workload_report: WorkloadReport) -> bool:
         if workload_report.verdict.verdict == SKIPPED:
@@ -166,12 +167,12 @@ class WorkloadChecker:
             workload_report,
             prediction=prediction,
             advice=tuple(
-                advise(workload_report.workload, pod, topology_keys=self._options.topology_keys, preferred_home=preference, pinned=pinned)
+                advise(workload_report.workload, pod, topology_keys=self._options.topology_keys, preference=preference, pinned=pinned)
             ),
-            refusal=self._refusal(workload_report),
+            refusal=self._restart_refusal(workload_report),
         )
 
-    def _refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
+    def _restart_refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
         """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""
         from .preconditions.restart import restart_violation
         from .preconditions.window import window_violation

@@ -74,8 +74,8 @@ def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skip
         return Reason(UNREADABLE, f"{number} {'is' if len(found) == 1 else 'are'} chosen and none can be read {reasons}")
     annotation = "=".join(options.namespace_annotation)
     verb = "has" if len(found) == 1 else "have"
-    doubt = "" if all(name in snapshot.namespaces for name in found) else ", or may have it,"
-    return Reason(UNREADABLE, f"{number} {verb} the annotation {annotation}{doubt} and none can be read {reasons}")
+    uncertain = "" if all(name in snapshot.namespaces for name in found) else ", or may have it,"
+    return Reason(UNREADABLE, f"{number} {verb} the annotation {annotation}{uncertain} and none can be read {reasons}")
 
 
 def _no_namespace(options: CheckOptions) -> str:

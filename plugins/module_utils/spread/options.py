@@ -22,17 +22,10 @@ KINDS = ("Deployment", "StatefulSet")
 MINIMA = {
     "cooldown": 0,
     "max_attempts": 1,
-    "max_evictions": 1,
-    "max_evictions_per_namespace": 1,
-    "max_evictions_per_node": 1,
-    "max_parallel": 1,
     "max_skew": 1,
-    "max_workloads": 1,
     "min_ready_nodes": 1,
-    "wait_sleep": 1,
-    "wait_timeout": 1,
 }
-"""The minimum of each numeric option."""
+"""The minimum of each numeric option of the check."""
 
 LONGEST_S = 365 * 24 * 3600
 """The maximum of each option that is a time."""
@@ -119,9 +112,9 @@ def option_times(params: Mapping[str, t.Any], defaults: Mapping[str, int]) -> di
     return times
 
 
-def check_minima(params: Mapping[str, t.Any]) -> None:
+def check_minima(params: Mapping[str, t.Any], minima: Mapping[str, int]) -> None:
     """Raise OptionError for numbers below their minimum. None (unset) passes."""
-    for name, minimum in MINIMA.items():
+    for name, minimum in minima.items():
         value = params.get(name)
         if value is not None and value < minimum:
             raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")
@@ -160,7 +153,7 @@ def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ..
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     """Return CheckOptions from the module's options. Raise OptionError that names the option."""
     times = option_times(params, {"cooldown": DEFAULT_COOLDOWN_S})
-    check_minima({**params, **times})
+    check_minima({**params, **times}, MINIMA)
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
         namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),

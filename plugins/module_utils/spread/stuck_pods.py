@@ -72,7 +72,7 @@ def waiting_container(pods: Iterable[Pod], reasons: t.AbstractSet[str]) -> str:
     return ""
 
 
-def why_not_ready(pods: Iterable[Pod]) -> str:
+def unready_message(pods: Iterable[Pod]) -> str:
     """Return the message of the first unready pod that has one; empty if there is none."""
     for pod in pods:
         if pod.ready:
@@ -85,7 +85,7 @@ def why_not_ready(pods: Iterable[Pod]) -> str:
     return ""
 
 
-def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
+def unfinished_cause(workload: Workload, snapshot: ClusterSnapshot) -> str:
     """Return the cause why a rollout or a replacement has not ended, as a text; empty if neither pods nor nodes show one."""
     pods = new_pods(workload, snapshot)
     stuck = stuck_container(pods)
@@ -96,10 +96,10 @@ def why_unfinished(workload: Workload, snapshot: ClusterSnapshot) -> str:
     if lost:
         nodes = "a node that is not ready" if len(lost) == 1 else "nodes that are not ready"
         return f"pods of {workload} are on {nodes}: {', '.join(lost)}"
-    return why_not_ready(pods) or _why_not_created(workload)
+    return unready_message(pods) or _creation_failure(workload)
 
 
-def _why_not_created(workload: Workload) -> str:
+def _creation_failure(workload: Workload) -> str:
     """Return the controller's message if it cannot create a pod, for example because of a quota or a webhook; empty otherwise.
 
     Only Deployments have this condition.

@@ -75,8 +75,8 @@ def _verdict_for_key(distribution: Distribution, max_skew: t.Optional[int]) -> V
     if domains < 2:
         return Verdict(HEALTHY, Reason("single_domain", f"only one domain of {key} has eligible nodes"), key)
     if len(distribution.placed) == 1:
-        (home,) = distribution.placed
-        text = f"all {distribution.replicas} placed replicas in {key}={home}, {domains} domains are eligible"
+        (domain,) = distribution.placed
+        text = f"all {distribution.replicas} placed replicas in {key}={domain}, {domains} domains are eligible"
         return Verdict(COLLAPSED, Reason("collapsed", text), key)
     if max_skew is not None and distribution.skew > max_skew:
         text = f"{distribution.most} to {distribution.fewest} replicas over {key}, max_skew is {max_skew}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The outcome of the last restart of a workload, stored as an annotation of the workload, and the time of the next restart.
+"""The outcome of the last restart of a workload, stored as an annotation of the workload.
 
 The annotation is a small JSON text. Other processes and machines read it, so its times are those of the API server.
 """
@@ -11,10 +11,7 @@ import hashlib
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..model.backoff import Backoff
 from ..model.codec import DecodeError, Struct, decode_json, encode_json
-from ..model.messages import pluralize
-from ..model.reason import Reason
 from ..model.values.timestamps import format_time, parse_time
 
 OUTCOME_ANNOTATION = "kube-scheduling.onprem/last-outcome"
@@ -26,7 +23,6 @@ FAILED = "failed"
 PENDING = "pending"
 FUTURE_TOLERANCE_S = 300
 """The annotation's times are the API server's. An annotation with a later time was edited by a person and counts as absent."""
-MOST_DOUBLINGS = 10
 MOST_ATTEMPTS = 1000
 """An annotation with more attempts was not written by this collection. People may write any number into it."""
 OUTCOMES = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
@@ -85,46 +81,3 @@ def _is_sane(outcome: Outcome) -> bool:
 def eligible_hash(node_names: Iterable[str]) -> str:
     """Return a short hash of the sorted names. It changes when the set of eligible nodes changes."""
     return hashlib.sha256("\n".join(sorted(node_names)).encode()).hexdigest()[:10]
-
-
-class RestartPermission(t.NamedTuple):
-    """The permission to restart a workload now.
-
-    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart. If ``used_up`` is true, waiting alone
-    does not help.
-    """
-
-    violation: t.Optional[Reason]
-    attempts: int
-    used_up: bool = False
-
-
-def restart_permission_after(
-    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int
-) -> RestartPermission:
-    """Apply the cooldown, the exponential back-off and the limit of attempts.
-
-    An outcome of another revision counts as absent, because the workload was rolled out since. ``cooldown_s`` applies after every outcome.
-    After n attempts in a row that did not help the pause is cooldown_s · 2^(n-1). After ``max_attempts`` no restart is allowed until the
-    revision or the eligible nodes change. A change of the eligible nodes allows one more attempt, after its back-off. Otherwise a node that
-    repeatedly leaves and returns would cause repeated restarts.
-    """
-    if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
-        return RestartPermission(None, 1)
-    attempts = outcome.attempts
-    if attempts >= max_attempts and outcome.eligible == eligible:
-        made = pluralize(attempts, "attempt")
-        return RestartPermission(
-            Reason(
-                "attempts_used_up",
-                f"{made} in a row did not help; a changed workload or node set allows the next",
-            ),
-            attempts,
-            used_up=True,
-        )
-    pause_s = Backoff(cooldown_s, cooldown_s * 2**MOST_DOUBLINGS).pause_s(attempts)
-    left_s = parse_time(outcome.time) + pause_s - now_s
-    if left_s > 0:
-        text = f"{outcome.outcome} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
-        return RestartPermission(Reason("cooldown", text), attempts)
-    return RestartPermission(None, attempts + 1)

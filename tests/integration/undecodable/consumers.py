@@ -15,6 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
@@ -24,7 +25,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.support.cluster import NOW, ClusterBuilder, struct
 
@@ -57,7 +57,7 @@ def decide_beside(resource: Resource, odd: Any, chance: random.Random) -> Cluste
     """Check, restart, evict and rescue on a cluster with the object; returns the cluster."""
     snapshot = _cluster(resource, _interned(odd), chance)
     options = CheckOptions(max_skew=1)
-    report_to_result(check_spread(snapshot, options), options, include_healthy=True)
+    check_result(check_spread(snapshot, options), options, include_healthy=True)
     checker = WorkloadChecker(snapshot, options)
     for workload in snapshot.workloads():
         line = checker.check(workload)

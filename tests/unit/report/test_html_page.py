@@ -70,17 +70,17 @@ def spread_run(node_list: list[Json], *, healthy: int = 0) -> Json:
 def test_a_restarted_workload_has_a_line_before_and_one_after() -> None:
     (section,) = spread_run(nodes(4))["sections"]
     (row,) = section["rows"]
-    assert [(look["when"], look["verdict"]) for look in row["looks"]] == [
+    assert [(observation["when"], observation["verdict"]) for observation in row["observations"]] == [
         ("before", "collapsed"),
         ("after", "healthy"),
     ]
-    assert [[cell["count"] for cell in look["cells"]] for look in row["looks"]] == [[4, 0, 0, 0], [1, 1, 1, 1]]
-    assert [[cell["heat"] for cell in look["cells"]] for look in row["looks"]] == [[4, 0, 0, 0], [1, 1, 1, 1]]
+    assert [[cell["count"] for cell in observation["cells"]] for observation in row["observations"]] == [[4, 0, 0, 0], [1, 1, 1, 1]]
+    assert [[cell["heat"] for cell in observation["cells"]] for observation in row["observations"]] == [[4, 0, 0, 0], [1, 1, 1, 1]]
 
 
 def test_what_did_not_change_has_one_line() -> None:
     sections = spread_run(nodes(4), healthy=1)["sections"]
-    assert [(section["name"], len(section["rows"][0]["looks"])) for section in sections] == [("busy", 2), ("quiet", 1)]
+    assert [(section["name"], len(section["rows"][0]["observations"])) for section in sections] == [("busy", 2), ("quiet", 1)]
 
 
 def test_nodes_become_zones_where_there_are_many() -> None:

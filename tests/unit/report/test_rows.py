@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import (
     ReportError,
     Row,
@@ -16,7 +17,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.report.results import HOST, check, even, nodes, piled, restart, workload
 from tests.unit.support.cluster import workers
@@ -179,7 +179,7 @@ def test_names_are_ordered_as_people_count(names: list[str], ordered: list[str])
 def test_the_check_returns_what_the_report_reads() -> None:
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 3)
-    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
+    result = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
     row = only_row(result)
     assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
     assert (row.before.verdict, row.action) == ("collapsed", "to restart")

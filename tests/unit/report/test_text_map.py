@@ -48,7 +48,7 @@ Not moved, because a restart would not help or is not allowed:
     )
 
 
-def test_a_plan_shows_one_look_and_what_would_be_done() -> None:
+def test_a_plan_shows_one_check_and_what_would_be_done() -> None:
     before, options = run_on(nodes(4))
     shown = text(before, restart=options["restart"], plan=True)
     assert "collapsed 2   skewed 0   plan: 1 to restart   refused 0   failed 0" in shown

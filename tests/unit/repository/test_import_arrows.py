@@ -122,7 +122,7 @@ def test_services_must_not_import_ansible(tmp_path: Path) -> None:
         ("plugins/module_utils/kube/client/resources.py", "from urllib.parse import quote"),
         ("plugins/module_utils/model/codec.py", "import msgspec"),
         (f"plugins/module_utils/{ANSIBLE_CONNECTION}", "from ansible.module_utils.basic import AnsibleModule"),
-        ("services/rescuer/__main__.py", f"from {MODULE_UTILS}.operations import spread_check"),
+        ("services/rescuer/__main__.py", f"from {MODULE_UTILS}.operations.check import run"),
         ("services/extender/app.py", "import starlette.applications"),
     ],
 )

@@ -42,6 +42,7 @@ def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
             "preconditions.budgets",
             "preconditions.admission.admission",
             "preconditions.admission.quota",
+            "preconditions.admission.quota_index",
             "preconditions.unhealthy_pods",
             "stuck_pods",
             "topology.domain_tuples",

@@ -21,7 +21,7 @@ PYTHON = [file for file in FILES if file.suffix == ".py"]
 SOURCES = [file for file in PYTHON if file.relative_to(ROOT).parts[0] in ("plugins", "services")]
 TESTS = [file for file in PYTHON if file.relative_to(ROOT).parts[0] == "tests"]
 DOCUMENTS = [file for file in FILES if file.suffix == ".md" and file.name != "CHANGELOG.md"]
-PLAYBOOKS = [file for file in FILES if file.relative_to(ROOT).parts[0] == "playbooks" and file.suffix == ".yml"]
+PLAYBOOKS = [file for file in FILES if file.relative_to(ROOT).parts[0] == "playbooks" and file.suffix in (".yml", ".j2")]
 QUESTION = re.compile(r"(What|Whether|Why|How|Where|Those)\b")
 """The first word of a docstring that is no statement."""
 IDIOMS = {

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA as RESCUE_MINIMA
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import MINIMA as SPREAD_MINIMA
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import MINIMA as CHECK_MINIMA
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import MINIMA as RESTART_MINIMA
 
 from tools import tables
 from tools.errors import ToolError
@@ -19,7 +20,7 @@ from tools.paths import ROOT
 
 PLAYBOOKS = ("rebalance", "rescue")
 MODULES = {"rebalance": ("k8s_spread_check", "k8s_rollout_restart"), "rescue": ("k8s_critical_rescue",)}
-MINIMA = {"rebalance": SPREAD_MINIMA | {"map_width": MIN_WIDTH}, "rescue": RESCUE_MINIMA}
+MINIMA = {"rebalance": CHECK_MINIMA | RESTART_MINIMA | {"map_width": MIN_WIDTH}, "rescue": RESCUE_MINIMA}
 OWN = {
     "rebalance": {"hosts", "kubeconfig", "context", "plan_only", "map_path", "map_width", "report_path"},
     "rescue": {"hosts", "kubeconfig", "context", "plan_only"},

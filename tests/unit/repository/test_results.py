@@ -19,9 +19,10 @@ SPREAD_SIDE = (
     "model",
     "operations/common",
     "operations/restart",
-    "operations/spread_check.py",
+    "operations/check",
     "scheduler",
     "spread",
+    "state/restart_cooldown.py",
     "state/restart_outcome.py",
 )
 TWO_TYPES = {"nodes": {"dict", "int"}}

@@ -7,12 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result, nodes_to_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible_nodes import EligibleNodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import nodes_to_result, report_to_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
@@ -311,9 +311,9 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
     cluster.deployment("bad", ["worker-1"] * 2)
     cluster.deployment("good", ["worker-1", "worker-2"])
     report = check_spread(cluster.snapshot(), CheckOptions())
-    result = report_to_result(report, CheckOptions(), include_healthy=False)
+    result = check_result(report, CheckOptions(), include_healthy=False)
     assert [workload["name"] for workload in result["workloads"]] == ["bad"]
-    assert [workload["name"] for workload in report_to_result(report, CheckOptions(), include_healthy=True)["workloads"]] == ["bad", "good"]
+    assert [workload["name"] for workload in check_result(report, CheckOptions(), include_healthy=True)["workloads"]] == ["bad", "good"]
     assert result["summary"] == {
         "namespaces": 1, "checked": 2, "healthy": 1, "collapsed": 1, "skewed": 0, "rolling": 0, "skipped": 0, "unknown": 0,
         "restartable": 1,
@@ -325,7 +325,7 @@ def test_result_lists_what_is_not_healthy_and_counts_everything():
 def test_result_has_the_code_and_the_text_of_each_reason_in_two_keys():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, strategy={"type": "Recreate"}, template={"spec": {"schedulerName": "mine"}})
-    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
+    (line,) = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
     assert line["reason"] == "collapsed"
     assert line["message"] == f"all 2 placed replicas in {HOST}=worker-1, 2 domains are eligible"
     assert [(advice["reason"], set(advice)) for advice in line["advice"]] == [("no_spreading_rule", {"reason", "message"})]
@@ -364,7 +364,7 @@ def test_eligible_nodes_are_looked_up_once_a_workload():
 def test_very_many_empty_domains_are_counted_and_not_listed():
     cluster = workers(101)
     cluster.deployment("web", ["worker-1"] * 2)
-    (line,) = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
+    (line,) = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
     assert (line["domains"], line["eligible_domains"]) == ({HOST: {"worker-1": 2}}, {HOST: 101})
     assert len(line["feasible_domains"][HOST]) == 20
 
@@ -417,5 +417,5 @@ def test_what_was_interrupted_is_listed_whatever_its_verdict():
     cluster.deployment("quiet", ["worker-1", "worker-2"])
     ignored = {"kube-scheduling.onprem/spread": "ignore"}
     cluster.deployment("ignored", ["worker-1", "worker-2"], **_pending("ignored", restarted=True, **ignored))
-    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)
+    result = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)
     assert [entry["name"] for entry in result["interrupted"]] == ["evicted", "healthy", "uneven"]

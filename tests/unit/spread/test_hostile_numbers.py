@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.support.cluster import workers
 
@@ -21,6 +21,6 @@ def test_stateful_set_that_asks_for_two_thousand_million_replicas_is_judged(part
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
     status = {"updatedReplicas": MOST, "replicas": MOST, "observedGeneration": 1}
     cluster.stateful_set("db", ["worker-1", "worker-1"], replicas=MOST, updateStrategy=strategy, status=status)
-    result = report_to_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
+    result = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
     (line,) = result["workloads"]
     assert (line["verdict"], line["placed"]) == ("collapsed", 2)

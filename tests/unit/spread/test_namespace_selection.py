@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations import spread_check
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check import run as check_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import SpreadReport
@@ -84,7 +84,7 @@ def run(monkeypatch: pytest.MonkeyPatch, snapshot: ClusterSnapshot, *label_selec
     monkeypatch.setattr(k8s_spread_check, "make_module", lambda _spec: module)
     monkeypatch.setattr(k8s_spread_check, "check_options", lambda _params: CheckOptions(label_selectors=label_selectors))
     monkeypatch.setattr(k8s_spread_check, "connect", lambda _module, name: name)
-    monkeypatch.setattr(spread_check, "read_snapshot", lambda _api, **_options: snapshot)
+    monkeypatch.setattr(check_run, "read_snapshot", lambda _api, **_options: snapshot)
     with pytest.raises(SystemExit):
         k8s_spread_check.main()
     return module

@@ -12,13 +12,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import SpreadReport
 
 from tests.unit.support.cluster import NOW, ClusterBuilder, workers
@@ -49,7 +49,7 @@ def check(cluster: ClusterBuilder, *undecodable: Undecodable) -> SpreadReport:
 
 
 def only_line(cluster: ClusterBuilder, *undecodable: Undecodable) -> Json:
-    found: Json = report_to_result(check(cluster, *undecodable), CheckOptions(), include_healthy=True)
+    found: Json = check_result(check(cluster, *undecodable), CheckOptions(), include_healthy=True)
     return found
 
 

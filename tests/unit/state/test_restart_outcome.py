@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_cooldown import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
     Outcome,
     eligible_hash,
     make_outcome,
     read_outcome,
-    restart_permission_after,
 )
 
 T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
@@ -24,9 +24,7 @@ def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1",
 
 
 def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
-    permission = restart_permission_after(
-        remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3
-    )
+    permission = cooldown_permission(remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3)
     return permission.violation.code if permission.violation else "", permission.attempts
 
 
@@ -54,9 +52,7 @@ def test_when_the_next_restart_may_be_tried(remembered, after_s, others, expecte
 
 
 def test_any_number_of_attempts_gives_a_time():
-    permission = restart_permission_after(
-        outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cooldown_s=600, max_attempts=10**6
-    )
+    permission = cooldown_permission(outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cooldown_s=600, max_attempts=10**6)
     assert permission.violation is not None and permission.violation.code == "cooldown"
 
 

@@ -17,9 +17,9 @@ from ...model.api.meta import LabelSelector
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 from ...model.selectors.label_selector import as_query
-from ...spread.eviction.replacement import availability_progress, missing_replicas
+from ...spread.eviction.replacement import availability_progress, missing_replicas_text
 from ...spread.rollout import FAILED, WAITING, Progress
-from ...spread.stuck_pods import stuck_container, why_not_ready
+from ...spread.stuck_pods import stuck_container, unready_message
 from .guarded_patch import read_live_workload
 
 WATCH_ERROR = "ERROR"
@@ -75,11 +75,11 @@ def wait_for_workload(
             time.sleep(min(poll_s, left_s))
         workload = api.get(resource, metadata.namespace, metadata.name)
         if workload.metadata.uid != metadata.uid:
-            return workload, created_again(workload)
+            return workload, recreated_progress(workload)
 
 
-def created_again(workload: Workload) -> Progress:
-    """Return the result of a wait for a workload that was replaced by another one with its name."""
+def recreated_progress(workload: Workload) -> Progress:
+    """Return the failed progress of a workload that was deleted and created again."""
     return Progress(FAILED, f"{workload} was deleted, and created again by someone else")
 
 
@@ -146,12 +146,12 @@ def wait_for_replacement(
     while True:
         live, template_now = read_live_workload(api, workload)
         if live.metadata.uid != workload.metadata.uid:
-            return created_again(live)
+            return recreated_progress(live)
         template = template if template is not None else template_now
         if template_now != template:
             return Progress(FAILED, f"somebody changed {workload} meanwhile")
         found = pods.read()
-        away = missing_replicas(live, found, gone)
+        away = missing_replicas_text(live, found, gone)
         left_s = deadline - clock()
         if not away:
             return wait_for_workload(
@@ -162,7 +162,7 @@ def wait_for_replacement(
         if stuck:
             return Progress(FAILED, f"{away}: {stuck}")
         if left_s <= 0:
-            return Progress(WAITING, ": ".join(filter(None, (away, why_not_ready(staying)))))
+            return Progress(WAITING, ": ".join(filter(None, (away, unready_message(staying)))))
         if may_watch:
             ending = next((pod for pod in found if pod.terminating or pod.metadata.uid == gone), None)
             may_watch = pods.watch(live, ending, timeout_s=min(left_s, _WATCH_S))
@@ -216,7 +216,7 @@ class _PodsOfWorkload:
             if event.type != "DELETED" and self._counts(pod):
                 known[pod.metadata.uid] = pod
             staying = [pod for pod in known.values() if not pod.terminating]
-            if not missing_replicas(workload, known.values()) or stuck_container(staying):
+            if not missing_replicas_text(workload, known.values()) or stuck_container(staying):
                 return True
         return False
 

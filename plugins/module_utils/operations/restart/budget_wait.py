@@ -24,7 +24,7 @@ With hundreds of workloads the requests take longer than the pauses.
 """
 
 
-class Trouble(t.NamedTuple):
+class SlowError(t.NamedTuple):
     """An error of the server, which took ``took_s`` seconds."""
 
     error: KubeError
@@ -45,7 +45,7 @@ class BudgetWait:
         self._expected: set[BudgetKey] = set()
         self._pause_is_enough = False
         self._asked_s = 0.0
-        self._slow: dict[str, Trouble] = {}
+        self._slow: dict[str, SlowError] = {}
 
     @property
     def over(self) -> bool:
@@ -64,14 +64,14 @@ class BudgetWait:
         else:
             self._pause_is_enough = True
 
-    def note(self, namespace: str, trouble: Trouble) -> None:
+    def note(self, namespace: str, slow: SlowError) -> None:
         """Record an eviction in the namespace that ended in an error. If the error is transient and slow, its duration counts as wait."""
-        of_server = is_transient(trouble.error) and not isinstance(trouble.error, BudgetError)
-        if of_server and trouble.took_s >= SLOW_ANSWER_S:
-            self._slow.setdefault(namespace, trouble)
-            self._left_s -= trouble.took_s
+        of_server = is_transient(slow.error) and not isinstance(slow.error, BudgetError)
+        if of_server and slow.took_s >= SLOW_ANSWER_S:
+            self._slow.setdefault(namespace, slow)
+            self._left_s -= slow.took_s
 
-    def trouble(self, namespace: str) -> t.Optional[Trouble]:
+    def slow_error(self, namespace: str) -> t.Optional[SlowError]:
         """Return the slow error of the namespace since the last pause.
 
         None if there is none. Until the next pause, nothing is requested in that namespace.

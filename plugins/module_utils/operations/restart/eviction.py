@@ -29,18 +29,19 @@ from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
-from ...spread.restart.actions import REFUSED, SKIPPED, WAIT
+from ...spread.restart.actions import EVICTED, REFUSED, SKIPPED, WAIT
 from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
-from .budget_wait import BudgetWait, Trouble
-from .eviction_steps import Attempt, EvictionDenied, PodGone, Replacement, end_denied
+from .budget_locks import BudgetLocks
+from .budget_wait import BudgetWait, SlowError
+from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
+from .move_strategy import ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
-from .outcome_store import record_event, remember_eviction
-from .result import EVICTED, EvictedPod, RestartResult
-from .strategy import BudgetLocks, ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
+from .outcome_store import record_event, record_eviction
+from .result import EvictedPod, RestartResult
 
 
 class EvictionStrategy:
@@ -52,12 +53,14 @@ class EvictionStrategy:
         self._budgets = budgets
         self._budget_wait = budget_wait
         self._limits = limits
-        self._attempts: dict[Target, Attempt] = {}
+        self._evictions: dict[Target, WorkloadEvictions] = {}
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the next step of the workload. If it is an eviction, request it."""
-        attempt = self._attempts.get(result.target) or Attempt(self._api, self._options, result, self._limits.of(result.target))
-        if attempt.outcome is None:
+        evictions = self._evictions.get(result.target) or WorkloadEvictions(
+            self._api, self._options, result, self._limits.of(result.target)
+        )
+        if evictions.outcome is None:
             result.before = listed_by_key(report.distributions)
         decision = decide_eviction(
             report,
@@ -65,97 +68,97 @@ class EvictionStrategy:
             observation.cluster_state,
             self._options,
             now_s=self._api.now_s(),
-            limits=attempt.limits,
-            ours=attempt.outcome,
-            denied=attempt.denied,
+            limits=evictions.limits,
+            ours=evictions.outcome,
+            denied=evictions.denied,
         )
         if decision.action == WAIT:
-            return self._wait_for_earlier(report, observation, decision, attempt)
+            return self._wait_for_earlier(report, observation, decision, evictions)
         if decision.move is None or decision.outcome is None:
             defer_if_capacity_reserved(decision.reason, alone=alone)
-            self._none_left(report, observation, decision, attempt)
+            self._none_left(report, observation, decision, evictions)
             return None
         budgets = names_of_budgets(report.workload, observation.snapshot)
-        conflict = self._budgets.conflict(result.target, budgets)
+        conflict = self._budgets.violation(result.target, budgets)
         if conflict is not None:
             result.stop(REFUSED, conflict)
             return None
-        refused = self._closed_budget(decision.move, observation, attempt)
+        refused = self._budget_violation(decision.move, observation, evictions)
         if refused is not None:
-            attempt.refuse(refused, report, observation)
+            evictions.refuse(refused, report, observation)
             return None
         # A denied eviction is checked again by a dry run, so that nothing is written while the denial lasts.
-        if (attempt.outcome is None or attempt.denied) and not self._is_admitted(decision.move, report, observation, attempt):
+        if (evictions.outcome is None or evictions.denied) and not self._is_admitted(decision.move, report, observation, evictions):
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
-            self._plan(report, observation, decision, decision.move, attempt)
+            self._plan(report, observation, decision, decision.move, evictions)
             return None
-        remembered = remember_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
-        if attempt.outcome is None:
-            attempt.before = report
+        recorded = record_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
+        if evictions.outcome is None:
+            evictions.before = report
             result.reason, result.outcome = decision.reason, PENDING
-        attempt.outcome, result.changed = remembered.outcome, True
-        self._attempts[result.target] = attempt
+        evictions.outcome, result.changed = recorded.outcome, True
+        self._evictions[result.target] = evictions
         self._budgets.begin(result.target, budgets)
         observation.assume_moved(decision.move)
-        return self._evict(decision.move, report, observation, attempt, remembered.template)
+        return self._evict(decision.move, report, observation, evictions, recorded.template)
 
-    def _evict(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt, template: bytes) -> Step:
+    def _evict(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions, template: bytes) -> Step:
         pod = move.pod.metadata
         began_s = time.monotonic()
-        attempt.limits.add(move.pod)
+        evictions.limits.add(move.pod)
         try:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
         except (ApiError, UnreachableError) as error:
             if was_not_applied(error):
-                attempt.limits.remove(move.pod)
-            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+                evictions.limits.remove(move.pod)
+            self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
-                return PodGone(self._api, self._options, attempt, error)
-            return EvictionDenied(self._api, self._options, attempt, move, report, error, self._budget_wait)
+                return PodGone(self._api, self._options, evictions, error)
+            return EvictionDenied(self._api, self._options, evictions, move, report, error, self._budget_wait)
         self._budget_wait.granted()
-        attempt.note_eviction(move, report, observation)
-        record_event(self._api, attempt.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason.text}")
-        return Replacement(self._api, self._options, attempt, report.workload, observation, template)
+        evictions.note_eviction(move, report, observation)
+        record_event(
+            self._api, evictions.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason.text}"
+        )
+        return Replacement(self._api, self._options, evictions, report.workload, observation, template)
 
-    def _closed_budget(self, move: Move, observation: Observation, attempt: Attempt) -> t.Optional[Reason]:
+    def _budget_violation(self, move: Move, observation: Observation, evictions: WorkloadEvictions) -> t.Optional[Reason]:
         """Return the reason why no budget allows the eviction.
 
         None if it may be allowed. Raise ClosedBudgetError if a budget allows it soon and there is time to wait.
         """
-        standing = observation.budgets.status(move.pod, budget_status_key(move.pod))
-        refusal, closed = standing.violation, attempt.closed
-        attempt.closed = None
+        status = observation.budgets.status(move.pod, budget_status_key(move.pod))
+        refusal, retry_error = status.violation, evictions.retry_error
+        evictions.retry_error = None
         if refusal is None or refusal.code == BUDGETS_NOT_READABLE:
-            if closed is not None:
-                self._wait_if_it_may_help(closed)
+            if retry_error is not None:
+                self._wait_if_it_may_help(retry_error)
             return None  # the server decides
         pod = move.pod.metadata
         text = f"pod {pod.namespace}/{pod.name} may not be evicted: {refusal.text}"
-        if standing.budget is None:
+        if status.budget is None:
             return Reason(refusal.code, text)
-        if not observation.budgets.opens_soon(standing.budget):
-            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.status_text(standing.budget)}")
+        if not observation.budgets.opens_soon(status.budget):
+            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.status_text(status.budget)}")
         if not self._budget_wait.over:
-            self._budget_wait.expect(standing.budget)
+            self._budget_wait.expect(status.budget)
             raise ClosedBudgetError
-        return Reason(refusal.code, f"{text}: {observation.budgets.status_text(standing.budget)}; run again when more pods are healthy")
+        return Reason(refusal.code, f"{text}: {observation.budgets.status_text(status.budget)}; run again when more pods are healthy")
 
-    def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, attempt: Attempt) -> bool:
+    def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions) -> bool:
         """Return whether the server would evict the pod, by a dry run before any write.
 
         If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise ClosedBudgetError if
         the response may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
-        trouble = self._budget_wait.trouble(pod.namespace)
-        if trouble is not None:
-            self._wait_if_it_may_help(trouble.error)
+        slow = self._budget_wait.slow_error(pod.namespace)
+        if slow is not None:
+            self._wait_if_it_may_help(slow.error)
             text = f"the eviction of pod {pod.namespace}/{pod.name} was not asked for, because the API server answered another one in its"
-            attempt.fail(
-                Reason("error", f"{text} namespace after {trouble.took_s:.0f} s with an error: {trouble.error}"), report, observation
-            )
+            evictions.fail(Reason("error", f"{text} namespace after {slow.took_s:.0f} s with an error: {slow.error}"), report, observation)
             return False
         began_s = time.monotonic()
         try:
@@ -164,11 +167,11 @@ class EvictionStrategy:
             if self._options.dry_run:
                 raise
         except (ApiError, UnreachableError) as error:
-            self._budget_wait.note(pod.namespace, Trouble(error, time.monotonic() - began_s))
+            self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 raise StaleDecisionError from error
             self._wait_if_it_may_help(error)
-            end_denied(attempt, error, move, report, observation)
+            end_denied(evictions, error, move, report, observation)
             return False
         return True
 
@@ -179,37 +182,41 @@ class EvictionStrategy:
             raise ClosedBudgetError from error
 
     def _wait_for_earlier(
-        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, attempt: Attempt
+        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, evictions: WorkloadEvictions
     ) -> t.Optional[Step]:
         """Return the wait for a pod that is still missing. Nothing is evicted before its replacement is available."""
-        result = attempt.result
-        if attempt.outcome is None:
+        result = evictions.result
+        if evictions.outcome is None:
             result.action, result.reason, result.outcome = SKIPPED, decision.reason, PENDING
         if self._options.dry_run or not self._options.wait:
             return None
-        self._attempts[result.target] = attempt
+        self._evictions[result.target] = evictions
         self._budgets.begin(result.target, names_of_budgets(report.workload, observation.snapshot))
-        return Replacement(self._api, self._options, attempt, report.workload, observation)
+        return Replacement(self._api, self._options, evictions, report.workload, observation)
 
-    def _none_left(self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, attempt: Attempt) -> None:
-        result = attempt.result
+    def _none_left(
+        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, evictions: WorkloadEvictions
+    ) -> None:
+        result = evictions.result
         if not (result.evicted and decision.even):
             result.stop(decision.action, decision.reason)
         if not decision.begun:
             # No outcome is recorded, or the recorded one belongs to another run.
             result.outcome = PENDING if result.evicted else ""
             return
-        if attempt.outcome is None:
+        if evictions.outcome is None:
             result.before = {}
         if self._options.dry_run:
             result.outcome = PENDING
             return
-        attempt.conclude(report, observation, even=decision.even)
+        evictions.conclude(report, observation, even=decision.even)
 
-    def _plan(self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, attempt: Attempt) -> None:
+    def _plan(
+        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, evictions: WorkloadEvictions
+    ) -> None:
         """Record the planned moves in the result. The dry run covered only the first pod; later evictions depend on it."""
-        result, state = attempt.result, observation.cluster_state
-        moves, limited = planned_moves(report, observation.snapshot, state, self._options, move, attempt.limits)
+        result, state = evictions.result, observation.cluster_state
+        moves, limited = planned_moves(report, observation.snapshot, state, self._options, move, evictions.limits)
         for planned in moves:
             observation.assume_moved(planned)
         result.end(EVICTED, decision.reason)

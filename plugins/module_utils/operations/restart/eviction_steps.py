@@ -17,18 +17,18 @@ from ...spread.distribution import listed_by_key
 from ...spread.eviction.comparison import compare_skew, skew_cost
 from ...spread.eviction.planner import Move
 from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
-from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.limits import WorkloadLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.rollout import DONE, Progress
 from ...spread.spread_report import WorkloadReport
-from ...spread.stuck_pods import why_unfinished
+from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import FAILED, PENDING, Outcome, read_outcome
 from ..common.wait import wait_for_replacement
 from .budget_wait import BudgetWait
 from .observation import Observation
 from .outcome_store import finalize, revert
-from .result import EVICTED, FAILED_ACTION, EvictedPod, RestartResult
+from .result import EvictedPod, RestartResult
 
 
 class Evicted(t.NamedTuple):
@@ -43,12 +43,12 @@ class Evicted(t.NamedTuple):
     known: t.AbstractSet[str]
 
 
-class Attempt:
+class WorkloadEvictions:
     """The evictions of one workload in this run.
 
     ``before``: the report before the first one; None if an earlier run began. ``outcome``: the outcome that this run recorded; None before
     its first eviction. ``evicted``: the eviction whose replacement is awaited. ``denied``: the server certainly did not make the last
-    eviction. ``limits``: the limits of the run. ``closed``: the error for which the next eviction must wait.
+    eviction. ``limits``: the limits of the run. ``retry_error``: the error for which the next eviction must wait.
     """
 
     def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, limits: WorkloadLimits) -> None:
@@ -58,7 +58,7 @@ class Attempt:
         self.outcome: t.Optional[Outcome] = None
         self.evicted: t.Optional[Evicted] = None
         self.denied = False
-        self.closed: t.Optional[KubeError] = None
+        self.retry_error: t.Optional[KubeError] = None
         self.vanished = 0
         self._api = api
         self._options = options
@@ -80,7 +80,7 @@ class Attempt:
                 evicted.pod.replacement, evicted.pod.replacement_node = pod.metadata.name, pod.spec.node_name
 
     def revert(self) -> None:
-        """Restore the outcome from before the attempt. No pod was evicted and a retry would not help, so the attempt does not count."""
+        """Restore the outcome from before the evictions. No pod was evicted and a retry would not help, so the attempt does not count."""
         self.result.outcome = ""
         if self.before is not None and self.outcome is not None:
             revert(self._api, self.result, self.before.workload, self.outcome)
@@ -135,14 +135,14 @@ class Attempt:
             )
 
 
-def end_denied(attempt: Attempt, error: KubeError, move: Move, report: WorkloadReport, observation: Observation) -> None:
-    """End the attempt with an error that shows that the server did nothing: a refusal or a server error."""
+def end_denied(evictions: WorkloadEvictions, error: KubeError, move: Move, report: WorkloadReport, observation: Observation) -> None:
+    """End the evictions with an error that shows that the server did nothing: a refusal or a server error."""
     if isinstance(error, ApiError) and is_admission_denial(error):
-        attempt.refuse(denial(error, move), report, observation)
+        evictions.refuse(denial(error, move), report, observation)
     elif isinstance(error, (BudgetError, MultipleBudgetsError)):
-        attempt.refuse(budget_refusal(error, move, observation.snapshot), report, observation)
+        evictions.refuse(budget_refusal(error, move, observation.snapshot), report, observation)
     else:
-        attempt.fail(Reason("error", str(error)), report, observation)
+        evictions.fail(Reason("error", str(error)), report, observation)
 
 
 def denial(error: ApiError, move: Move) -> Reason:
@@ -174,12 +174,12 @@ class _EvictionStep:
 
     under_way = False
 
-    def __init__(self, api: KubeApi, options: RestartOptions, attempt: Attempt) -> None:
-        self.result = attempt.result
+    def __init__(self, api: KubeApi, options: RestartOptions, evictions: WorkloadEvictions) -> None:
+        self.result = evictions.result
         self.may_continue = options.wait
         self._api = api
         self._options = options
-        self._attempt = attempt
+        self._evictions = evictions
 
     @property
     def needs_observation(self) -> bool:
@@ -218,12 +218,12 @@ class Replacement(_EvictionStep):
         self,
         api: KubeApi,
         options: RestartOptions,
-        attempt: Attempt,
+        evictions: WorkloadEvictions,
         workload: Workload,
         observation: Observation,
         template: t.Optional[bytes] = None,
     ) -> None:
-        super().__init__(api, options, attempt)
+        super().__init__(api, options, evictions)
         self.under_way = True
         self._workload = workload
         self._template = template
@@ -251,9 +251,9 @@ class Replacement(_EvictionStep):
             self.result.take_time()
 
     def _wait(self) -> None:
-        if self._attempt.outcome is None:
+        if self._evictions.outcome is None:
             time.sleep(min(TAKE_OVER_AFTER_S, self._options.wait_timeout_s))  # the run that wrote last may be about to evict
-        evicted = self._attempt.evicted
+        evicted = self._evictions.evicted
         self._progress = wait_for_replacement(
             self._api,
             self._workload,
@@ -265,26 +265,26 @@ class Replacement(_EvictionStep):
         )
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
-        attempt, progress = self._attempt, self._progress
+        evictions, progress = self._evictions, self._progress
         if self._lost or progress is None:
             return False
         if progress.state != DONE:
-            cause = why_unfinished(report.workload, observation.snapshot)
+            cause = unfinished_cause(report.workload, observation.snapshot)
             self.result.fail_unfinished(
                 "replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, cause=cause, advice=ENOUGH_TIME
             )
-            attempt.conclude(report, observation)
+            evictions.conclude(report, observation)
             return False
-        evicted = attempt.evicted
+        evicted = evictions.evicted
         if evicted is None:
             return True
-        attempt.note_replacement(evicted, report, observation)
+        evictions.note_replacement(evicted, report, observation)
         # With a different number of replicas, the effect of the eviction cannot be determined.
         same = report.placed == evicted.before.placed
         if same and skew_cost(observation.distribution_over(evicted.before, report)) >= skew_cost(evicted.before.distributions):
-            home = evicted.pod.replacement_node
-            self.result.stop(REFUSED, Reason("came_back", f"the replacement of {evicted.pod.pod} came to {home}"))
-            attempt.conclude(report, observation)
+            node = evicted.pod.replacement_node
+            self.result.stop(REFUSED, Reason("came_back", f"the replacement of {evicted.pod.pod} was scheduled to {node}"))
+            evictions.conclude(report, observation)
             return False
         return True
 
@@ -296,50 +296,50 @@ class EvictionDenied(_EvictionStep):
         self,
         api: KubeApi,
         options: RestartOptions,
-        attempt: Attempt,
+        evictions: WorkloadEvictions,
         move: Move,
         before: WorkloadReport,
         error: KubeError,
         budget_wait: BudgetWait,
     ) -> None:
-        super().__init__(api, options, attempt)
+        super().__init__(api, options, evictions)
         self._budget_wait = budget_wait
         self._move = move
         self._before = before
         self._error = error
-        attempt.denied = was_not_applied(error)  # otherwise the eviction may have been made
+        evictions.denied = was_not_applied(error)  # otherwise the eviction may have been made
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
-        attempt, error, move = self._attempt, self._error, self._move
-        if not attempt.denied:
+        evictions, error, move = self._evictions, self._error, self._move
+        if not evictions.denied:
             placed = {pod.metadata.uid for pod in observation.snapshot.placed_pods(report.workload)}
             if move.pod.metadata.uid not in placed:
-                attempt.note_eviction(move, self._before, observation)  # only the response was lost
+                evictions.note_eviction(move, self._before, observation)  # only the response was lost
                 return self._options.wait
-            attempt.limits.remove(move.pod)
+            evictions.limits.remove(move.pod)
         if is_transient(error) and not self._budget_wait.over:
-            attempt.closed = error
+            evictions.retry_error = error
             return True
-        if attempt.denied or isinstance(error, MultipleBudgetsError):
-            end_denied(attempt, error, move, report, observation)
+        if evictions.denied or isinstance(error, MultipleBudgetsError):
+            end_denied(evictions, error, move, report, observation)
             return False
         self.result.outcome = FAILED
         self.result.end(FAILED_ACTION, Reason("error", str(error)))
-        attempt.conclude(report, observation)
+        evictions.conclude(report, observation)
         return False
 
 
 class PodGone(_EvictionStep):
     """The pod was gone before its eviction, or its budget was being written or deleted. Another pod may have its name now."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, attempt: Attempt, error: KubeError) -> None:
-        super().__init__(api, options, attempt)
+    def __init__(self, api: KubeApi, options: RestartOptions, evictions: WorkloadEvictions, error: KubeError) -> None:
+        super().__init__(api, options, evictions)
         self._error = error
-        attempt.vanished += 1
-        attempt.denied = False
+        evictions.vanished += 1
+        evictions.denied = False
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
-        if self._attempt.vanished > MOST_PODS_GONE:
+        if self._evictions.vanished > MOST_PODS_GONE:
             self.result.outcome = FAILED
             self.result.end(FAILED_ACTION, Reason("error", str(self._error)))
         elif self._options.wait:
@@ -347,7 +347,7 @@ class PodGone(_EvictionStep):
         else:
             text = f"the pod of {self.result.target} was gone before it was evicted, or its budget was being changed; run again"
             self.result.end(SKIPPED, Reason("changed_meanwhile", text))
-        self._attempt.conclude(report, observation)
+        self._evictions.conclude(report, observation)
         return False
 
 

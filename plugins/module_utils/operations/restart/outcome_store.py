@@ -12,15 +12,16 @@ from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import format_time
-from ...spread.history import RESTARTED_AT, is_eviction, made_current_revision
+from ...spread.history import RESTARTED_AT, is_eviction, is_pending_for_current_revision
 from ...spread.preconditions.window import window_violation
+from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
 from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
-from .result import FAILED_ACTION, RestartResult
-from .strategy import StaleDecisionError
+from .move_strategy import StaleDecisionError
+from .result import RestartResult
 
 SEEN_WITHIN_S = 30
 """Limit of seconds for the StatefulSet controller to observe a restart. It needs milliseconds."""
@@ -37,13 +38,13 @@ class WrittenOutcome(t.NamedTuple):
     template: bytes
 
 
-def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> WrittenOutcome:
+def record_eviction(api: KubeApi, decided_on: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> WrittenOutcome:
     """Record the outcome before a pod is evicted.
 
     Raise StaleDecisionError if the workload or its recorded outcome has changed since the decision on ``snapshot``, because another run may
     have evicted a pod. Raise it also if the maintenance window has ended.
     """
-    metadata, known = judged.metadata, read_outcome(judged.metadata.annotations)
+    metadata, known = decided_on.metadata, read_outcome(decided_on.metadata.annotations)
     written = outcome
 
     def annotations_for(live: LiveWorkload) -> Annotations:
@@ -57,13 +58,13 @@ def remember_eviction(api: KubeApi, judged: Workload, outcome: Outcome, snapshot
         return {OUTCOME_ANNOTATION: written.to_annotation()}
 
     try:
-        live = patch_annotations(api, judged, annotations_for)
+        live = patch_annotations(api, decided_on, annotations_for)
     except ConflictError as error:
         raise StaleDecisionError from error
     return WrittenOutcome(written, live.template)
 
 
-def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
+def record_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
     """Add the updateRevision of a restarted StatefulSet to its outcome.
 
     Return the recorded outcome. The controller sets the revision, so it cannot be written together with the restart. Without it, only the
@@ -75,41 +76,41 @@ def remember_update_revision(api: KubeApi, result: RestartResult, restarted: Wor
         waiting = workload.status.observed_generation < restarted.metadata.generation
         return Progress(WAITING if waiting else DONE, "")
 
-    remembered = ours
+    recorded = ours
 
     def annotations_for(live: LiveWorkload) -> Annotations:
-        nonlocal remembered
+        nonlocal recorded
         now, status = live.workload.metadata, live.workload.status
         if read_outcome(now.annotations) != ours or now.uid != restarted.metadata.uid:
             raise _OutcomeNotWrittenError(f"{restarted} was changed by someone else meanwhile")
         if (now.generation, status.observed_generation) != (restarted.metadata.generation,) * 2:
             raise _OutcomeNotWrittenError(f"{restarted} was changed by someone else, or its controller has not seen the restart")
-        remembered = replace(ours, expected=status.update_revision)
-        return {OUTCOME_ANNOTATION: remembered.to_annotation()}
+        recorded = replace(ours, expected=status.update_revision)
+        return {OUTCOME_ANNOTATION: recorded.to_annotation()}
 
     try:
         live, _progress = wait_for_workload(api, restarted, seen, timeout_s=SEEN_WITHIN_S, poll_s=poll_s)
         patch_annotations(api, live, annotations_for)
     except (KubeError, _OutcomeNotWrittenError) as error:
-        result.warnings.append(f"the revision that the restart of {restarted} makes is not remembered: {error}")
+        result.warnings.append(f"the revision that the restart of {restarted} makes could not be recorded: {error}")
         return ours
-    return remembered
+    return recorded
 
 
-def revert(api: KubeApi, result: RestartResult, judged: Workload, ours: Outcome) -> None:
-    """Restore the outcome of ``judged`` that was recorded before ``ours``, because the announced eviction was not made.
+def revert(api: KubeApi, result: RestartResult, decided_on: Workload, ours: Outcome) -> None:
+    """Restore the outcome of ``decided_on`` that was recorded before ``ours``, because the announced eviction was not made.
 
     A failed write is a warning of the result.
     """
-    earlier = (judged.metadata.annotations or {}).get(OUTCOME_ANNOTATION)
+    earlier = (decided_on.metadata.annotations or {}).get(OUTCOME_ANNOTATION)
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         if read_outcome(live.workload.metadata.annotations) != ours:
-            raise _OutcomeNotWrittenError(f"{judged} was changed by someone else meanwhile: its recorded outcome stays")
+            raise _OutcomeNotWrittenError(f"{decided_on} was changed by someone else meanwhile: its recorded outcome stays")
         return {OUTCOME_ANNOTATION: earlier}
 
     try:
-        patch_annotations(api, judged, annotations_for)
+        patch_annotations(api, decided_on, annotations_for)
     except (KubeError, _OutcomeNotWrittenError) as error:
         result.warnings.append(str(error))
     else:
@@ -133,7 +134,7 @@ def finalize(
     restarted forever. ``counted``: the attempt counts. A failed write is a warning of the result.
     """
     try:
-        live = _remember(api, workload, pending, result.outcome, snapshot, settled=settled, counted=counted)
+        live = _record(api, workload, pending, result.outcome, snapshot, settled=settled, counted=counted)
     except _OutcomeNotWrittenError as error:
         result.warnings.append(str(error))
         return
@@ -141,7 +142,7 @@ def finalize(
     record_event(api, result, live, reason=event, message=f"{result.outcome}: {result.in_words}")
 
 
-def _remember(
+def _record(
     api: KubeApi, workload: Workload, pending: t.Optional[Outcome], outcome: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
 ) -> Workload:
     """Record the outcome for the workload's revision on ``snapshot``. Return the workload."""
@@ -164,7 +165,7 @@ def _remember(
 
 
 def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
-    return made_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
+    return is_pending_for_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
 
 
 def record_event(api: KubeApi, result: RestartResult, workload: Workload, *, reason: str, message: str) -> None:

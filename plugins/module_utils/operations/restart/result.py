@@ -13,14 +13,10 @@ from ...model.api.pod import Pod
 from ...model.messages import missing_permission
 from ...model.reason import Reason, reason_fields
 from ...spread.history import RESTARTED_AT
-from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
 from ...state.restart_outcome import FAILED
-
-RESTARTED = "restarted"
-EVICTED = "evicted"
-FAILED_ACTION = "failed"
 
 
 @dataclass
@@ -119,12 +115,12 @@ class RestartResult:
 MOST_NAMED = 12
 
 
-def result_of(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
+def restart_result(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
     """Return ``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in the same form for any number of results.
 
     ``diff`` adds the changes for ``--diff``. A failed target fails the task. A refused or missing one fails it only if it was ``named``.
     """
-    bad = [result for result in results if result.action == FAILED_ACTION or (named and _not_done(result))]
+    bad = [result for result in results if result.action == FAILED_ACTION or (named and not _is_done(result))]
     warnings = (warning for result in results for warning in result.warnings)
     changes = {"diff": [_diff(result) for result in results if result.evicted or any(result.stamps)]} if diff else {}
     return {
@@ -195,5 +191,5 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
     }
 
 
-def _not_done(result: RestartResult) -> bool:
-    return result.action == REFUSED or result.missing
+def _is_done(result: RestartResult) -> bool:
+    return result.action != REFUSED and not result.missing

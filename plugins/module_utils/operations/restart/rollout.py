@@ -17,7 +17,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...spread.distribution import listed_by_key
 from ...spread.history import RESTARTED_AT
 from ...spread.preconditions.budgets import budgets_at_stake
-from ...spread.restart.actions import REFUSED, RESTART, RESUME, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.comparison import compare_spread, is_well_spread
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.limits import RunLimits
@@ -25,19 +25,20 @@ from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.spread_report import WorkloadReport
-from ...spread.stuck_pods import why_unfinished
+from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import PENDING, Outcome, make_outcome, read_outcome
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
+from .budget_locks import BudgetLocks
+from .move_strategy import StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
-from .outcome_store import finalize, next_outcome_time, record_event, remember_update_revision
-from .result import FAILED_ACTION, RESTARTED, RestartResult
-from .strategy import BudgetLocks, StaleDecisionError, Step, defer_if_capacity_reserved
+from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
+from .result import RestartResult
 from .stuck_rollout import stuck_container_of_rollout
 
 
 def write_restart(
-    api: KubeApi, judged: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, options: RestartOptions
+    api: KubeApi, decided_on: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, options: RestartOptions
 ) -> t.Optional[Workload]:
     """Write the restart and return the workload.
 
@@ -46,7 +47,7 @@ def write_restart(
     if the generation is not the snapshot's. An annotation raises the generation like an edit of the spec, and the snapshot has too few
     fields to distinguish them.
     """
-    metadata, resource = judged.metadata, WORKLOADS[judged.kind]
+    metadata, resource = decided_on.metadata, WORKLOADS[decided_on.kind]
     first: t.Optional[LiveWorkload] = None
     outcome: t.Optional[Outcome] = None
     written: t.Optional[Outcome] = None
@@ -55,12 +56,12 @@ def write_restart(
     def write(live: LiveWorkload) -> None:
         nonlocal first, outcome, written, patched
         workload = live.workload
-        is_valid = is_still_valid_for(workload, judged, snapshot, options, now_s=api.now_s())
+        is_valid = is_still_valid_for(workload, decided_on, snapshot, options, now_s=api.now_s())
         if first is not None and (live.template != first.template or not is_valid):
             raise _ChangedMeanwhileError
         if first is None and (workload.metadata.generation != metadata.generation or not is_valid):
             raise StaleDecisionError
-        outcome = outcome or _pending_outcome(api, workload, decision, snapshot.revision_number(judged))
+        outcome = outcome or _pending_outcome(api, workload, decision, snapshot.revision_number(decided_on))
         first, written = first or live, _with_expected_generation(outcome, workload)
         patched = api.merge_patch(resource, metadata.namespace, metadata.name, restart_patch(workload, written), dry_run=options.dry_run)
 
@@ -68,7 +69,7 @@ def write_restart(
         return read_outcome(live.workload.metadata.annotations) == written
 
     try:
-        found = write_guarded(lambda: read_live_workload(api, judged), write, is_written)
+        found = write_guarded(lambda: read_live_workload(api, decided_on), write, is_written)
     except (_ChangedMeanwhileError, ConflictError):
         return None
     return patched or found.workload
@@ -114,11 +115,11 @@ class RolloutStrategy:
             result.end(decision.action, decision.reason)
             return None
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(report.workload, observation.snapshot)
-        conflict = self._budgets.conflict(result.target, at_stake)
+        conflict = self._budgets.violation(result.target, at_stake)
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None
-        limited = self._limits.restart_violation(result.target)
+        limited = self._limits.workload_limit_violation(result.target)
         if limited is not None:
             result.end(SKIPPED, limited)
             return None
@@ -135,7 +136,7 @@ class RolloutStrategy:
         self._budgets.begin(result.target, at_stake)
         outcome = read_outcome(patched.metadata.annotations)
         if patched.kind == "StatefulSet" and outcome is not None:
-            outcome = remember_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
+            outcome = record_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
         record_event(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason.text}")
         return _Rollout(self._api, self._options, result, patched, outcome, before=report)
 
@@ -234,7 +235,7 @@ class _Rollout:
             return False
         report = observation.report_for(result.target)
         if progress.state != DONE:
-            cause = why_unfinished(report.workload, observation.snapshot) if report is not None else ""
+            cause = unfinished_cause(report.workload, observation.snapshot) if report is not None else ""
             result.fail_unfinished("rollout_not_finished", progress, timeout_s=self._options.wait_timeout_s, cause=cause)
         undecodable = observation.undecodable(result.target) if report is None else None
         if undecodable is not None:

@@ -20,17 +20,18 @@ from ...kube.client.resources import NAMESPACES, WORKLOADS
 from ...model.reason import Reason
 from ...model.undecodable import Undecodable
 from ...spread.options import check_labels_exist
-from ...spread.restart.actions import REFUSED, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
+from .budget_locks import BudgetLocks, SharedBudgetError
 from .budget_wait import BudgetWait
 from .eviction import EvictionStrategy
+from .move_strategy import CapacityReservedError, ClosedBudgetError, MoveStrategy, StaleDecisionError, Step
 from .observation import Observation
-from .result import FAILED_ACTION, RestartResult
+from .result import RestartResult
 from .rollout import RolloutStrategy
-from .strategy import BudgetLocks, CapacityReservedError, ClosedBudgetError, MoveStrategy, SharedBudgetError, StaleDecisionError, Step
 
 MOST_OBSERVATIONS = 3
 """Limit of observations for a workload that changes before anything could be written."""
@@ -39,7 +40,7 @@ OBSERVATION_VALID_S = 10.0
 """Seconds for which a run that does not wait uses one observation. Other runs and controllers change the cluster meanwhile."""
 
 
-def restart_workloads(
+def run_restart(
     api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, undecodable: t.Optional[list[Undecodable]] = None
 ) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time.
@@ -224,7 +225,7 @@ class _Batches:
         result = self._results[target]
         result.start()
         try:
-            return self._begin_on_fresh_judgement(target, result, alone=alone)
+            return self._begin_on_current_report(target, result, alone=alone)
         except NotFoundError as error:
             result.vanish(SKIPPED, Reason("vanished", str(error)))
             return None
@@ -239,7 +240,7 @@ class _Batches:
         finally:
             result.take_time()
 
-    def _begin_on_fresh_judgement(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
+    def _begin_on_current_report(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         for _attempt in range(MOST_OBSERVATIONS):
             report = self._observation.report_for(target)
             if report is None:

@@ -17,7 +17,7 @@ from ...model.api.pod import Pod, PodAffinityTerm
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
-from ..affinity_term_index import AffinityTermIndex, EquivalentPods, required_anti_affinity, required_pod_affinity
+from ..affinity_term_index import AffinityGroup, AffinityTermIndex, required_anti_affinity, required_pod_affinity
 from .interface import PodChange, TopologyFilter
 
 AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
@@ -264,7 +264,7 @@ class _InterPodAffinityFilter:
         for group in self._selected(self._affinity_terms[0], groups) if self._affinity_terms else ():
             self._count(self._affinity, group.nodes, self._affinity_terms, self._all_select(group.pod))
 
-    def _selected(self, term: PodAffinityTerm, groups: AffinityTermIndex) -> list[EquivalentPods]:
+    def _selected(self, term: PodAffinityTerm, groups: AffinityTermIndex) -> list[AffinityGroup]:
         """Return the groups whose labels the term selects, in namespaces that it selects or may select."""
         own = not term.namespaces and term.namespace_selector is None
         return groups.pods_matching(self._pod.metadata.namespace if own else None, term.label_selector)

@@ -18,7 +18,7 @@ from .interface import PodChange, TopologyFilter
 from .spread_domains import SpreadDomains
 
 TOO_SKEWED: Reasons = (Reason("topology_spread", "node(s) didn't match pod topology spread constraints"),)
-NO_DOMAIN: Reasons = (Reason("topology_spread_label", "node(s) didn't match pod topology spread constraints (missing required label)"),)
+MISSING_LABEL: Reasons = (Reason("topology_spread_label", "node(s) didn't match pod topology spread constraints (missing required label)"),)
 
 
 def pre_filter(pod: Pod, groups: AffinityTermIndex, counted: SpreadDomains) -> TopologyFilter | None:
@@ -63,7 +63,7 @@ class _PodTopologySpreadFilter:
         for key, constraint in self._constraints:
             domain = node.labels.get(key)
             if domain is None:
-                return NO_DOMAIN
+                return MISSING_LABEL
             if constraint.is_full(domain):
                 return TOO_SKEWED
         return PASSED
@@ -72,7 +72,7 @@ class _PodTopologySpreadFilter:
         for key, constraint in self._constraints:
             domain = node.labels.get(key)
             if domain is None:
-                return NO_DOMAIN
+                return MISSING_LABEL
             if constraint.is_full_without(domain, node.name, gone):
                 return TOO_SKEWED
         return PASSED

@@ -14,17 +14,17 @@ from ...model.selectors.label_selector import matches
 from ...model.well_known import POD_TEMPLATE_HASH
 
 
-def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preferred_home: t.Optional[Reason], pinned: bool) -> list[Reason]:
+def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preference: t.Optional[Reason], pinned: bool) -> list[Reason]:
     """Return all advice for the workload.
 
-    ``pod`` is the next pod of the workload. ``preferred_home`` is the result of ``counteracting_preference``. ``pinned``: volumes keep the
+    ``pod`` is the next pod of the workload. ``preference`` is the result of ``counteracting_preference``. ``pinned``: volumes keep the
     pods on their nodes.
     """
     template = workload.spec.template
     missing = () if pinned else _missing_rules(pod, topology_keys)
     advice = [*missing, *_constraints_without_match_label_keys(workload), *_foreign_selectors(template, pod)]
-    if preferred_home is not None:
-        advice.append(preferred_home)
+    if preference is not None:
+        advice.append(preference)
     return advice
 
 

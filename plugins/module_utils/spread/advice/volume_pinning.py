@@ -40,9 +40,9 @@ def pinned_by_volumes(
 def _is_pinned(pod: Pod, snapshot: ClusterSnapshot, cluster_state: ClusterState, eligible: Sequence[str], topology_key: str) -> bool:
     volumes = cluster_state.volumes_of(pod)
     reached = None if volumes is None else volume_binding.pre_filter(volumes.bound, volumes.delayed, cluster_state.storage)
-    home = snapshot.nodes.get(pod.spec.node_name)
-    if reached is None or home is None:
+    node = snapshot.nodes.get(pod.spec.node_name)
+    if reached is None or node is None:
         return False
-    domain = domain_of(home, topology_key)
+    domain = domain_of(node, topology_key)
     others = (name for name in eligible if domain_of(snapshot.nodes[name], topology_key) != domain)
     return all(reached(snapshot.nodes[name]) for name in others)

@@ -10,35 +10,38 @@ from dataclasses import dataclass, replace
 from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...model.undecodable import undecodable_of
 from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
 from ...state.restart_outcome import PENDING, Outcome, make_outcome
 from ..advice.preferred_affinity import counteracting_preference
-from ..history import interrupted_eviction, restart_permission
+from ..history import interrupted_eviction
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.budgets import undecodable_budget_violation
 from ..preconditions.deletion import deletion_violation
+from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
 from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
-from ..preconditions.strategy.pending_revision import pending_revision_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
+from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
+from ..preconditions.update_strategy.pending_revision import pending_revision_violation
 from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import EVICT_SURPLUS, RestartOptions
+from ..restart.permission import restart_permission
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
 from ..topology.topology import Topology
 from ..verdict import COLLAPSED, SKEWED, SPREAD
 from .planner import EvictionPlanner, Move
-from .replacement import TAKE_OVER_AFTER_S, missing_replicas, unavailable_replicas, unfinished_pods
+from .replacement import TAKE_OVER_AFTER_S, missing_replicas_text, unavailable_replicas_text, unfinished_pods
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def decide_eviction(
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
     forbidden = deletion_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=False)
     if forbidden is None and outcome is not None:
-        under_way = _pending_replacement(
+        under_way = _pending_replacement_violation(
             workload, snapshot, outcome, age_s=None if ours else now_s - parse_time(outcome.time), none_away=denied
         )
         if under_way is not None:
@@ -93,9 +96,13 @@ def decide_eviction(
     forbidden = forbidden or _eviction_violation(workload, snapshot)
     if forbidden is not None:
         return EvictionDecision(REFUSED, forbidden, begun)
-    useless = _no_benefit(report, snapshot, options) if options.only_if_helps else None
-    if useless is not None:
-        return EvictionDecision(*useless, begun)
+    if options.only_if_helps:
+        too_few = too_few_replicas_violation(workload)
+        if too_few is not None:
+            return EvictionDecision(REFUSED, too_few, begun)
+        useless = _benefit_violation(report, snapshot, options)
+        if useless is not None:
+            return EvictionDecision(SKIPPED, useless, begun)
     move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)
@@ -128,15 +135,10 @@ def decide_eviction(
 
 def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Return the reason why no pod of the workload may be evicted now. None if one may be evicted."""
-    for pod in unfinished_pods(workload, snapshot):
-        undecodable = undecodable_of(pod)
-        if undecodable is not None:
-            return undecodable.reason
-    budget = undecodable_budget_violation(workload, snapshot)
-    if budget is not None:
-        return budget
     return (
-        pending_revision_violation(workload, snapshot)
+        undecodable_pods_violation(unfinished_pods(workload, snapshot))
+        or undecodable_budget_violation(workload, snapshot)
+        or pending_revision_violation(workload, snapshot)
         or rolling_violation(workload, snapshot)
         or unhealthy_violation(workload, snapshot)
         or shared_volume_violation(workload, snapshot)
@@ -146,26 +148,22 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     )
 
 
-def _no_benefit(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[tuple[str, Reason]]:
-    """Return the action and the reason if the workload needs no evictions or their effect would not last. None otherwise."""
+def _benefit_violation(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[Reason]:
+    """Return the reason why the workload needs no evictions or their effect would not last. None otherwise."""
     workload, verdict = report.workload, report.verdict
-    too_few = too_few_replicas_violation(workload)
-    if too_few is not None:
-        return REFUSED, too_few
     # For evict_surplus without max_skew, any surplus counts.
     surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason.code == SPREAD
     if verdict.verdict not in (COLLAPSED, SKEWED) and not surplus_counts:
-        return SKIPPED, verdict.reason
+        return verdict.reason
     node_names = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]
-    obstacle = (
+    return (
         autoscaling_violation(workload, snapshot)
         or snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
         or counteracting_preference(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
     )
-    return (SKIPPED, obstacle) if obstacle is not None else None
 
 
-def _pending_replacement(
+def _pending_replacement_violation(
     workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
     """Return the reason why the next eviction must wait for the previous one.
@@ -176,7 +174,7 @@ def _pending_replacement(
     begun = f"a pod of {workload} is being evicted since {outcome.time}"
     if is_rolling(workload, snapshot):
         return Reason("replacement_under_way", f"{begun}; its controller has yet to see all replicas")
-    away = "" if none_away else missing_replicas(workload, unfinished_pods(workload, snapshot)) or unavailable_replicas(workload)
+    away = "" if none_away else missing_replicas_text(workload, unfinished_pods(workload, snapshot)) or unavailable_replicas_text(workload)
     if away:
         return Reason("replacement_under_way", f"{begun}; {away}")
     if age_s is not None and abs(age_s) < TAKE_OVER_AFTER_S:  # the clocks of API servers may differ a little
@@ -218,22 +216,14 @@ def _safe_move(
     if isinstance(move, Reason):
         return EvictionDecision(SKIPPED, move)
     pods = unfinished_pods(workload, snapshot)
-    away = missing_replicas(workload, pods) or unavailable_replicas(workload)
-    if away:
-        # A single pod that is not ready may be evicted, because it is unavailable already.
-        unready = [pod.metadata.uid for pod in pods if not pod.ready and not pod.terminating]
-        only_it = len(unready) == 1 and len(pods) == workload.spec.replicas and not any(pod.terminating for pod in pods)
-        sick: t.Union[Move, Reason, None] = None
-        if only_it:
-            sick = planner.next_move(unready) if limits is None else planner.next_allowed_move(limits, unready)
-        if isinstance(sick, Reason) and sick.code == LIMIT_REACHED:
-            return EvictionDecision(SKIPPED, sick)
-        if not isinstance(sick, Move):
-            text = f"{away}; at most one pod of {workload} is away at a time"
-            return EvictionDecision(REFUSED, Reason("not_ready", text))
-        move = sick
-    left = workload.status.available_replicas - (1 if move.pod.ready else 0)
-    if left < 1 and not options.allow_downtime:
-        text = f"the eviction of a pod of {workload} may leave no available pod; set allow_downtime"
-        return EvictionDecision(REFUSED, Reason("downtime", text))
-    return move
+    unavailable = unavailable_replicas_violation(workload, pods)
+    if unavailable is not None:
+        unready = only_unready_pod(workload, pods)
+        if unready is None:
+            return EvictionDecision(REFUSED, unavailable)
+        only = (unready.metadata.uid,)
+        move = planner.next_move(only) if limits is None else planner.next_allowed_move(limits, only)
+        if isinstance(move, Reason):
+            return EvictionDecision(SKIPPED, move) if move.code == LIMIT_REACHED else EvictionDecision(REFUSED, unavailable)
+    downtime = eviction_downtime_violation(workload, move.pod, allow_downtime=options.allow_downtime)
+    return move if downtime is None else EvictionDecision(REFUSED, downtime)

@@ -141,12 +141,13 @@ class EvictionPlanner:
         candidates = sorted(self._candidates(pods, counts), key=lambda candidate: (candidate.best, candidate.rank))
         if not candidates:
             return Reason(SPREAD, "no replica has a place that would be better")
-        unsure = next_pod(self._workload, self._snapshot).doubts
-        if unsure:
+        unknown = next_pod(self._workload, self._snapshot).unknown
+        if unknown:
             return Reason(
-                "unknown", f"it is unknown whether a node has free capacity for a replacement: {', '.join(doubt.text for doubt in unsure)}"
+                "unknown",
+                f"it is unknown whether a node has free capacity for a replacement: {', '.join(reason.text for reason in unknown)}",
             )
-        obstacle: t.Optional[tuple[_EvictionCandidate, Feasibility]] = None
+        rejected: t.Optional[tuple[_EvictionCandidate, Feasibility]] = None
         found: t.Optional[tuple[Gain, _EvictionCandidate, Feasibility]] = None
         for candidate in candidates:
             if found is not None and found[0] <= candidate.best:
@@ -157,14 +158,14 @@ class EvictionPlanner:
                 (gain for gain in candidate.target_nodes.gains if not feasible.isdisjoint(candidate.target_nodes.nodes(gain))), None
             )
             if feasibility.unknown or gain is None:
-                obstacle = obstacle or (candidate, feasibility)
+                rejected = rejected or (candidate, feasibility)
             elif found is None or gain < found[0]:
                 found = (gain, candidate, feasibility)
         if found is not None:
             return self._move(*found, counts)
-        if obstacle is None:
-            raise AssertionError("unreachable")  # the first candidate sets found or obstacle
-        return _no_capacity(_among(*obstacle))
+        if rejected is None:
+            raise AssertionError("unreachable")  # the first candidate sets found or rejected
+        return _no_capacity(_among(*rejected))
 
     def assume(self, move: Move) -> None:
         """Assume that the replacement runs on the move's node."""

@@ -24,7 +24,7 @@ A younger outcome may belong to an eviction that is about to be sent. The pods s
 """
 
 
-def missing_replicas(workload: Workload, pods: Iterable[Pod], gone: str = "") -> str:
+def missing_replicas_text(workload: Workload, pods: Iterable[Pod], gone: str = "") -> str:
     """Return a text about the replicas that are missing or not ready; empty if all are ready.
 
     ``pods`` are the workload's unfinished pods. The pod with the uid ``gone`` counts as terminating.
@@ -40,7 +40,7 @@ def missing_replicas(workload: Workload, pods: Iterable[Pod], gone: str = "") ->
 
 
 def availability_progress(workload: Workload) -> Progress:
-    """Return whether the status reports all replicas of the current revision as available, as a Progress.
+    """Return the progress until the status reports all replicas of the current revision as available.
 
     It also works for a StatefulSet whose strategy does not roll.
     """
@@ -54,7 +54,7 @@ def availability_progress(workload: Workload) -> Progress:
     return Progress(DONE, "all replicas are available")
 
 
-def unavailable_replicas(workload: Workload) -> str:
+def unavailable_replicas_text(workload: Workload) -> str:
     """Return a text about the replicas that are not available; empty if all are. A ready pod is unavailable for minReadySeconds."""
     available, wanted = workload.status.available_replicas, workload.spec.replicas
     return f"{available} of {wanted} replicas are available" if available < wanted else ""

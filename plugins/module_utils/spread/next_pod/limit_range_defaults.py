@@ -47,11 +47,11 @@ class LimitRangeDefaults(t.NamedTuple):
         if not (self.requests or self.limits):
             return spec, PASSED
         lacking = {name for container in spec.all_containers for name in self.contested - _own(container)}
-        doubts = tuple(
+        unknown = tuple(
             Reason("limit_range", f"two LimitRanges of the namespace give different amounts of {name}; one of them wins")
             for name in sorted(lacking)
         )
-        return _with_containers(spec, self._filled), doubts
+        return _with_containers(spec, self._filled), unknown
 
     def _filled(self, container: Container) -> Container:
         resources = container.resources or ResourceRequirements()

@@ -31,12 +31,12 @@ _RUNTIME_CLASS = Reason("runtime_class", "what the runtime class adds to the pod
 class NextPod(t.NamedTuple):
     """The next pod of a workload.
 
-    ``doubts`` are the reasons why its spec is not certain. If the live pods differ or cannot be decoded, ``pod`` is made from the template
+    ``unknown`` are the reasons why its spec is not certain. If the live pods differ or cannot be decoded, ``pod`` is made from the template
     alone.
     """
 
     pod: Pod
-    doubts: Reasons
+    unknown: Reasons
 
 
 def next_pod(workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> NextPod:
@@ -49,7 +49,7 @@ def next_pod(workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Option
     number = ordinal if workload.kind == "StatefulSet" else None
     known = admitted.made.get((number, revision))
     if known is None:
-        known = NextPod(_make(admitted, workload, number, revision), admitted.doubts)
+        known = NextPod(_make(admitted, workload, number, revision), admitted.unknown)
         if number is None:
             admitted.made[number, revision] = known
     return known
@@ -74,7 +74,7 @@ class _Admitted(t.NamedTuple):
 
     template: PodTemplate
     revision: str
-    doubts: Reasons
+    unknown: Reasons
     made: dict[tuple[t.Optional[int], str], NextPod]
 
 
@@ -113,10 +113,10 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
         scheduling_gates=_gates(template, pods),
     )
     defaults, known = _defaults(workload, snapshot)
-    spec, doubts = defaults.fill(without_given(spec, sample.pod.metadata.annotations, template) if known else spec)
+    spec, unknown = defaults.fill(without_given(spec, sample.pod.metadata.annotations, template) if known else spec)
     spec, too_many = without_excess_rules(spec)
     metadata = replace(template.metadata, labels=labels)
-    return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), (*doubts, *too_many), {})
+    return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), (*unknown, *too_many), {})
 
 
 def _live_pods(workload: Workload, snapshot: ClusterSnapshot) -> Sequence[Pod]:
@@ -142,14 +142,14 @@ def _is_current(workload: Workload, snapshot: ClusterSnapshot) -> bool:
     return same_metadata and known.spec == template.spec
 
 
-def _of_template(workload: Workload, snapshot: ClusterSnapshot, doubts: Reasons) -> _Admitted:
+def _of_template(workload: Workload, snapshot: ClusterSnapshot, unknown: Reasons) -> _Admitted:
     """Return the template with the defaults of the namespace, without information from live pods."""
     template = workload.spec.template
-    if not doubts and template.spec.runtime_class_name and template.spec.overhead is None:
-        doubts = (_RUNTIME_CLASS,)
+    if not unknown and template.spec.runtime_class_name and template.spec.overhead is None:
+        unknown = (_RUNTIME_CLASS,)
     spec, more = _defaults(workload, snapshot)[0].fill(template.spec)
     spec, too_many = without_excess_rules(spec)
-    return _Admitted(template if spec is template.spec else replace(template, spec=spec), "", (*doubts, *more, *too_many), {})
+    return _Admitted(template if spec is template.spec else replace(template, spec=spec), "", (*unknown, *more, *too_many), {})
 
 
 def _defaults(workload: Workload, snapshot: ClusterSnapshot) -> tuple[LimitRangeDefaults, bool]:

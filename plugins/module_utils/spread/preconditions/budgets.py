@@ -37,16 +37,17 @@ def names_of_budgets(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple
     return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
 
 
-def unreliable_status(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> str:
-    """Return the reason why the budget's status is not reliable about healthy pods; empty if it is."""
+def budget_status_violation(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return the reason why the budget's status is not reliable about healthy pods. None if it is reliable."""
+    name = f"PodDisruptionBudget {budget.metadata.name}"
     if not budget.is_observed:
-        return "was changed, and its controller has not worked out yet what it asks for; try again in a moment"
+        return Reason("budget", f"{name} was changed, and its controller has not computed its status yet; try again in a moment")
     if budget.sync_failure is not None:
-        return f"cannot be worked out by its controller: {budget.sync_failure.message}"
+        return Reason("budget", f"the controller of {name} cannot compute its status: {budget.sync_failure.message}")
     for other in snapshot.once(_rolling_workloads).get(id(budget), ()):
         if other.metadata.uid != workload.metadata.uid:
-            return f"is also that of {other}, which is being rolled out; wait for its end"
-    return ""
+            return Reason("budget", f"{name} also selects pods of {other}, which is being rolled out; wait for its end")
+    return None
 
 
 def _rolling_workloads(snapshot: ClusterSnapshot) -> dict[int, list[Workload]]:

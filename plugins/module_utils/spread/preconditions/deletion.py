@@ -11,11 +11,16 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 
 
+def namespace_deletion_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return the reason why the workload's namespace gets no new pods any more. None if it still gets new pods."""
+    namespace = snapshot.namespaces.get(workload.metadata.namespace)
+    if namespace is None or namespace.status.phase != "Terminating":
+        return None
+    return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
+
+
 def deletion_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Return the reason why the workload gets no new pods any more. None if it still gets new pods."""
-    namespace = snapshot.namespaces.get(workload.metadata.namespace)
-    if namespace is not None and namespace.status.phase == "Terminating":
-        return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
     if workload.metadata.deletion_timestamp is not None:
-        return Reason("terminating", f"{workload} is being deleted")
-    return None
+        return namespace_deletion_violation(workload, snapshot) or Reason("terminating", f"{workload} is being deleted")
+    return namespace_deletion_violation(workload, snapshot)

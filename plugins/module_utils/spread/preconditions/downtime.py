@@ -11,7 +11,7 @@ from ...model.messages import pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ..rollout import update_strategy_type
-from .budgets import budgets_of, lowest_ready, unreliable_status
+from .budgets import budget_status_violation, budgets_of, lowest_ready
 
 
 def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -28,9 +28,9 @@ def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optio
     if lowest < 1:
         return Reason("downtime", f"the {strategy} strategy of {workload} may leave no ready pod; {advice}")
     for budget in budgets_of(workload, snapshot):
-        unsure = unreliable_status(budget, workload, snapshot)
-        if unsure:
-            return Reason("budget", f"PodDisruptionBudget {budget.metadata.name} {unsure}")
+        unsure = budget_status_violation(budget, workload, snapshot)
+        if unsure is not None:
+            return unsure
         status = budget.status
         left = status.current_healthy - loss
         if left < status.desired_healthy:

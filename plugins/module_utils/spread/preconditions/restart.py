@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The refusals of a restart, in the order of their checks."""
+"""The refusals that depend only on the workload and the snapshot, in the order of their checks.
+
+``spread/restart/decision.py`` adds the benefit, the maintenance window and the cooldown. ``spread/check.py`` repeats window and cooldown.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,14 @@ from .admission.quota import quota_violation
 from .deletion import deletion_violation
 from .downtime import downtime_violation
 from .host_path import host_path_violation
+from .paused import paused_violation
 from .readability import readability_violation
 from .rolling import rolling_violation
 from .shared_volume import shared_volume_violation
-from .strategy.invalid_strategy import invalid_strategy_violation
-from .strategy.on_delete import on_delete_violation
-from .strategy.partition import partition_violation
-from .strategy.paused import paused_violation
 from .unhealthy_pods import unhealthy_violation
+from .update_strategy.invalid_strategy import invalid_strategy_violation
+from .update_strategy.on_delete import on_delete_violation
+from .update_strategy.partition import partition_violation
 
 
 def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
@@ -50,7 +53,7 @@ def disruption_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow
 
 
 def rollout_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the reason why a rollout of the workload would make no progress. None if it would."""
+    """Return the reason why a rollout of the workload would make no progress. None if it would make progress."""
     return (
         deletion_violation(workload, snapshot)
         or paused_violation(workload)

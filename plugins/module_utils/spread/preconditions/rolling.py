@@ -10,7 +10,7 @@ from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_outcome import FAILED, PENDING, read_outcome
-from ..history import began_current_revision
+from ..history import is_of_current_revision
 from ..rollout import is_rolling
 
 
@@ -24,7 +24,7 @@ def rolling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Option
     from ..stuck_pods import new_pods, stuck_container  # only rollouts in progress need it
 
     outcome = read_outcome(workload.metadata.annotations)
-    own = outcome is not None and outcome.outcome in (PENDING, FAILED) and began_current_revision(workload, outcome, snapshot)
+    own = outcome is not None and outcome.outcome in (PENDING, FAILED) and is_of_current_revision(workload, outcome, snapshot)
     begun = f"the rollout of {workload} that k8s_rollout_restart began at {outcome.time}" if own and outcome is not None else ""
     stuck = stuck_container(new_pods(workload, snapshot))
     if stuck:

@@ -12,7 +12,7 @@ import typing as t
 from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ..stuck_pods import LASTING_REASONS, is_on_lost_node, waiting_container, why_not_ready
+from ..stuck_pods import LASTING_REASONS, is_on_lost_node, unready_message, waiting_container
 
 UNHEALTHY_PODS = "unhealthy_pods"
 NO_READY_REPLICA = "no_ready_replica"
@@ -30,9 +30,9 @@ def unhealthy_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     if not workload.spec.replicas or any(pod.ready for pod in pods):
         return None
     # A pod without a node may wait for the capacity of a lost node.
-    judged = [pod for pod in pods if pod.spec.node_name and not is_on_lost_node(pod, snapshot)]
-    if not judged and any(is_on_lost_node(pod, snapshot) for pod in pods):
+    counted = [pod for pod in pods if pod.spec.node_name and not is_on_lost_node(pod, snapshot)]
+    if not counted and any(is_on_lost_node(pod, snapshot) for pod in pods):
         return None
-    cause = why_not_ready(judged or pods)
+    cause = unready_message(counted or pods)
     text = f"none of the {workload.spec.replicas} replicas of {workload} is ready" + (f": {cause}" if cause else "")
     return Reason(NO_READY_REPLICA, f"{text}; a restart is refused until one is")

@@ -13,7 +13,7 @@ from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
 from ..topology.node_groups import OWN_DOMAIN, Group, NodeGroups
 
-NO_DOMAIN = 2**31
+NO_DOMAIN_LOAD = 2**31
 """The load of nodes without the topology key. A replica there is in no domain, so these nodes are last."""
 
 NodeLoad = tuple[int, ...]
@@ -47,7 +47,7 @@ class ReplicaCounts:
         counts = []
         for domain, counter in zip(domains, self.per_domain):
             if domain is None:
-                counts.append(NO_DOMAIN)
+                counts.append(NO_DOMAIN_LOAD)
             else:
                 counts.append(next(left) if domain == OWN_DOMAIN else counter.get(domain, 0))
         return (*counts, replicas)
@@ -192,5 +192,5 @@ class LeastLoadedNode:
         return _Found(load, self._known.positions[nodes[position]], nodes[position]) if position < len(nodes) else None
 
     def _is_feasible(self, node: str) -> bool:
-        reasons, doubts = self._filter_runner.run_filters(node)
-        return not reasons and (self._accept_unknown or not doubts)
+        reasons, unknown = self._filter_runner.run_filters(node)
+        return not reasons and (self._accept_unknown or not unknown)

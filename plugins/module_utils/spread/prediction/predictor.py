@@ -18,13 +18,14 @@ from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
-from ..preconditions.shared_volume import shared_single_writer_claim
-from ..rollout import partition, rollout_bounds, update_strategy_type
+from ..preconditions.shared_volume import shared_volume_violation
+from ..preconditions.update_strategy.on_delete import on_delete_violation
+from ..rollout import partition
 from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
 from .prediction import Blocker, Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
-from .surge_capacity import no_surge_reason, surge_capacity
+from .surge_capacity import surge_capacity, surge_violation
 
 
 class RestartPredictor:
@@ -52,20 +53,20 @@ class RestartPredictor:
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
         if undecodable is not None:
             return Prediction(None, blockers=[Blocker(undecodable.reason)])
-        obstacle = self._obstacle(workload)
-        if obstacle is not None:
-            return Prediction(False, blockers=[Blocker(obstacle)])
-        unsure = next_pod(workload, self._snapshot).doubts
-        if unsure:
-            return Prediction(None, blockers=[Blocker(reason) for reason in unsure])
-        denied = admission_violation(workload, self._snapshot) or quota_violation(
-            workload, self._snapshot, pods=workload.spec.replicas - partition(workload)
+        violation = self._prediction_violation(workload)
+        if violation is not None:
+            return Prediction(False, blockers=[Blocker(violation)])
+        unknown = next_pod(workload, self._snapshot).unknown
+        if unknown:
+            return Prediction(None, blockers=[Blocker(reason) for reason in unknown])
+        denied = (
+            admission_violation(workload, self._snapshot)
+            or quota_violation(workload, self._snapshot, pods=workload.spec.replicas - partition(workload))
+            or surge_violation(workload, self._snapshot)
         )
         if denied is not None:
             return Prediction(False, blockers=[Blocker(denied)])
         surge = surge_capacity(workload, self._snapshot)
-        if _needs_surge(workload) and surge.pods == 0:
-            return Prediction(False, blockers=[Blocker(no_surge_reason(workload, self._snapshot, surge))])
         before = imbalance_rank(now, max_skew=self._max_skew)
         decides = self._decides(before, eligible)
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
@@ -75,32 +76,29 @@ class RestartPredictor:
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
             return Prediction(None, domains, [Blocker(unlabelled)])
-        doubts = self._doubts(best.first, preference)
-        if not doubts:
+        unknowns = self._unknowns(best.first, preference)
+        if not unknowns:
             return Prediction(True, domains)
-        # With doubts about single nodes, the other nodes may suffice. With a doubt about the pod itself or a counteracting preference, no
-        # node is certain.
+        # If only single nodes are unknown, the other nodes may suffice. If the pod itself is unknown or a preference counteracts, no node
+        # is certain.
         if preference is None and not best.first.unknown:
             sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
             if self._better(before, sure, eligible):
                 return Prediction(True, domains)
-        return Prediction(None, domains, doubts)
+        return Prediction(None, domains, unknowns)
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
         """Assume that the workload's replicas are on the nodes that a restart would give them."""
         surge = surge_capacity(workload, self._snapshot)
         self.cluster_state = self._simulate(workload, eligible, surge.pods, accept_unknown=True).cluster_state
 
-    def _obstacle(self, workload: Workload) -> t.Optional[Reason]:
-        claim = shared_single_writer_claim(workload, self._snapshot)
-        if claim:
-            return Reason("shared_rwo_volume", f"the replicas share the claim {claim}, which only one node can mount")
-        scaling = autoscaling_violation(workload, self._snapshot)
-        if scaling is not None:
-            return scaling
-        if update_strategy_type(workload) == "OnDelete":
-            return Reason("on_delete", "the update strategy OnDelete replaces no pods")
-        return None
+    def _prediction_violation(self, workload: Workload) -> t.Optional[Reason]:
+        """Return the reason why no restart of the workload helps. None if the simulation decides."""
+        return (
+            shared_volume_violation(workload, self._snapshot)
+            or autoscaling_violation(workload, self._snapshot)
+            or on_delete_violation(workload)
+        )
 
     def _simulate(
         self,
@@ -154,21 +152,15 @@ class RestartPredictor:
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
 
-    def _doubts(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
-        doubts = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
+    def _unknowns(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
+        unknowns = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
         by_node = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
-        doubts += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
+        unknowns += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
         if preference is not None:
-            doubts.append(Blocker(preference))
-        return doubts
+            unknowns.append(Blocker(preference))
+        return unknowns
 
 
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:
     """Return the nodes that no filter rejects with certainty."""
     return (*feasibility.feasible, *feasibility.unknown_nodes) if feasibility.unknown_nodes else feasibility.feasible
-
-
-def _needs_surge(workload: Workload) -> bool:
-    """Return whether the rollout can begin only with an additional pod."""
-    rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
-    return rolls and rollout_bounds(workload).max_unavailable == 0

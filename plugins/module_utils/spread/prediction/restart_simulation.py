@@ -229,7 +229,7 @@ class RestartSimulation:
         node = self._least_loaded_node()
         if node is None:
             return False
-        self._first = _with_doubts(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
+        self._first = _with_unknown(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._cluster_state.assign(replace(self._pod, metadata=metadata), node)
@@ -256,10 +256,10 @@ class RestartSimulation:
         self._old.recount(node)
 
 
-def _with_doubts(first: Feasibility, unknown: Reasons, node: str, doubts: Reasons) -> Feasibility:
+def _with_unknown(first: Feasibility, unknown: Reasons, node: str, unknown_of_node: Reasons) -> Feasibility:
     """Return the first result with the unknowns of a node that a later pod used. Otherwise such a node would count as certain."""
-    if doubts and node not in first.unknown_nodes:
-        first = replace_fields(first, unknown_nodes={**first.unknown_nodes, node: doubts})
+    if unknown_of_node and node not in first.unknown_nodes:
+        first = replace_fields(first, unknown_nodes={**first.unknown_nodes, node: unknown_of_node})
     if not set(unknown) <= set(first.unknown):
         first = replace_fields(first, unknown=tuple(dict.fromkeys((*first.unknown, *unknown))))
     return first

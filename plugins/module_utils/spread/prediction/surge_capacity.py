@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Surge pods that the namespace's quotas admit."""
+"""Surge pods that the namespace's quotas admit, and the refusal of a rollout that needs one and gets none."""
 
 from __future__ import annotations
+
+import typing as t
 
 from ...model.api.namespace import ResourceQuota
 from ...model.api.pod import Pod
@@ -10,8 +12,9 @@ from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ..next_pod.next_pod import next_pod
-from ..preconditions.admission.quota import Bounds, QuotaIndex, SurgeCapacity, add_bounds, quota_violation, usages
-from ..rollout import rollout_bounds
+from ..preconditions.admission.quota import quota_violation
+from ..preconditions.admission.quota_index import Bounds, QuotaIndex, SurgeCapacity, add_bounds, usages
+from ..rollout import rollout_bounds, update_strategy_type
 
 
 def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapacity:
@@ -19,12 +22,15 @@ def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapaci
     surge = rollout_bounds(workload).max_surge
     if surge <= 0:
         return SurgeCapacity(0, "")
-    least = snapshot.once(QuotaIndex).least(next_pod(workload, snapshot).pod, workload.metadata.namespace)
-    return least if least.pods < surge else SurgeCapacity(surge, "")
+    admitted = snapshot.once(QuotaIndex).surge_capacity(next_pod(workload, snapshot).pod, workload.metadata.namespace)
+    return admitted if admitted.pods < surge else SurgeCapacity(surge, "")
 
 
-def no_surge_reason(workload: Workload, snapshot: ClusterSnapshot, surge: SurgeCapacity) -> Reason:
-    """Return the reason why the namespace admits no surge pod."""
+def surge_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+    """Return the reason if the rollout begins with a surge pod and the namespace admits none. None otherwise."""
+    surge = surge_capacity(workload, snapshot)
+    if surge.pods > 0 or not _needs_surge(workload):
+        return None
     namespace = workload.metadata.namespace
     text = f"ResourceQuota {namespace}/{surge.bounded_by}"
     quotas = snapshot.quotas_by_namespace.get(namespace, ())
@@ -43,3 +49,9 @@ def _used_up(quota: ResourceQuota, pod: Pod) -> str:
     add_bounds(bounds, quota, 0)
     lacking = sorted(name for name, amount in usages(pod, bounds) if amount > 0 and bounds[name].least < amount)
     return f" allows {hard[lacking[0]]} {lacking[0]} and {used.get(lacking[0], '0')} are used" if lacking else ""
+
+
+def _needs_surge(workload: Workload) -> bool:
+    """Return whether the rollout can begin only with an additional pod."""
+    rolls = workload.kind == "Deployment" and update_strategy_type(workload) == "RollingUpdate"
+    return rolls and rollout_bounds(workload).max_unavailable == 0

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The actions of a decision."""
+"""The actions of a decision, and the actions in the result of a restart."""
 
 from __future__ import annotations
 
 RESTART = "restart"
 RESUME = "resume"
-SKIPPED = "skipped"
-REFUSED = "refused"
-
-
 EVICT = "evict"
 WAIT = "wait"
+
+RESTARTED = "restarted"
+EVICTED = "evicted"
+FAILED_ACTION = "failed"
+
+# A decision and a result may have these.
+SKIPPED = "skipped"
+REFUSED = "refused"

@@ -13,8 +13,9 @@ from ...model.codec import replace as replace_fields
 from ...model.messages import pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, RestartPermission
-from ..history import RESTARTED_AT, interrupted_restart, restart_permission
+from ...state.restart_cooldown import RestartPermission
+from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
+from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
@@ -25,6 +26,7 @@ from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
 from .options import RestartOptions
+from .permission import restart_permission
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,12 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     if options.only_if_helps:
-        useless = _no_benefit(workload_report)
+        too_few = too_few_replicas_violation(workload)
+        if too_few is not None:
+            return RestartDecision(REFUSED, too_few)
+        useless = _benefit_violation(workload_report)
         if useless is not None:
-            return useless
+            return RestartDecision(SKIPPED, useless)
     forbidden = window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
@@ -81,14 +86,12 @@ def _verification_is_due(workload_report: WorkloadReport, permission: RestartPer
     return options.verify_spread and (helped or permission.violation is not None)
 
 
-def _no_benefit(workload_report: WorkloadReport) -> t.Optional[RestartDecision]:
-    too_few = too_few_replicas_violation(workload_report.workload)
-    if too_few is not None:
-        return RestartDecision(REFUSED, too_few)
+def _benefit_violation(workload_report: WorkloadReport) -> t.Optional[Reason]:
+    """Return the reason why the workload needs no restart, or a restart is not certain to help. None if it helps."""
     if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
-        return RestartDecision(SKIPPED, workload_report.verdict.reason)
+        return workload_report.verdict.reason
     if workload_report.prediction is None or workload_report.prediction.restart_helps is not True:
-        return RestartDecision(SKIPPED, Reason("no_gain", _no_gain_text(workload_report.prediction)))
+        return Reason("no_gain", _no_gain_text(workload_report.prediction))
     return None
 
 
@@ -102,8 +105,8 @@ def _no_gain_text(prediction: t.Optional[Prediction]) -> str:
     return f"{text}: {', '.join(texts)}" if texts else text
 
 
-def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:
-    """Return whether the decision to restart ``judged``, as it is on ``snapshot``, also holds for its present state ``live``.
+def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:
+    """Return whether the decision to restart ``decided_on``, as it is on ``snapshot``, also holds for its present state ``live``.
 
     ``now_s`` must be inside of the maintenance window, which may have been changed or may have ended since the decision.
 
@@ -111,21 +114,21 @@ def is_still_valid_for(live: Workload, judged: Workload, snapshot: ClusterSnapsh
     replicas, the restart must still pass the checks and affect no other budget. Its prediction is not repeated, because the nodes of the
     additional replicas are not known yet.
     """
-    if live.metadata.uid != judged.metadata.uid or live.metadata.deletion_timestamp is not None:
+    if live.metadata.uid != decided_on.metadata.uid or live.metadata.deletion_timestamp is not None:
         return False
     if window_violation(live, snapshot, now_s=now_s) is not None:
         return False
     replicas = live.spec.replicas
-    scaled = replace_fields(judged, spec=replace_fields(judged.spec, replicas=replicas))
+    scaled = replace_fields(decided_on, spec=replace_fields(decided_on.spec, replicas=replicas))
     if encode_json(scaled.spec) != encode_json(live.spec):
         return False
-    if replicas == judged.spec.replicas:
+    if replicas == decided_on.spec.replicas:
         return True
     if options.only_if_helps and replicas < 2:
         return False
     if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) is not None:
         return False
-    return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(judged, snapshot)
+    return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 
 
 def restart_patch(workload: Workload, outcome: Outcome) -> dict[str, t.Any]:

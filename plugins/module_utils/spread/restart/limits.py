@@ -32,7 +32,7 @@ class RunLimits:
         """Return the limits for one workload."""
         return WorkloadLimits(self, target)
 
-    def restart_violation(self, target: Target) -> t.Optional[Reason]:
+    def workload_limit_violation(self, target: Target) -> t.Optional[Reason]:
         """Return the reason why the workload may not be restarted, and no pod of it evicted. None if it may."""
         limit = self._options.max_workloads
         moved = sum(count > 0 for count in self._moves.values())
@@ -40,7 +40,7 @@ class RunLimits:
             return None
         return _reached("max_workloads", pluralize(limit, "workload"))
 
-    def eviction_violation(self, target: Target, pod: Pod) -> t.Optional[Reason]:
+    def eviction_limit_violation(self, target: Target, pod: Pod) -> t.Optional[Reason]:
         """Return the reason why the pod of the workload may not be evicted. None if it may."""
         options, node, namespace = self._options, pod.spec.node_name, pod.metadata.namespace
         limits = (
@@ -56,7 +56,7 @@ class RunLimits:
         for name, limit, evicted, where in limits:
             if limit is not None and evicted >= limit:
                 return _reached(name, pluralize(limit, "pod"), where)
-        return self.restart_violation(target)
+        return self.workload_limit_violation(target)
 
     def add_restart(self, target: Target) -> None:
         """Count a restart of the workload."""
@@ -77,7 +77,7 @@ class WorkloadLimits(t.NamedTuple):
 
     def violation(self, pod: Pod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted. None if it may."""
-        return self.run.eviction_violation(self.target, pod)
+        return self.run.eviction_limit_violation(self.target, pod)
 
     def add(self, pod: Pod) -> None:
         """Count the eviction of the pod."""

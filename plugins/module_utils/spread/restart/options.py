@@ -17,6 +17,20 @@ EVICT_SURPLUS = "evict_surplus"
 AUTO = "auto"
 STRATEGIES = (ROLLOUT, EVICT_SURPLUS, AUTO)
 
+MINIMA = {
+    "cooldown": 0,
+    "max_attempts": 1,
+    "max_evictions": 1,
+    "max_evictions_per_namespace": 1,
+    "max_evictions_per_node": 1,
+    "max_parallel": 1,
+    "max_skew": 1,
+    "max_workloads": 1,
+    "wait_sleep": 1,
+    "wait_timeout": 1,
+}
+"""The minimum of each numeric option of the restart."""
+
 
 @dataclass(frozen=True)
 class RestartOptions:
@@ -52,7 +66,7 @@ def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResu
     """
     named = params.get("name") is not None
     times = option_times(params, {"cooldown": 0 if named else DEFAULT_COOLDOWN_S, "wait_timeout": 600, "wait_sleep": 5})
-    check_minima({**params, **times})
+    check_minima({**params, **times}, MINIMA)
     only_if_helps, keys, max_skew = params.get("only_if_helps"), params.get("topology_keys"), params.get("max_skew")
     if checked is not None:
         keys, max_skew = checked.topology_keys if keys is None else keys, checked.max_skew if max_skew is None else max_skew

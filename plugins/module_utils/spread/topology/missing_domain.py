@@ -22,12 +22,12 @@ def missing_domain_reason(snapshot: ClusterSnapshot, topology_key: str, node_nam
     undecodable: list[str] = []
     unlisted: list[str] = []
     not_decoded = {one.metadata.name for one in snapshot.undecodable_of("Node")}
-    for home in node_names:
-        node = snapshot.nodes.get(home)
+    for node_name in node_names:
+        node = snapshot.nodes.get(node_name)
         if node is None:
-            (undecodable if home in not_decoded else unlisted).append(home)
+            (undecodable if node_name in not_decoded else unlisted).append(node_name)
         elif domain_of(node, topology_key) is None:
-            unlabelled.append(home)
+            unlabelled.append(node_name)
     texts = [f"{_replicas(unlabelled)} on nodes without the label {topology_key}"] if unlabelled else []
     texts += [f"{_replicas(undecodable)} on {_nodes(undecodable)}, which cannot be decoded"] if undecodable else []
     texts += [f"{_replicas(unlisted)} on {_nodes(unlisted)}, which the list of nodes does not have"] if unlisted else []

@@ -84,7 +84,7 @@ class Topology:
         for key in topology_keys:
             of_node = self.groups.domains(key)
             first = of_node[node_names[0]]
-            if all(of_node[home] == first for home in node_names) and len(self.over(key, eligible).domains) > 1:
+            if all(of_node[name] == first for name in node_names) and len(self.over(key, eligible).domains) > 1:
                 return False
         return True
 

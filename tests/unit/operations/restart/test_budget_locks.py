@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import BudgetLocks, SharedBudgetError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.budget_locks import BudgetLocks, SharedBudgetError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 A, B = (Target("Deployment", "app", name) for name in "ab")
@@ -14,19 +14,19 @@ KEEP = frozenset({("app", "keep")})
 
 def test_another_one_waits_until_the_first_has_ended() -> None:
     budgets = BudgetLocks()
-    assert budgets.conflict(A, KEEP) is None
+    assert budgets.violation(A, KEEP) is None
     budgets.begin(A, KEEP)
-    assert budgets.conflict(A, KEEP) is None
-    assert budgets.conflict(B, frozenset({("app", "other")})) is None
+    assert budgets.violation(A, KEEP) is None
+    assert budgets.violation(B, frozenset({("app", "other")})) is None
     with pytest.raises(SharedBudgetError):
-        budgets.conflict(B, KEEP)
+        budgets.violation(B, KEEP)
     budgets.ended(A)
-    assert budgets.conflict(B, KEEP) is None
+    assert budgets.violation(B, KEEP) is None
 
 
 def test_what_has_not_ended_in_time_still_holds_its_budget() -> None:
     budgets = BudgetLocks()
     budgets.begin(A, KEEP)
     budgets.left_unfinished(A)
-    reason = budgets.conflict(B, KEEP)
+    reason = budgets.violation(B, KEEP)
     assert reason is not None and str(reason).startswith("budget: Deployment app/a, which shares PodDisruptionBudget keep, ")

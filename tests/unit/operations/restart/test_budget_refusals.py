@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import budget_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
@@ -59,7 +59,7 @@ def answer(status: int, message: str, *, reason: str | None = None) -> KubeError
 
 def run(api: FakeApi, *names: str, **options: t.Any) -> list[RestartResult]:
     targets = [Target("Deployment", "app", name) for name in names or ("web",)]
-    return restart_workloads(api, targets, RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": WAIT_S, **options}))
+    return run_restart(api, targets, RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": WAIT_S, **options}))
 
 
 def piled_up(*names: str) -> ClusterBuilder:

@@ -8,9 +8,9 @@ import contextlib
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ApiError, OverloadedError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import remember_eviction
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import StaleDecisionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.move_strategy import StaleDecisionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import record_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
@@ -57,7 +57,7 @@ def test_an_eviction_without_an_answer_is_seen_in_the_pods(error: Exception, mad
     cluster.deployment("web", ["worker-1"] * 3)
     api = Unanswering(cluster, error, made=made)
     options = RestartOptions(strategy=EVICT_SURPLUS, wait=False)
-    (result,) = restart_workloads(api, [Target("Deployment", "app", "web")], options)
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], options)
     assert (result.action, api.asked, len(result.evicted)) == (action, 1, int(action == "evicted"))
 
 
@@ -72,5 +72,5 @@ def test_what_is_remembered_is_ours_only_if_an_answer_was_lost(answers_lost: boo
     outcome = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
     api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
     with contextlib.nullcontext() if answers_lost else pytest.raises(StaleDecisionError):
-        assert remember_eviction(api, judged, outcome, cluster.snapshot()).outcome == outcome
+        assert record_eviction(api, judged, outcome, cluster.snapshot()).outcome == outcome
     assert (api.tried, api.patches) == (1, [])

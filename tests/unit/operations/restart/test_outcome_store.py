@@ -10,9 +10,9 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import DEPLOYMENTS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import finalize, remember_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.move_strategy import StaleDecisionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import finalize, record_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     IMPROVED,
@@ -77,5 +77,5 @@ def test_nothing_is_announced_for_a_workload_that_has_moved_on(meddler: t.Callab
     cluster, _snapshot, workload = marked(mark(20))
     api = FakeApi(cluster, now=NOW, meddlers=[meddler])
     with pytest.raises(StaleDecisionError):
-        remember_eviction(api, workload, mark(0), cluster.snapshot())
+        record_eviction(api, workload, mark(0), cluster.snapshot())
     assert api.patches == []

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import RequestTarget, api_error
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult, result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult, restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 WEB = Target("Deployment", "shop", "web")
@@ -23,7 +23,7 @@ WEB = Target("Deployment", "shop", "web")
     ],
 )
 def test_what_was_named_and_not_done_is_an_error(action: str, reason: str, missing: bool, said: str) -> None:
-    result = result_of([RestartResult(WEB, action, Reason(reason, "so"), missing=missing)], named=True)
+    result = restart_result([RestartResult(WEB, action, Reason(reason, "so"), missing=missing)], named=True)
     assert (result["failed"], result["msg"]) == (True, said)
     (entry,) = result["workloads"]
     assert (entry["action"], entry["reason"], entry["message"]) == (action, reason, "so")
@@ -39,7 +39,7 @@ def lacking(name: str, verb: str = "patch") -> RestartResult:
 
 
 def test_a_missing_role_is_reported_once_with_all_workloads_that_lack_it() -> None:
-    result = result_of([lacking("a"), lacking("b"), lacking("c"), lacking("d", "get")], named=False)
+    result = restart_result([lacking("a"), lacking("b"), lacking("c"), lacking("d", "get")], named=False)
     assert result["msg"].count("Grant the verb 'patch' on deployments") == 1
     assert "The same verb is missing for Deployment b/web, Deployment c/web; Deployment d/web: " in result["msg"]
     assert len(result["warnings"]) == 2

@@ -9,8 +9,8 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.move_strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.rollout import write_restart
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.actions import RESTART
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import RestartDecision
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions

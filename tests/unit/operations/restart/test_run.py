@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The second look at restarts that were begun by an earlier run."""
+"""The second check of restarts that were begun by an earlier run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
     RestartSimulation,
     SimulatedRestart,
@@ -27,7 +27,7 @@ UNDER_WAY = {"updatedReplicas": 1}
 
 
 def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | None = None) -> Target:
-    """A Deployment that an earlier run restarted a minute ago without a second look."""
+    """A Deployment that an earlier run restarted a minute ago without a second check."""
     outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="hash0", eligible="x")
     template = {"metadata": {"labels": {"app": name}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
     metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
@@ -52,7 +52,7 @@ def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, s
     cluster = workers(2)
     target = interrupted(cluster, "web", *homes, status=status)
     api = FakeApi(cluster, now=NOW)
-    (result,) = restart_workloads(api, [target], RestartOptions(wait=wait))
+    (result,) = run_restart(api, [target], RestartOptions(wait=wait))
     assert (result.action, result.outcome, result.changed) == (action, verdict, True)
     assert reason_text(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
     assert remembered(api) == [verdict]
@@ -62,7 +62,7 @@ def test_a_rollout_under_way_is_left_alone_by_a_run_that_does_not_wait():
     cluster = workers(2)
     target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
     api = FakeApi(cluster, now=NOW)
-    (result,) = restart_workloads(api, [target], RestartOptions(wait=False))
+    (result,) = run_restart(api, [target], RestartOptions(wait=False))
     assert (result.action, result.outcome, result.changed, api.patches) == ("skipped", "pending", False, [])
 
 
@@ -71,7 +71,7 @@ def test_ended_rollouts_share_one_second_look(wait):
     cluster = workers(2)
     targets = [interrupted(cluster, f"web-{number}", "worker-1", "worker-2") for number in range(5)]
     api = FakeApi(cluster, now=NOW)
-    results = restart_workloads(api, targets, RestartOptions(wait=wait, max_parallel=1))
+    results = run_restart(api, targets, RestartOptions(wait=wait, max_parallel=1))
     assert [result.outcome for result in results] == ["improved"] * 5
     assert remembered(api) == ["improved"] * 5
     assert api.listed.count("nodes") == 2
@@ -81,7 +81,7 @@ def test_a_dry_run_takes_no_second_look():
     cluster = workers(2)
     target = interrupted(cluster, "web", "worker-1", "worker-2")
     api = FakeApi(cluster, now=NOW)
-    (result,) = restart_workloads(api, [target], RestartOptions(dry_run=True))
+    (result,) = run_restart(api, [target], RestartOptions(dry_run=True))
     assert (result.outcome, api.patches, api.listed.count("nodes")) == ("pending", [], 1)
 
 
@@ -93,10 +93,10 @@ def test_an_outcome_whose_answer_was_lost_is_kept(answers_lost: bool) -> None:
     cluster = workers(2)
     target = interrupted(cluster, "web", "worker-1", "worker-2")
     first = FakeApi(cluster, now=NOW)
-    restart_workloads(first, [target], RestartOptions())
+    run_restart(first, [target], RestartOptions())
     (written,) = first.patches
     api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
-    (result,) = restart_workloads(api, [target], RestartOptions())
+    (result,) = run_restart(api, [target], RestartOptions())
     assert (result.outcome, api.patches) == ("improved", [])
     assert [("changed by someone else" in warning) for warning in result.warnings] == [True] * (not answers_lost)
 
@@ -116,7 +116,7 @@ def test_a_node_that_is_not_ready_is_named_where_a_rollout_has_not_ended(lost: l
     for name in lost:
         cluster.node(name, ready=False)
     cluster.nodes.extend(nodes)
-    (result,) = restart_workloads(FakeApi(cluster, now=NOW), [target], RestartOptions())
+    (result,) = run_restart(FakeApi(cluster, now=NOW), [target], RestartOptions())
     assert reason_text(result.reason).endswith(said)
 
 
@@ -132,7 +132,7 @@ def test_targets_that_are_not_waited_for_are_begun_on_one_look(count: int) -> No
     cluster = workers(2)
     targets = uneven(cluster, count)
     api = FakeApi(cluster, now=NOW)
-    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    results = run_restart(api, targets, RestartOptions(wait=False))
     assert [(result.action, result.outcome) for result in results] == [("restarted", "pending")] * count
     assert (api.listed.count("nodes"), api.listed.count("pods")) == (1, 1)
 
@@ -148,7 +148,7 @@ def test_each_target_is_simulated_a_fixed_number_of_times_without_waiting(monkey
     monkeypatch.setattr(RestartSimulation, "run", counted)
     cluster = workers(2)
     targets = uneven(cluster, 10)
-    restart_workloads(FakeApi(cluster, now=NOW), targets, RestartOptions(wait=False))
+    run_restart(FakeApi(cluster, now=NOW), targets, RestartOptions(wait=False))
     # Once to see whether a restart helps, and once to assume it.
     assert sorted(played) == sorted(2 * [target.name for target in targets])
 
@@ -158,7 +158,7 @@ def test_an_old_look_is_replaced_before_the_next_target_is_begun(monkeypatch: py
     cluster = workers(2)
     targets = uneven(cluster, 3)
     api = FakeApi(cluster, now=NOW)
-    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    results = run_restart(api, targets, RestartOptions(wait=False))
     assert [result.action for result in results] == ["restarted"] * 3
     assert api.listed.count("nodes") == 1 + 3
 
@@ -174,7 +174,7 @@ def test_without_waiting_a_target_does_not_use_the_capacity_of_earlier_targets()
     cluster.pod("filler-0", "worker-2", template=small)
     targets = [Target("Deployment", "app", name) for name in ("one", "two")]
     api = FakeApi(cluster, now=NOW)
-    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    results = run_restart(api, targets, RestartOptions(wait=False))
     assert [(result.action, result.reason and result.reason.code) for result in results] == [
         ("restarted", "collapsed"),
         ("skipped", "no_gain"),
@@ -191,6 +191,6 @@ def test_without_waiting_a_budget_is_not_taken_from_twice() -> None:
     cluster.budget("both", "", desired=2, current=6, labels={"tier": "web"})
     api = FakeApi(cluster, now=NOW)
     targets = [Target("Deployment", "app", name) for name in ("one", "two")]
-    results = restart_workloads(api, targets, RestartOptions(wait=False))
+    results = run_restart(api, targets, RestartOptions(wait=False))
     assert [result.action for result in results] == ["restarted", "refused"]
     assert "shares PodDisruptionBudget both" in reason_text(results[1].reason)

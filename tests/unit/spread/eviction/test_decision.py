@@ -364,7 +364,7 @@ def test_a_pod_that_is_ready_but_does_not_count_yet_is_away_too() -> None:
     decision = decide(cluster)
     assert (decision.action, str(decision.reason)) == (
         REFUSED,
-        "not_ready: 2 of 3 replicas are available; at most one pod of Deployment app/web is away at a time",
+        "not_ready: 2 of 3 replicas are available; at most one pod of Deployment app/web is unavailable at a time",
     )
     cluster = workers(3)
     cluster.deployment("web", homes(2, 1), status={"availableReplicas": 2}, metadata=pending())

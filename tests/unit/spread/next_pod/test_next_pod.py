@@ -49,9 +49,9 @@ def container(name: str = "main", cpu: str = "100m", **more: t.Any) -> Json:
 
 
 def fields(found: NextPod) -> str:
-    """The text of its only doubt; empty where there is none."""
-    assert len(found.doubts) < 2, found.doubts
-    return found.doubts[0].text if found.doubts else ""
+    """The text of its only reason; empty where there is none."""
+    assert len(found.unknown) < 2, found.unknown
+    return found.unknown[0].text if found.unknown else ""
 
 
 # --- what is taken over -----------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def fields(found: NextPod) -> str:
 def test_what_all_live_pods_have_comes_with_a_new_one(spec: Json) -> None:
     cluster, workload = web(spec=spec)
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == ()
+    assert found.unknown == ()
     wanted = decode_json(PodSpec, encode_json(spec))
     for name in PodSpec.__struct_fields__:
         if getattr(wanted, name) != getattr(PodSpec(), name):
@@ -102,7 +102,7 @@ def test_pending_pods_count_and_those_that_end_or_have_ended_do_not() -> None:
     change(cluster, 1, phase="Failed")
     change(cluster, 2, spec={"nodeName": "", "nodeSelector": {"disk": "ssd"}}, phase="Pending")
     found = next_pod(workload, cluster.snapshot())
-    assert found.pod.spec.node_selector == {"disk": "ssd"} and found.doubts == ()
+    assert found.pod.spec.node_selector == {"disk": "ssd"} and found.unknown == ()
 
 
 def test_pods_of_an_older_revision_do_not_count() -> None:
@@ -130,9 +130,9 @@ def test_a_change_that_leaves_the_template_alone_does_not_hide_the_live_pods() -
 def test_a_runtime_class_is_unknown_until_a_pod_shows_what_it_adds() -> None:
     template = {"spec": {"runtimeClassName": "gvisor"}}
     cluster, workload = web(0, template=template)
-    assert [doubt.code for doubt in next_pod(workload, cluster.snapshot()).doubts] == ["runtime_class"]
+    assert [reason.code for reason in next_pod(workload, cluster.snapshot()).unknown] == ["runtime_class"]
     cluster, workload = web(1, template=template)
-    assert next_pod(workload, cluster.snapshot()).doubts == ()
+    assert next_pod(workload, cluster.snapshot()).unknown == ()
 
 
 # --- pods that differ -------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_pods_that_differ_leave_it_unknown_by_the_name_of_the_field(spec: Json, 
     cluster, workload = web()
     change(cluster, 1, spec=spec)
     found = next_pod(workload, cluster.snapshot())
-    assert [doubt.code for doubt in found.doubts] == ["pods_differ"] and field in fields(found)
+    assert [reason.code for reason in found.unknown] == ["pods_differ"] and field in fields(found)
     assert found.pod.spec.node_selector is None, "the template's pod stands for it"
 
 
@@ -170,7 +170,7 @@ def test_volumes_that_bind_no_pod_to_a_node_may_differ() -> None:
     cluster, workload = web()
     change(cluster, 0, spec={"volumes": [{"name": "kube-api-access-1"}, {"name": "tmp", "emptyDir": {}}]})
     change(cluster, 1, spec={"volumes": [{"name": "kube-api-access-2"}]})
-    assert next_pod(workload, cluster.snapshot()).doubts == ()
+    assert next_pod(workload, cluster.snapshot()).unknown == ()
 
 
 # --- what changes after the creation ----------------------------------------------------------------------------------
@@ -182,14 +182,14 @@ def test_a_toleration_that_was_added_by_hand_stays_with_its_pod() -> None:
     cluster, workload = web(metadata={"generation": 1}, spec={"tolerations": NODE_LIFE})
     change(cluster, 1, metadata={"generation": 2}, spec={"tolerations": [*NODE_LIFE, {"operator": "Exists"}]})
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == () and len(found.pod.spec.tolerations or ()) == 2
+    assert found.unknown == () and len(found.pod.spec.tolerations or ()) == 2
 
 
 def test_a_toleration_that_all_pods_may_have_got_later_is_unknown() -> None:
     cluster, workload = web(metadata={"generation": 2}, spec={"tolerations": [*NODE_LIFE, {"operator": "Exists"}]})
     assert "spec.tolerations" in fields(next_pod(workload, cluster.snapshot()))
     cluster, workload = web(metadata={"generation": 2}, spec={"tolerations": NODE_LIFE})
-    assert next_pod(workload, cluster.snapshot()).doubts == ()
+    assert next_pod(workload, cluster.snapshot()).unknown == ()
 
 
 def test_a_younger_pod_without_a_toleration_that_others_have_is_a_difference() -> None:
@@ -202,7 +202,7 @@ def test_a_resized_pod_does_not_count_beside_one_that_is_not() -> None:
     cluster, workload = web(spec={"containers": [container(cpu="300m"), container("proxy", "500m")]})
     change(cluster, 1, metadata=RESIZED, spec={"containers": [container(cpu="3"), container("proxy", "2")]})
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == () and asked(found.pod) == {"main": {"cpu": "300m"}, "proxy": {"cpu": "500m"}}
+    assert found.unknown == () and asked(found.pod) == {"main": {"cpu": "300m"}, "proxy": {"cpu": "500m"}}
 
 
 def test_a_resized_pod_with_another_container_is_a_difference_all_the_same() -> None:
@@ -215,7 +215,7 @@ def test_where_all_pods_were_resized_the_templates_cpu_and_memory_count() -> Non
     resources = {"requests": {"cpu": "3", "memory": "1Gi", "nvidia.com/gpu": "1"}, "limits": {"cpu": "4", "nvidia.com/gpu": "1"}}
     cluster, workload = web(metadata=RESIZED, spec={"containers": [{"name": "main", "resources": resources}]})
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == () and asked(found.pod) == {"main": {"cpu": "100m", "nvidia.com/gpu": "1"}}
+    assert found.unknown == () and asked(found.pod) == {"main": {"cpu": "100m", "nvidia.com/gpu": "1"}}
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ WRITTEN_WHILE_GATED: list[tuple[Json, str]] = [
 def test_what_all_pods_may_have_got_while_they_were_gated_is_unknown(spec: Json, field: str) -> None:
     cluster, workload = web(metadata={"generation": 2}, spec=spec)
     found = next_pod(workload, cluster.snapshot())
-    assert [doubt.code for doubt in found.doubts] == ["pods_differ"] and field in fields(found)
+    assert [reason.code for reason in found.unknown] == ["pods_differ"] and field in fields(found)
     assert found.pod.spec.node_selector is None and found.pod.spec.affinity is None
 
 
@@ -272,7 +272,7 @@ def test_an_edited_pod_with_the_node_selector_of_its_template_is_sure() -> None:
     cluster, workload = web(
         template={"spec": {"nodeSelector": {"disk": "ssd"}}}, metadata={"generation": 2}, spec={"nodeSelector": {"disk": "ssd"}}
     )
-    assert next_pod(workload, cluster.snapshot()).doubts == ()
+    assert next_pod(workload, cluster.snapshot()).unknown == ()
 
 
 @pytest.mark.parametrize(("writers", "unsure"), [([{}], False), ([{}, {}], True), ([{}, {"subresource": "status"}], False)])
@@ -294,7 +294,7 @@ def test_a_label_by_which_an_operator_marks_its_leader_is_not_one_of_a_new_pod()
     cluster, workload = web()
     change(cluster, 0, metadata={"labels": {"app": "web", "role": "leader"}})
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == () and found.pod.metadata.labels == {"app": "web", HASH: NEXT_REVISION}
+    assert found.unknown == () and found.pod.metadata.labels == {"app": "web", HASH: NEXT_REVISION}
 
 
 def test_a_label_of_the_template_that_was_changed_by_hand_comes_back() -> None:
@@ -398,7 +398,7 @@ def test_keys_to_mismatch_are_merged_once_and_the_users_own_expressions_stay(
     cluster, workload = web(metadata={"labels": {"app": "web", **labels}}, spec={"affinity": affinity})
     found = next_pod(workload, cluster.snapshot())
     text = encode_json(found.pod.spec.affinity).decode()
-    assert found.doubts == () and text.count('"operator":"NotIn","values":["one"]') == kept
+    assert found.unknown == () and text.count('"operator":"NotIn","values":["one"]') == kept
     assert text.count('"key":"tenant"') == len(expressions)
 
 
@@ -423,7 +423,7 @@ def test_each_replica_of_a_stateful_set_has_its_own_labels_and_claims() -> None:
     for number in range(5):
         found = next_pod(workload, cluster.snapshot(), ordinal=number, revision="rev1")
         claimed = [volume.persistent_volume_claim for volume in found.pod.spec.volumes or ()]
-        assert found.doubts == () and [claim.claim_name for claim in claimed if claim] == [f"data-db-{number}"]
+        assert found.unknown == () and [claim.claim_name for claim in claimed if claim] == [f"data-db-{number}"]
         assert found.pod.metadata.labels == {
             "app": "db",
             "controller-revision-hash": "rev1",
@@ -443,7 +443,7 @@ def test_terms_that_are_merged_with_a_replicas_own_name_are_no_difference() -> N
         change(cluster, number, spec={"affinity": affinity})
     found = next_pod(workload, cluster.snapshot(), ordinal=7)
     text = encode_json(found.pod.spec.affinity)
-    assert found.doubts == () and b'"values":["db-7"]' in text and b"db-2" not in text
+    assert found.unknown == () and b'"values":["db-7"]' in text and b"db-2" not in text
 
 
 def test_a_selector_for_another_replica_by_its_name_stays() -> None:
@@ -462,7 +462,7 @@ def test_pods_that_a_partition_keeps_at_an_older_revision_do_not_count() -> None
             cluster, number, metadata={"labels": {"app": "db", "controller-revision-hash": "rev0"}}, spec={"nodeSelector": {"disk": "hdd"}}
         )
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == () and found.pod.spec.node_selector is None
+    assert found.unknown == () and found.pod.spec.node_selector is None
 
 
 # --- defaults of LimitRanges ------------------------------------------------------------------------------------------
@@ -480,7 +480,7 @@ def test_defaults_fill_what_containers_do_not_ask_for(live: int) -> None:
     cluster.limit_range(default={"cpu": "1", "memory": "1Gi"}, defaultRequest={"cpu": "200m", "memory": "1Gi"})
     cluster.limit_ranges.append(cluster.limit_ranges[0])
     found = next_pod(workload, cluster.snapshot())
-    assert found.doubts == ()
+    assert found.unknown == ()
     assert asked(found.pod) == {name: {"cpu": "200m", "memory": "1Gi"} for name in ("main", "first")}
 
 
@@ -495,7 +495,7 @@ def test_two_limit_ranges_that_disagree_are_unknown_only_where_a_default_is_need
         cluster, workload = web(1, template=template)
         cluster.limit_range(defaultRequest={"cpu": "200m"})
         cluster.limit_range(defaultRequest={"cpu": "300m"})
-        assert [doubt.code for doubt in next_pod(workload, cluster.snapshot()).doubts] == expected
+        assert [reason.code for reason in next_pod(workload, cluster.snapshot()).unknown] == expected
 
 
 def test_what_a_limit_range_gave_is_replaced_by_what_it_gives_now() -> None:

@@ -68,7 +68,7 @@ def test_budgets_and_rolling_neighbours_are_those_that_a_comparison_of_everythin
         reason = disruption_violation(workload, snapshot, allow_downtime=False)
         other = rolling_beside(workload, snapshot)
         assert (reason is None) == (other is None)
-        assert other is None or f"is also that of {other}, which is being rolled out" in str(reason)
+        assert other is None or f"also selects pods of {other}, which is being rolled out" in str(reason)
 
 
 def crowd(size: int) -> ClusterBuilder:

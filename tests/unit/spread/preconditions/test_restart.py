@@ -119,7 +119,7 @@ def test_a_budget_that_its_controller_cannot_work_out_lets_nothing_go():
     cluster.budget("keep", "web", desired=1, current=4, conditions=[failed])
     snapshot = cluster.snapshot()
     reason = restart_violation(snapshot.workloads()[0], snapshot, allow_downtime=False)
-    assert str(reason) == "budget: PodDisruptionBudget keep cannot be worked out by its controller: found no controller"
+    assert str(reason) == "budget: the controller of PodDisruptionBudget keep cannot compute its status: found no controller"
 
 
 @pytest.mark.parametrize(("label", "expected"), [("shop", "budget"), ("other", "")])

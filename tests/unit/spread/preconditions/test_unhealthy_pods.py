@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.stuc
     LASTING_REASONS,
     new_pods,
     stuck_container,
-    why_unfinished,
+    unfinished_cause,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
@@ -234,7 +234,7 @@ def test_a_rollout_whose_new_pods_cannot_be_created_says_why() -> None:
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, replicas=3, status={"updatedReplicas": 2, "conditions": [failure]})
     snapshot = cluster.snapshot()
-    assert why_unfinished(snapshot.deployments[0], snapshot) == f"a pod of Deployment app/web cannot be created: {denial}"
+    assert unfinished_cause(snapshot.deployments[0], snapshot) == f"a pod of Deployment app/web cannot be created: {denial}"
 
 
 def test_before_the_controller_has_seen_a_revision_there_are_no_new_pods() -> None:

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import restart_workloads
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
@@ -91,7 +91,7 @@ def test_window_decides_about_restart_eviction_and_check(workload: str | None, n
 def test_nothing_is_written_outside_of_the_window(strategy: str) -> None:
     api = FakeApi(uneven(namespace=CLOSED), now=NOW)
     options = RestartOptions(strategy=strategy, only_if_helps=False, cooldown_s=0, allow_downtime=True)
-    (result,) = restart_workloads(api, [Target("Deployment", "app", "web")], options)
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], options)
     assert (result.action, result.reason.code if result.reason else "", api.patches) == ("refused", "outside_window", [])
 
 
@@ -162,7 +162,7 @@ def test_window_that_is_closed_just_before_the_write_prevents_it(strategy: str) 
     cluster = workers(3)
     cluster.stateful_set("db", ["worker-1"] * 3)
     api = EvictingApi(cluster, now=NOW, meddlers=[_close])
-    (result,) = restart_workloads(api, [Target("StatefulSet", "app", "db")], RestartOptions(strategy=strategy, wait=False))
+    (result,) = run_restart(api, [Target("StatefulSet", "app", "db")], RestartOptions(strategy=strategy, wait=False))
     expected = ("refused", "outside_window") if strategy == EVICT_SURPLUS else ("skipped", "changed_meanwhile")
     assert result.reason is not None and (result.action, result.reason.code) == expected
     assert (api.patches, api.evicted) == ([], 0)

@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import MOST_LISTED, Distribution
@@ -18,7 +19,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
     RestartSimulation,
     SimulatedRestart,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.spread.prediction.test_least_loaded_node import HOST, RACK, ZONE, filler, random_cluster
 from tests.unit.support.cluster import ClusterBuilder, Json
@@ -33,7 +33,7 @@ def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def judged(snapshot: ClusterSnapshot, keys: list[str], max_skew: int | None) -> dict[str, t.Any]:
     options = CheckOptions(topology_keys=keys, max_skew=max_skew)
-    return report_to_result(check_spread(snapshot, options), options, include_healthy=True)
+    return check_result(check_spread(snapshot, options), options, include_healthy=True)
 
 
 def played(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedRestart]:

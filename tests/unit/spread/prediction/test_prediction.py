@@ -92,6 +92,16 @@ def test_a_shared_claim_of_one_writer_never_helps():
     assert helps(cluster) == (False, [("shared_rwo_volume", 0)])
 
 
+def test_the_prediction_and_the_refusal_of_a_restart_have_the_same_text():
+    cluster = workers(2)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"volumes": volumes}})
+    cluster.claim("data", "ReadWriteOnce")
+    report = predict(cluster)
+    assert report.prediction is not None
+    assert [blocker.reason for blocker in report.prediction.blockers] == [report.refusal]
+
+
 def test_a_quota_that_does_not_allow_the_surge_pod():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2)

@@ -169,7 +169,7 @@ def test_a_pending_outcome_of_a_template_that_was_changed_since_counts_as_absent
 
 
 def interrupted(*homes: str, age_s: int = 60, **spec: t.Any) -> ClusterBuilder:
-    """A Deployment whose restart was interrupted before the second look; its rollout is done."""
+    """A Deployment whose restart was interrupted before the second check; its rollout is done."""
     cluster = workers(2)
     metadata = remember("pending", revision="hash0", age_s=age_s)
     stamp = make_outcome(now_s=NOW - age_s, attempts=1, outcome="pending", revision="hash0", eligible="x").time

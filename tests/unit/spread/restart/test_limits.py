@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions, check_minima
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, MINIMA, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 from tests.unit.support.cluster import NOW, struct, workers
@@ -35,7 +35,7 @@ def text(reason: Reason | None) -> str:
 def test_without_limits_everything_is_allowed() -> None:
     limits = RunLimits(RestartOptions())
     for _number in range(1000):
-        assert limits.restart_violation(WEB) is None and limits.eviction_violation(WEB, pod("a")) is None
+        assert limits.workload_limit_violation(WEB) is None and limits.eviction_limit_violation(WEB, pod("a")) is None
         limits.add_restart(WEB)
         limits.add_eviction(WEB, pod("a"))
 
@@ -44,9 +44,9 @@ def test_max_workloads_counts_each_restarted_or_evicted_workload_once() -> None:
     limits = RunLimits(RestartOptions(max_workloads=1))
     limits.add_eviction(WEB, pod("a"))
     limits.add_eviction(WEB, pod("b"))
-    assert limits.eviction_violation(WEB, pod("c")) is None, "the workload is counted already"
-    assert text(limits.restart_violation(API)) == "limit_reached: the limit max_workloads (1 workload in a run) is reached"
-    assert limits.eviction_violation(API, pod("c")) == limits.restart_violation(API)
+    assert limits.eviction_limit_violation(WEB, pod("c")) is None, "the workload is counted already"
+    assert text(limits.workload_limit_violation(API)) == "limit_reached: the limit max_workloads (1 workload in a run) is reached"
+    assert limits.eviction_limit_violation(API, pod("c")) == limits.workload_limit_violation(API)
 
 
 @pytest.mark.parametrize(
@@ -64,18 +64,18 @@ def test_max_workloads_counts_each_restarted_or_evicted_workload_once() -> None:
 def test_evictions_are_counted_in_a_run_for_a_node_and_in_a_namespace(limit: str, allowed: t.Any, said: str) -> None:
     limits = RunLimits(RestartOptions(**{limit: 1}))
     limits.add_eviction(WEB, pod("a"))
-    violation = limits.eviction_violation(API, pod("a"))
+    violation = limits.eviction_limit_violation(API, pod("a"))
     assert text(violation) == f"limit_reached: {said}"
     others = [("b", "shop"), ("a", "other")]
-    assert [other for other in others if limits.eviction_violation(API, pod(*other)) is None] == list(allowed)
-    assert limits.restart_violation(API) is None, "a restart is no eviction"
+    assert [other for other in others if limits.eviction_limit_violation(API, pod(*other)) is None] == list(allowed)
+    assert limits.workload_limit_violation(API) is None, "a restart is no eviction"
 
 
 def test_an_eviction_that_was_not_made_does_not_count() -> None:
     limits = RunLimits(RestartOptions(max_evictions=1, max_workloads=1))
     limits.of(WEB).add(pod("a"))
     limits.of(WEB).remove(pod("a"))
-    assert limits.eviction_violation(API, pod("a")) is None
+    assert limits.eviction_limit_violation(API, pod("a")) is None
 
 
 def plan(options: RestartOptions, *homes: str) -> tuple[list[tuple[str, str]], str]:
@@ -108,4 +108,4 @@ def test_a_pod_of_another_node_is_evicted_where_the_limit_of_the_first_node_is_r
 @pytest.mark.parametrize("name", ["max_workloads", "max_evictions", "max_evictions_per_node", "max_evictions_per_namespace"])
 def test_a_limit_below_one_is_refused_by_name(name: str) -> None:
     with pytest.raises(OptionError, match=f"{name}: 0 is too small; it must be at least 1"):
-        check_minima({name: 0})
+        check_minima({name: 0}, MINIMA)

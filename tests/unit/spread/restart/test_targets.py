@@ -9,11 +9,11 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import restart_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import CheckedResult, Target, read_check
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.result import report_to_result
 
 from tests.unit.support.cluster import workers
 
@@ -30,7 +30,7 @@ def result(**options: t.Any) -> dict[str, t.Any]:
     cluster.deployment("web", ["worker-1"] * 3)
     cluster.deployment("big", ["worker-1"] * 2, template={"spec": {"nodeSelector": {"no": "node"}}})
     judged = CheckOptions(**options)
-    plain = report_to_result(check_spread(cluster.snapshot(), judged), judged, include_healthy=False)
+    plain = check_result(check_spread(cluster.snapshot(), judged), judged, include_healthy=False)
     registered: dict[str, t.Any] = json.loads(json.dumps({**plain, "changed": False, "failed": False}))
     return registered
 

@@ -13,7 +13,7 @@ from ....model.api.pod import Pod
 from ....model.reason import Reason
 from ....model.snapshot import ClusterSnapshot
 from .pod_resources import container_resources
-from .quota import bounds_of
+from .quota_index import bounds_of
 
 _COMPUTE = ("cpu", "memory")
 _NAMED = {name: ("requests", name) for name in _COMPUTE}
@@ -27,6 +27,6 @@ def required_resources_violation(pod: Pod, namespace: str, snapshot: ClusterSnap
         part, resource = _NAMED[hard]
         lacking = next((c for c in pod.spec.all_containers if resource not in container_resources(c, part)), None)
         if lacking is not None:
-            said = f"wants {hard} of every container, and container {lacking.name} has none"
-            return Reason("quota", f"ResourceQuota {bounds[hard].name} {said}")
+            text = f"ResourceQuota {bounds[hard].name} requires {hard} of every container, and container {lacking.name} has none"
+            return Reason("required_resources", text)
     return None

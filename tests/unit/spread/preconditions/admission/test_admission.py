@@ -40,8 +40,8 @@ def said(asked: t.Any, *, quota: t.Any = None, items: t.Any = (), **spec: t.Any)
         (REQUESTS, {"pods": "9", "requests.storage": "1Ti", "count/pods": "9"}, ""),
     ],
 )
-def test_a_quota_wants_of_every_container_what_it_bounds(resources: t.Any, hard: t.Any, expected: str) -> None:
-    wanted = f"quota: ResourceQuota compute wants {expected} of every container, and container main has none: "
+def test_a_quota_requires_of_every_container_the_resources_that_it_bounds(resources: t.Any, hard: t.Any, expected: str) -> None:
+    wanted = f"required_resources: ResourceQuota compute requires {expected} of every container, and container main has none: "
     found = said(resources, quota=hard)
     assert found == (f"{wanted}no pod of Deployment app/web would be admitted" if expected else "")
 

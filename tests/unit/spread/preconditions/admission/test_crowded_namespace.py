@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod.next_pod import next_pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission import limit_range, quota
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission import limit_range, quota_index
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.admission import admission_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.quota import quota_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.surge_capacity import surge_capacity
@@ -47,7 +47,13 @@ class Watched(list[t.Any]):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(quota, "quota_matches_pod"), (quota, "parse_quantity"), (quota, "_usage"), (limit_range, "_beyond"), (limit_range, "parse_quantity")],
+    [
+        (quota_index, "quota_matches_pod"),
+        (quota_index, "parse_quantity"),
+        (quota_index, "_usage"),
+        (limit_range, "_beyond"),
+        (limit_range, "parse_quantity"),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.__name__.rpartition(".")[2],
 )
 def test_quotas_and_limit_ranges_are_compared_in_proportion_to_their_number(
@@ -149,4 +155,4 @@ def test_the_first_quota_that_wants_a_limit_of_every_container_turns_a_pod_down(
         cluster.quota(name, {hard: "100"}, {})
     snapshot = cluster.snapshot()
     reason = admission_violation(snapshot.workloads()[0], snapshot)
-    assert reason is not None and "ResourceQuota strict wants limits.memory of every container" in reason.text
+    assert reason is not None and "ResourceQuota strict requires limits.memory of every container" in reason.text

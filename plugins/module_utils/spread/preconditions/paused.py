@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ....model.api.workload import Workload
-from ....model.reason import Reason
+from ...model.api.workload import Workload
+from ...model.reason import Reason
 
 
 def paused_violation(workload: Workload) -> t.Optional[Reason]:

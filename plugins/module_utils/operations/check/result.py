@@ -6,21 +6,21 @@ from __future__ import annotations
 
 import typing as t
 
-from ..model.reason import reason_fields
-from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import undecodable_results
-from ..model.well_known import HOSTNAME, ZONE
-from .distribution import listed_by_key
-from .options import CheckOptions
-from .prediction.prediction import Blocker
-from .spread_report import SpreadReport, WorkloadReport
-from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
+from ...model.reason import reason_fields
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import undecodable_results
+from ...model.well_known import HOSTNAME, ZONE
+from ...spread.distribution import listed_by_key
+from ...spread.options import CheckOptions
+from ...spread.prediction.prediction import Blocker
+from ...spread.spread_report import SpreadReport, WorkloadReport
+from ...spread.verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
 
 MOST_FEASIBLE = 20
 """Limit of names in each list of ``feasible_domains``. With 100, the output took a third of the time for 1,000 workloads on 5,000 nodes."""
 
 
-def report_to_result(report: SpreadReport, options: CheckOptions, *, include_healthy: bool) -> dict[str, t.Any]:
+def check_result(report: SpreadReport, options: CheckOptions, *, include_healthy: bool) -> dict[str, t.Any]:
     """Return the result of k8s_spread_check as plain values.
 
     ``options`` are those of the check. Without ``include_healthy``, ``workloads`` has no healthy ones.
@@ -44,10 +44,12 @@ def report_to_result(report: SpreadReport, options: CheckOptions, *, include_hea
             "restartable": len(restartable),
         },
         "workloads": [workload_to_result(workload_report) for workload_report in workload_reports],
-        "restartable": [identity(workload_report) for workload_report in restartable],
-        "interrupted": [identity(workload_report) for workload_report in report.workloads if workload_report.interrupted],
+        "restartable": [workload_identity(workload_report) for workload_report in restartable],
+        "interrupted": [workload_identity(workload_report) for workload_report in report.workloads if workload_report.interrupted],
         "uneven": [
-            identity(workload_report) for workload_report in report.workloads if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
+            workload_identity(workload_report)
+            for workload_report in report.workloads
+            if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
         ],
         "skipped_namespaces": [{"namespace": name, **reason_fields(reason)} for name, reason in report.skipped_namespaces.items()],
         "skipped_objects": undecodable_results(report.undecodable),
@@ -88,7 +90,7 @@ def nodes_to_result(snapshot: ClusterSnapshot) -> list[dict[str, t.Any]]:
     return sorted(nodes, key=lambda node: (node["zone"], node["name"]))
 
 
-def identity(workload_report: WorkloadReport) -> dict[str, str]:
+def workload_identity(workload_report: WorkloadReport) -> dict[str, str]:
     """Return kind, namespace and name, as k8s_rollout_restart requires them."""
     metadata = workload_report.workload.metadata
     return {"kind": workload_report.workload.kind, "namespace": metadata.namespace, "name": metadata.name}
@@ -101,7 +103,7 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
     if workload_report.refusal is not None and workload_report.refusal.code not in {blocker.reason.code for blocker in blockers}:
         blockers.append(Blocker(workload_report.refusal))
     return {
-        **identity(workload_report),
+        **workload_identity(workload_report),
         "uid": workload_report.workload.metadata.uid,
         "replicas": workload_report.workload.spec.replicas,
         "placed": workload_report.placed,

@@ -37,7 +37,7 @@ def test_no_search_for_cycles_runs_until_the_result_is_written(monkeypatch: pyte
     monkeypatch.setattr(k8s_spread_check, "make_module", lambda _spec: module)
     monkeypatch.setattr(k8s_spread_check, "check_options", lambda _params: CheckOptions())
     monkeypatch.setattr(k8s_spread_check, "connect", lambda _module, name: name)
-    monkeypatch.setattr(k8s_spread_check, "run_spread_check", lambda _api, options: (snapshot, check_spread(snapshot, options)))
+    monkeypatch.setattr(k8s_spread_check, "run_check", lambda _api, options: (snapshot, check_spread(snapshot, options)))
     with pytest.raises(SystemExit):
         k8s_spread_check.main()
     assert module.collecting == [False] and gc.isenabled()

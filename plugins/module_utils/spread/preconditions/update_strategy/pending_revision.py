@@ -16,7 +16,7 @@ def pending_revision_violation(workload: Workload, snapshot: ClusterSnapshot) ->
     """Return the reason why an evicted pod would get another revision. None if it would keep its revision."""
     if not _has_pending_revision(workload, snapshot):
         return None
-    text = f"{workload} has a new revision that its update strategy holds back: an evicted pod would come back at another one"
+    text = f"{workload} has a new revision that its update strategy holds back: an evicted pod would get the new revision"
     return Reason("pending_revision", text)
 
 

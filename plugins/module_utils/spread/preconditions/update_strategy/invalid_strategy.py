@@ -16,4 +16,4 @@ def invalid_strategy_violation(workload: Workload) -> t.Optional[Reason]:
     invalid = invalid_bound(workload)
     if not invalid:
         return None
-    return Reason("invalid_strategy", f"{invalid} of {workload} is no percentage that its controller can read; correct it")
+    return Reason("invalid_strategy", f"{invalid} of {workload} is not a percentage that its controller can read; correct it")

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The spread check of k8s_spread_check: read the cluster and check it."""
+"""The run of k8s_spread_check: read the cluster and check it."""
 
 from __future__ import annotations
 
-from ..kube.client.api import KubeApi
-from ..kube.client.errors import InvalidError
-from ..kube.snapshot_reader import read_snapshot
-from ..model.codec import replace
-from ..model.gc_pause import gc_paused
-from ..model.option_error import OptionError
-from ..model.reason import Reason
-from ..model.snapshot import ClusterSnapshot
-from ..spread.check import check_spread
-from ..spread.options import CheckOptions, check_labels_exist, check_missing_namespaces
-from ..spread.spread_report import SpreadReport
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import InvalidError
+from ...kube.snapshot_reader import read_snapshot
+from ...model.codec import replace
+from ...model.gc_pause import gc_paused
+from ...model.option_error import OptionError
+from ...model.reason import Reason
+from ...model.snapshot import ClusterSnapshot
+from ...spread.check import check_spread
+from ...spread.options import CheckOptions, check_labels_exist, check_missing_namespaces
+from ...spread.spread_report import SpreadReport
 
 
-def run_spread_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, SpreadReport]:
+def run_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, SpreadReport]:
     """Read one snapshot and check it. Raise OptionError (names that the cluster does not have) and KubeError."""
     label_selector = ",".join(options.label_selectors)
     try:

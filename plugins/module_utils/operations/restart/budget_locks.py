@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Locks on budgets that two targets must not use at the same time."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ...model.reason import Reason
+from ...spread.restart.targets import Target
+
+BudgetNames = t.AbstractSet[tuple[str, str]]
+
+
+class SharedBudgetError(Exception):
+    """The target must wait until the step in progress on the same budget has ended."""
+
+
+class BudgetLocks:
+    """The budgets whose healthy pods a step in progress may reduce. No budget allowed two such steps at the same time."""
+
+    def __init__(self) -> None:
+        self._held: dict[Target, BudgetNames] = {}
+        self._unfinished: set[Target] = set()
+
+    def violation(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
+        """Return the reason why no step on the budgets ``names`` may begin for the target.
+
+        None if one may. Raise SharedBudgetError if a wait helps.
+        """
+        others = [(other, sorted(held & names)[0]) for other, held in self._held.items() if other != target and held & names]
+        for other, (_namespace, budget) in others:
+            if other in self._unfinished:
+                text = f"{other}, which shares PodDisruptionBudget {budget}, was begun before and has not ended; run again"
+                return Reason("budget", text)
+        if others:
+            raise SharedBudgetError
+        return None
+
+    def begin(self, target: Target, names: BudgetNames) -> None:
+        """Record that a step of the target uses these budgets."""
+        self._held[target] = names
+
+    def ended(self, target: Target) -> None:
+        """Record that the target's step has ended."""
+        self._held.pop(target, None)
+
+    def left_unfinished(self, target: Target) -> None:
+        """Record that the target's step is not awaited any longer and still uses its budgets."""
+        self._unfinished.add(target)
