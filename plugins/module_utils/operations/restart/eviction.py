@@ -30,10 +30,11 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, REFUSED, SKIPPED, WAIT
-from ...spread.restart.limits import RunLimits
+from ...spread.restart.limits import LIMIT_REACHED, RunLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
+from ...state.maintenance_window import OUTSIDE_WINDOW
 from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks
 from .budget_wait import BudgetWait, SlowError
@@ -209,7 +210,11 @@ class EvictionStrategy:
         if self._options.dry_run:
             result.outcome = PENDING
             return
-        evictions.conclude(report, observation, even=decision.even)
+        if evictions.before is not None and not result.evicted and not decision.even:
+            evictions.revert()
+            return
+        is_cut_short = decision.reason is not None and decision.reason.code in (LIMIT_REACHED, OUTSIDE_WINDOW)
+        evictions.conclude(report, observation, even=decision.even, is_cut_short=is_cut_short)
 
     def _plan(
         self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, evictions: WorkloadEvictions

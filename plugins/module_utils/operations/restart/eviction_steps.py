@@ -23,7 +23,7 @@ from ...spread.restart.options import RestartOptions
 from ...spread.rollout import DONE, Progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
-from ...state.restart_outcome import FAILED, PENDING, Outcome, read_outcome
+from ...state.restart_outcome import FAILED, IMPROVED, PENDING, Outcome, read_outcome
 from ..common.wait import wait_for_replacement
 from .budget_wait import BudgetWait
 from .observation import Observation
@@ -93,7 +93,7 @@ class WorkloadEvictions:
         if self.result.evicted or self.outcome is None:
             self.result.stop(REFUSED, reason)
             if self.outcome is not None:
-                self.conclude(report, observation)
+                self.conclude(report, observation, is_cut_short=True)
             return
         self.result.end(REFUSED, reason)
         self.revert()
@@ -110,8 +110,12 @@ class WorkloadEvictions:
         elif self.outcome is not None:
             self.revert()
 
-    def conclude(self, report: WorkloadReport, observation: Observation, *, even: bool = False) -> None:
-        """Compare the last report of the workload with the first one, and record the result. ``even``: no further eviction is useful."""
+    def conclude(self, report: WorkloadReport, observation: Observation, *, even: bool = False, is_cut_short: bool = False) -> None:
+        """Compare the last report of the workload with the first one, and record the result.
+
+        ``even``: no further eviction is useful. ``is_cut_short``: further evictions would be useful, but a limit, a window or a refusal
+        prevents them now. Evictions that have improved the spread then do not count as an attempt, so that the next run continues.
+        """
         result = self.result
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
@@ -122,7 +126,7 @@ class WorkloadEvictions:
             # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
             pending = self.outcome or read_outcome(report.workload.metadata.annotations)
             # If this run began and no pod was evicted, the attempt could not help and does not count.
-            counted = bool(result.evicted) or self.before is None
+            counted = (bool(result.evicted) or self.before is None) and not (is_cut_short and result.outcome == IMPROVED)
             finalize(
                 self._api,
                 result,

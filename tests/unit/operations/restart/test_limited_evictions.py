@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Evictions over several runs, each of which ends at a limit."""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import OverloadedError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
+
+from tests.unit.support.cluster import NOW, ClusterBuilder, workers
+from tests.unit.support.fakes import FakeApi
+
+DAY_S = 86400
+
+
+class EvictingApi(FakeApi):
+    """An API server whose evicted pods are replaced on the node with the fewest pods. It answers ``busy`` evictions with 429."""
+
+    def __init__(self, cluster: ClusterBuilder, *, busy: int = 0) -> None:
+        super().__init__(cluster, now=NOW)
+        self._busy = busy
+        self._evicted = 0
+
+    def evict(self, _namespace: str, _name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
+        if dry_run:
+            return
+        if self._busy:
+            self._busy -= 1
+            raise OverloadedError("HTTP 429", status=429)
+        self._evicted += 1
+        (old,) = [pod for pod in self._cluster.pods if pod.metadata.uid == uid]
+        self._cluster.pods.remove(old)
+        used = Counter(pod.spec.node_name for pod in self._cluster.pods)
+        node = min((node.metadata.name for node in self._cluster.nodes), key=lambda name: (used[name], name))
+        metadata = replace(old.metadata, name=f"new-{self._evicted}", uid=f"new-{self._evicted}")
+        self._cluster.pods.append(replace(old, metadata=metadata, spec=replace(old.spec, node_name=node)))
+
+    def watch_selected(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
+        return iter(())
+
+    def watch(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
+        return iter(())
+
+    def run(self, *names: str, day: int, **limits: int) -> list[RestartResult]:
+        """Evict surplus pods of these Deployments on this day."""
+        self._now = NOW + day * DAY_S
+        options = RestartOptions(strategy=EVICT_SURPLUS, wait_timeout_s=3, **limits)
+        return run_restart(self, [Target("Deployment", "app", name) for name in names], options)
+
+    def outcome_of(self, name: str) -> str | None:
+        annotation: str | None = self._objects["Deployment", name]["metadata"].get("annotations", {}).get(OUTCOME_ANNOTATION)
+        return annotation
+
+
+@pytest.mark.parametrize("limit", ["max_evictions", "max_evictions_per_node", "max_evictions_per_namespace"])
+def test_runs_that_end_at_a_limit_continue_until_the_replicas_are_spread(limit: str) -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 8)
+    api = EvictingApi(cluster)
+    results = [api.run("web", day=day, **{limit: 1})[0] for day in range(6)]
+    assert [(result.action, result.outcome) for result in results] == [("evicted", "improved")] * 6
+    assert set(Counter(pod.spec.node_name for pod in cluster.pods).values()) == {2}
+
+
+def test_workload_without_an_eviction_keeps_its_outcome_if_the_limit_is_reached_meanwhile() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 3)
+    cluster.deployment("api", ["worker-2"] * 3)
+    api = EvictingApi(cluster, busy=1)
+    results = {result.target.name: result for result in api.run("web", "api", day=0, max_evictions=1)}
+    (limited,) = [result for result in results.values() if not result.evicted]
+    assert (limited.action, limited.outcome) == ("skipped", "") and api.outcome_of(limited.target.name) is None
