@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...plugins.module_utils.model.option_error import OptionError
-from ...plugins.module_utils.rescue.options import RescueOptions, rescue_options
+from ...plugins.module_utils.rescue.options import LONGEST_S, RescueOptions, rescue_options
 from ..common.addresses import Address, parse_address
 from ..common.settings import Given, Program, SettingsError, origin_of, parse_given, read_given
 from .options import OPTIONS
@@ -18,6 +18,8 @@ PROGRAM = Program(
     "rescuer", "Frees capacity for critical pods for which the scheduler finds no node.", OPTIONS, example="grace_period: 30s"
 )
 DEFAULT_LISTEN_ADDRESS = "127.0.0.1:9235"
+OWN_MINIMA = {"housekeeping_interval": 1, "initial_delay": 0, "stop_timeout": 0}
+"""The minimum of each time, in seconds, that belongs to the program and not to the rescue."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,9 @@ def _settings(values: Mapping[str, t.Any], given: Mapping[str, Given]) -> Settin
     except OptionError as error:
         # The text begins with the option's name.
         raise SettingsError(f"{origin_of(str(error).partition(' ')[0], given)}{error}") from error
-    if own.get("housekeeping_interval") == 0:
-        raise SettingsError(f"{origin_of('housekeeping_interval', given)}housekeeping_interval is 0: it has to be at least 1")
+    for name, least in OWN_MINIMA.items():
+        if name in own and not least <= own[name] <= LONGEST_S:
+            raise SettingsError(f"{origin_of(name, given)}{name} is {own[name]}: it must be between {least} and {LONGEST_S} seconds")
     try:
         listen = parse_address(address) if address else None
     except ValueError as error:
