@@ -56,7 +56,7 @@ def _pause_s(error: t.Union[ApiError, UnreachableError], failures: int) -> t.Opt
     if isinstance(error, UnreachableError):
         return None if isinstance(error, TLSError) else pause_s
     if isinstance(error, OverloadedError) or error.status in RETRIED_STATUSES:
-        return error.retry_after_s if error.retry_after_s is not None else pause_s
+        return error.retry_after_s or pause_s  # a proxy that says 0 seconds each time must not be asked without a pause
     return min(pause_s, LONGEST_EARLY_PAUSE_S) if isinstance(error, ForbiddenError) and error.early else None
 
 

@@ -196,7 +196,8 @@ def _within_limits(
     move = _safe_move(report, snapshot, cluster_state, options, limits)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=decision.begun)
-    return replace(decision, move=move)
+    reason = move.reason if decision.reason is decision.move.reason else decision.reason
+    return replace(decision, move=move, reason=reason)
 
 
 def _safe_move(

@@ -293,7 +293,8 @@ def planned_moves(
 ) -> tuple[list[Move], t.Optional[Reason]]:
     """Return ``first`` and all moves that follow if every replacement runs on its best node.
 
-    The moves are counted in ``limits``. The second value is the limit that prevents another move, or None.
+    A run that does not wait evicts one pod of the workload, so its plan is ``first`` alone. The moves are counted in ``limits``. The second
+    value is the limit that prevents another move, or None.
     """
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
     moves: list[Move] = []
@@ -302,7 +303,7 @@ def planned_moves(
         moves.append(move)
         limits.add(move.pod)
         planner.assume(move)
-        if len(moves) == MOST_PLANNED:
+        if len(moves) == MOST_PLANNED or not options.wait:
             return moves, None
         move = planner.next_allowed_move(limits)
     return moves, move if move.code == LIMIT_REACHED else None

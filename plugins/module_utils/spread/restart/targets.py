@@ -63,11 +63,15 @@ def read_check(value: t.Any) -> CheckedResult:
         raise OptionError(f"check: {_WHAT}; this has no {missing[0] if missing else 'valid options'}")
     targets = {name: tuple(_target(name, entry) for entry in _list(name, value[name])) for name in _LISTS}
     keys, max_skew = _list("options.topology_keys", options.get("topology_keys")), options.get("max_skew")
-    if max_skew is not None and (isinstance(max_skew, bool) or not isinstance(max_skew, int)):
+    predicted = options.get("predict", True)
+    if max_skew is not None and (isinstance(max_skew, bool) or not isinstance(max_skew, int) or max_skew < 1):
         raise OptionError(f"check: {_WHAT}; its options.max_skew is {max_skew!r}")
-    return CheckedResult(
-        **targets, topology_keys=tuple(str(key) for key in keys), max_skew=max_skew, predicted=options.get("predict") is not False
-    )
+    if not isinstance(predicted, bool):
+        raise OptionError(f"check: {_WHAT}; its options.predict is {predicted!r}")
+    for key in keys:
+        if not isinstance(key, str):
+            raise OptionError(f"check: {_WHAT}; its options.topology_keys has {key!r}")
+    return CheckedResult(**targets, topology_keys=tuple(keys), max_skew=max_skew, predicted=predicted)
 
 
 def named_targets(params: Mapping[str, t.Any]) -> list[Target]:

@@ -45,7 +45,7 @@ OVERLOADED = OverloadedError("HTTP 429", status=429)
         pytest.param(TLS, 1, {}, {}, None, id="a certificate stays wrong"),
         pytest.param(OVERLOADED, 1, {}, {}, 0.5, id="an overloaded server"),
         pytest.param(OverloadedError("HTTP 429", status=429, retry_after_s=7.0), 1, {}, {}, 7.0, id="the server says when"),
-        pytest.param(OverloadedError("HTTP 429", status=429, retry_after_s=0.0), 1, {}, {}, 0.0, id="the server says now"),
+        pytest.param(OverloadedError("HTTP 429", status=429, retry_after_s=0.0), 1, {}, {}, 0.5, id="the server says now"),
         *(pytest.param(api(status), 1, {}, {}, 0.5, id=f"HTTP {status}") for status in (500, 502, 503, 504)),
         *(pytest.param(api(status), 1, {}, {}, None, id=f"HTTP {status}") for status in (400, 404, 409, 410, 422, 501)),
         pytest.param(ForbiddenError("forbidden", status=403), 1, {}, {}, None, id="a denial"),

@@ -79,3 +79,23 @@ def test_workload_without_an_eviction_keeps_its_outcome_if_the_limit_is_reached_
     results = {result.target.name: result for result in api.run("web", "api", day=0, max_evictions=1)}
     (limited,) = [result for result in results.values() if not result.evicted]
     assert (limited.action, limited.outcome) == ("skipped", "") and api.outcome_of(limited.target.name) is None
+
+
+def test_check_mode_without_waiting_plans_one_eviction_of_each_workload() -> None:
+    cluster = workers(3)
+    names = ("one", "two", "three")
+    for name in names:
+        cluster.deployment(name, ["worker-1"] * 3)
+    options = RestartOptions(strategy=EVICT_SURPLUS, wait=False, max_evictions=3, dry_run=True)
+    results = run_restart(EvictingApi(cluster), [Target("Deployment", "app", name) for name in names], options)
+    assert [(result.action, len(result.evicted)) for result in results] == [("evicted", 1)] * 3
+
+
+def test_reason_is_about_the_node_whose_pod_is_evicted_if_a_limit_forbids_the_first_choice() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 3 + ["worker-2"] * 2)
+    cluster.deployment("api", ["worker-1"] * 2)
+    api = EvictingApi(cluster)
+    results = {result.target.name: result for result in api.run("api", "web", day=0, max_evictions_per_node=1)}
+    assert [pod.node for pod in results["web"].evicted] == ["worker-2"]
+    assert results["web"].reason is not None and "worker-2" in results["web"].reason.text, results["web"].reason
