@@ -63,7 +63,7 @@ def _switch(value: t.Any) -> bool:
     return found
 
 
-def _text(value: t.Any) -> str:
+def parse_text(value: t.Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is no text: put it into quotes")
     return value
@@ -76,7 +76,7 @@ def _names(value: t.Any) -> list[str]:
     return [name.strip() for name in found]
 
 
-def _one_of(*words: str) -> Callable[[t.Any], str]:
+def one_of(*words: str) -> Callable[[t.Any], str]:
     def parse(value: t.Any) -> str:
         if value not in words:
             raise ValueError(f"{value!r} is not one of {', '.join(words)}")
@@ -88,5 +88,5 @@ def _one_of(*words: str) -> Callable[[t.Any], str]:
 DURATION = Kind("DURATION", parse_duration)
 INTEGER = Kind("N", _integer)
 SWITCH = Kind("true|false", _switch)
-TEXT = Kind("TEXT", _text)
+TEXT = Kind("TEXT", parse_text)
 NAMES = Kind("NAME,NAME", _names)

@@ -14,11 +14,11 @@ from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.kube.client.service_connection import connect
 from ..common.endpoints import Endpoints
 from ..common.health import Health
+from ..common.leadership import TEMPORARY
 from ..common.log import Log, set_up_log
 from ..common.settings import SettingsError
 from ..common.signals import ShutdownSignal, StoppedAtStartError
 from .daemon import Daemon
-from .leadership import TEMPORARY
 from .metrics import Metrics
 from .settings import PROGRAM, Settings, read_settings
 

@@ -20,12 +20,13 @@ from ...plugins.module_utils.operations.rescue.records.attempt_store import Atte
 from ...plugins.module_utils.operations.rescue.task import CLEARING
 from ...plugins.module_utils.rescue.options import missing_namespaces
 from ..common.health import Health
+from ..common.leadership import TEMPORARY, Leadership
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
-from .leadership import TEMPORARY, Leadership
+from .leader_work import RescueWork
 from .metrics import Metrics
 from .observer import LogObserver
-from .settings import Settings
+from .settings import PROGRAM, Settings
 
 SLICE_S = 0.2
 """The longest time in seconds until a signal is noticed."""
@@ -83,7 +84,13 @@ class Daemon:
         )
         self._controller = RescueController(environment, once=False, idle_s=settings.housekeeping_interval)
         self._leadership = Leadership(
-            self._lease, ConfigMapStore(api_of_rescues), self._controller, log=log, observer=self._observer, shutdown=shutdown
+            self._lease,
+            ConfigMapStore(api_of_rescues),
+            RescueWork(self._controller),
+            name=PROGRAM.name,
+            log=log,
+            on_error=self._observer.on_error,
+            shutdown=shutdown,
         )
         self._problem = ""
         metrics.leader.set_function(lambda: self._lease.held)
@@ -227,7 +234,7 @@ class Daemon:
         if unfinished:
             self._log.warning("stopped before these pods were bound; their nodes are released", pods=unfinished)
         if self._controller.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
-            self._leadership.release_nodes()
+            self._leadership.hand_over()
         self._log.info("stopped")
 
     def _wait_for_change(self, version: int, timeout_s: float) -> None:

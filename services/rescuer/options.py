@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 from ...plugins.module_utils.rescue.options import HOLDS, HONORED
-from ..common.options import DURATION, INTEGER, LOG_FORMATS, LOG_LEVELS, NAMES, SWITCH, TEXT, Kind, Option, _one_of, _text
+from ..common.options import DURATION, INTEGER, LOG_FORMATS, LOG_LEVELS, NAMES, SWITCH, TEXT, Kind, Option, one_of, parse_text
 
 OPTIONS = (
     Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
     Option("priority_threshold", INTEGER, "the lowest priority of a critical pod (2000000000)"),
     Option(
         "honor_critical_annotation",
-        Kind("|".join(HONORED), _one_of(*HONORED)),
+        Kind("|".join(HONORED), one_of(*HONORED)),
         "the namespaces in which the critical-pod annotation makes a pod critical: kube-system, all of namespaces, or none (kube-system)",
     ),
     Option("grace_period", DURATION, "the maximum grace period of an evicted pod (30s)"),
@@ -24,7 +24,7 @@ OPTIONS = (
     Option("allow_local_storage", SWITCH, "allow to evict pods with emptyDir or hostPath volumes (false)"),
     Option("respect_windows", SWITCH, "do not evict pods outside of the maintenance window of their workload or namespace (false)"),
     Option("settle_time", DURATION, "the time in which the scheduler can bind a pod by itself, each time that this becomes possible (2s)"),
-    Option("hold", Kind("|".join(HOLDS), _one_of(*HOLDS)), "the way in which the capacity is reserved for the pod (auto)"),
+    Option("hold", Kind("|".join(HOLDS), one_of(*HOLDS)), "the way in which the capacity is reserved for the pod (auto)"),
     Option("hold_taint_key", TEXT, "the key of the taint that reserves it (CriticalAddonsOnly)"),
     Option("wait_timeout", DURATION, "the maximum time until a pod is bound (10m)", original_flag="--pod-scheduled-timeout"),
     Option("evict_timeout", DURATION, "the time for which a refused eviction is repeated (2m)"),
@@ -36,16 +36,14 @@ OPTIONS = (
     Option("stop_timeout", DURATION, "the time to complete rescues after a signal to stop (20s)", own=True),
     Option(
         "listen_address",
-        Kind("HOST:PORT", _text),
+        Kind("HOST:PORT", parse_text),
         "the address of metrics and health; empty for none, :9235 for all addresses (127.0.0.1:9235)",
         own=True,
         may_be_empty=True,
     ),
     Option("dry_run", SWITCH, "log the plans and change nothing (false)", own=True),
-    Option("kubeconfig", Kind("FILE", _text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
+    Option("kubeconfig", Kind("FILE", parse_text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
     Option("context", TEXT, "the kubeconfig's context", own=True),
-    Option("log_format", Kind("|".join(LOG_FORMATS), _one_of(*LOG_FORMATS)), "one JSON object a line, or readable text (json)", own=True),
-    Option(
-        "log_level", Kind("|".join(LOG_LEVELS), _one_of(*LOG_LEVELS)), "the lowest level of the lines that are written (info)", own=True
-    ),
+    Option("log_format", Kind("|".join(LOG_FORMATS), one_of(*LOG_FORMATS)), "one JSON object a line, or readable text (json)", own=True),
+    Option("log_level", Kind("|".join(LOG_LEVELS), one_of(*LOG_LEVELS)), "the lowest level of the lines that are written (info)", own=True),
 )

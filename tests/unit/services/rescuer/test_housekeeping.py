@@ -9,13 +9,13 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.services.common import leadership
 from ansible_collections.onprem.kube_scheduling.services.common.health import UNHEALTHY_AFTER_S, Health
+from ansible_collections.onprem.kube_scheduling.services.common.leadership import UNABLE_FOR_S
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 from ansible_collections.onprem.kube_scheduling.services.rescuer import daemon as module
-from ansible_collections.onprem.kube_scheduling.services.rescuer import leadership
 from ansible_collections.onprem.kube_scheduling.services.rescuer.daemon import Daemon
-from ansible_collections.onprem.kube_scheduling.services.rescuer.leadership import UNABLE_FOR_S
 from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
 

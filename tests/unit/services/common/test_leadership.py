@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""When the rescuer takes the Lease, and when it gives the Lease up."""
+"""A service acquires its Lease when it can work, and releases it when it cannot."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, KubeError
+from ansible_collections.onprem.kube_scheduling.services.common import leadership
+from ansible_collections.onprem.kube_scheduling.services.common.leadership import CHECKED_EVERY_S, UNABLE_FOR_S, Leadership
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
-from ansible_collections.onprem.kube_scheduling.services.rescuer import leadership
-from ansible_collections.onprem.kube_scheduling.services.rescuer.leadership import CHECKED_EVERY_S, UNABLE_FOR_S, Leadership
 
 
 class Time:
@@ -48,20 +48,20 @@ class Lease:
         self.held, self.ended = False, "left"
 
 
-class RescueController:
-    """One that has a node held."""
+class Work:
+    """Work that holds a node."""
 
     def __init__(self) -> None:
-        self.has_pending_evictions = False
-        self.still_held: dict[str, str] = {"n": "hold"}
-        self.abandoned: list[str] = []
+        self.pending_write = ""
+        self.left = ""
+        self.calls: list[str] = []
 
-    def abandon_holds(self) -> None:
-        self.abandoned.append("cases")
+    def abandon(self) -> None:
+        self.calls.append("abandon")
 
-    def release_own_holds(self) -> None:
-        self.abandoned.append("nodes")
-        self.still_held = {}
+    def hand_over(self) -> str:
+        self.calls.append("hand over")
+        return self.left
 
 
 class Records:
@@ -88,7 +88,7 @@ class Notes:
 class On(t.NamedTuple):
     leadership: Leadership
     lease: Lease
-    rescuer: RescueController
+    work: Work
     records: Records
     notes: Notes
     shutdown: ShutdownSignal
@@ -97,11 +97,19 @@ class On(t.NamedTuple):
 
 @pytest.fixture
 def on(monkeypatch: pytest.MonkeyPatch) -> On:
-    time, lease, rescuer, records, notes, shutdown = Time(), Lease(), RescueController(), Records(), Notes(), ShutdownSignal()
+    time, lease, work, records, notes, shutdown = Time(), Lease(), Work(), Records(), Notes(), ShutdownSignal()
     monkeypatch.setattr(leadership, "time", time)
-    parts: t.Any = (lease, records, rescuer)
+    parts: t.Any = (lease, records, work)
     said: t.Any = notes
-    return On(Leadership(*parts, log=said, observer=said, shutdown=shutdown), lease, rescuer, records, notes, shutdown, time)
+    return On(
+        Leadership(*parts, name="rescuer", log=said, on_error=notes.on_error, shutdown=shutdown),
+        lease,
+        work,
+        records,
+        notes,
+        shutdown,
+        time,
+    )
 
 
 def denial(*, early: bool) -> ForbiddenError:
@@ -139,8 +147,8 @@ def test_a_leader_without_a_successful_look_releases_its_nodes_and_the_lease_and
         assert on.leadership.leading
     on.time.now_s += 1
     on.leadership.update()
-    assert not on.leadership.leading and on.lease.ended == "released" and on.rescuer.abandoned == ["nodes", "cases"]
-    assert "configmaps: denied" in on.notes.troubles[-1]
+    assert not on.leadership.leading and on.lease.ended == "released" and on.work.calls == ["hand over", "abandon"]
+    assert on.notes.troubles[-1].startswith("the Lease is released, because this rescuer could not work for 30 s: configmaps: denied")
     on.time.now_s += 3600
     on.leadership.update()
     assert not on.leadership.leading
@@ -175,7 +183,24 @@ def test_a_leader_checks_now_and_then_that_it_can_write(on: On) -> None:
 def test_a_leader_whose_eviction_may_still_be_carried_out_leaves_its_nodes_and_the_lease(on: On) -> None:
     on.lease.answers = [True]
     on.leadership.start()
-    on.rescuer.has_pending_evictions = True
-    on.leadership.release_nodes()
+    on.work.pending_write = "an eviction is not answered yet"
+    on.leadership.hand_over()
     on.leadership.stop()
-    assert on.lease.ended == "left" and on.rescuer.abandoned == []
+    assert on.lease.ended == "left" and on.work.calls == []
+
+
+def test_what_a_leader_could_not_release_is_an_error(on: On) -> None:
+    on.lease.answers = [True]
+    on.leadership.start()
+    on.work.left = "these nodes were not released: n"
+    on.leadership.hand_over()
+    assert on.notes.troubles == ["these nodes were not released: n"]
+
+
+def test_a_program_that_lost_the_lease_releases_nothing(on: On) -> None:
+    on.lease.answers = [True]
+    on.leadership.start()
+    on.lease.held = False
+    on.leadership.update()
+    on.leadership.hand_over()
+    assert not on.leadership.leading and on.work.calls == ["abandon"]

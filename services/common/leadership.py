@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rules by which the rescuer acquires and releases the Lease. Only a program that can do the work keeps it."""
+"""The rules by which a service acquires and releases its Lease. Only a program that can do the work keeps it."""
 
 from __future__ import annotations
 
 import time
+import typing as t
+from collections.abc import Callable
 
 from ...plugins.module_utils.kube.client.errors import (
     ApiError,
@@ -18,10 +20,8 @@ from ...plugins.module_utils.operations.common.leader_lease import (
     LeaderLease,
     LeaseLostError,
 )
-from ...plugins.module_utils.operations.rescue.controller import RescueController
-from ..common.log import Log
-from ..common.signals import ShutdownSignal
-from .observer import LogObserver
+from .log import Log
+from .signals import ShutdownSignal
 
 TEMPORARY = (ApiError, UnreachableError, ResponseDecodeError)
 """Errors that can disappear: an unreachable server, a missing role, a proxy that answers instead of the server.
@@ -37,8 +37,25 @@ EARLY_PAUSE_S = 0.2
 """Seconds between requests for the Lease while the API server may have just started."""
 
 
+class LeaderWork(t.Protocol):
+    """The work of a leader, as far as another program continues it."""
+
+    @property
+    def pending_write(self) -> str:
+        """The write that the API server may still carry out, as a sentence without a full stop. Empty if there is none."""
+
+    def hand_over(self) -> str:
+        """Release what this program holds in the cluster. Return an error text about what is left, or an empty text.
+
+        Raises LeaseLostError, and one of ``TEMPORARY``.
+        """
+
+    def abandon(self) -> None:
+        """Stop the work without a request, because another program may be active."""
+
+
 class Leadership:
-    """The state of this program's leadership.
+    """The state of the leadership of the program ``name``, such as rescuer.
 
     ``leading``: this program has the Lease. ``error``: the reason why the request for the Lease failed, or empty. ``api_unreachable``: the
     request failed without an answer.
@@ -48,17 +65,18 @@ class Leadership:
         self,
         lease: LeaderLease,
         records: ConfigMapStore,
-        controller: RescueController,
+        work: LeaderWork,
         *,
+        name: str,
         log: Log,
-        observer: LogObserver,
+        on_error: Callable[[str], None],
         shutdown: ShutdownSignal,
     ) -> None:
         self.leading = False
         self.error = ""
         self.api_unreachable = False
-        self._lease, self._records, self._controller = lease, records, controller
-        self._log, self._observer, self._shutdown = log, observer, shutdown
+        self._lease, self._records, self._work, self._name = lease, records, work, name
+        self._log, self._on_error, self._shutdown = log, on_error, shutdown
         self._holder = ""
         self._ask_at_s = 0.0
         self._problem = ""
@@ -84,8 +102,8 @@ class Leadership:
         now_at_s = time.monotonic()
         if self.leading and not self._lease.held:
             self.leading = False
-            self._controller.abandon_holds()
-            self._observer.on_error("the Lease is lost: the next leader continues the rescues")
+            self._work.abandon()
+            self._on_error("the Lease is lost: the next leader continues the work")
         if self.leading and now_at_s > self._worked_at_s + UNABLE_FOR_S:
             self._step_down()
         if self.leading or self._problem or now_at_s < self._ask_at_s:
@@ -94,7 +112,7 @@ class Leadership:
             self._take()
         except TEMPORARY as error:
             self.error, self.api_unreachable = str(error), isinstance(error, UnreachableError)
-            self._observer.on_error(self.error)
+            self._on_error(self.error)
 
     def ensure_writable(self) -> None:
         """Check every ``CHECKED_EVERY_S`` seconds that a leader can write the ConfigMap. Raises KubeError."""
@@ -117,31 +135,29 @@ class Leadership:
         if not self.leading:
             return
         self.leading = False
-        if self._controller.has_pending_evictions:
-            self._log.warning("an eviction is not answered yet: the Lease ends by itself, and the next leader releases the nodes")
+        if pending := self._work.pending_write:
+            self._log.warning(f"{pending}: the Lease ends by itself, and the next leader continues")
             self._lease.abandon()
         else:
             self._lease.release()
 
-    def release_nodes(self) -> None:
-        """Release the holds that this program has not finished. The holds of other programs are left to the next leader."""
-        if not self._lease.held or self._controller.has_pending_evictions:
+    def hand_over(self) -> None:
+        """Release what this program holds in the cluster, so that the next leader need not wait. What other programs hold is left to it."""
+        if not self._lease.held or self._work.pending_write:
             return
         try:
-            self._controller.release_own_holds()
-            left = sorted(self._controller.still_held)
+            left = self._work.hand_over()
         except (LeaseLostError, *TEMPORARY) as error:
-            self._observer.on_error(f"the next leader releases the held nodes: {error}")
-            return
+            left = f"the next leader continues the work: {error}"
         if left:
-            self._log.error("nodes were not released; the next leader releases them", nodes=left)
+            self._on_error(left)
 
     def _step_down(self) -> None:
         why = self._problem or "no reconciliation was successful"
-        self._observer.on_error(f"the Lease is released, because this rescuer could not work for {UNABLE_FOR_S:.0f} s: {why}")
-        self.release_nodes()
+        self._on_error(f"the Lease is released, because this {self._name} could not work for {UNABLE_FOR_S:.0f} s: {why}")
+        self.hand_over()
         self.stop()
-        self._controller.abandon_holds()
+        self._work.abandon()
 
     def _take(self) -> None:
         now_at_s = time.monotonic()
