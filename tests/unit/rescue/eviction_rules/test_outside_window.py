@@ -127,7 +127,9 @@ def test_pod_is_protected_if_its_window_is_not_known(missing: str, snapshot: Clu
 @pytest.fixture
 def no_time_zone_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A machine without a time zone database."""
-    monkeypatch.setitem(sys.modules, "tzdata", None)
+    # A part of the package that another test has imported is found without the package.
+    for name in ("tzdata", *(name for name in sys.modules if name.startswith("tzdata."))):
+        monkeypatch.setitem(sys.modules, name, None)
     zoneinfo.reset_tzpath(to=())
     zoneinfo.ZoneInfo.clear_cache()
     _zone.cache_clear()
