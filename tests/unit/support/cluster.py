@@ -102,7 +102,9 @@ class ClusterBuilder:
                 "uid": f"rs-{deployment}-{pod_template_hash}",
                 "labels": {"pod-template-hash": pod_template_hash},
                 "annotations": {"deployment.kubernetes.io/revision": str(revision), **(annotations or {})},
-                "ownerReferences": [{"kind": "Deployment", "name": deployment, "uid": f"d-{deployment}", "controller": True}],
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment, "uid": f"d-{deployment}", "controller": True}
+                ],
             }
         }
         self.replica_sets.append(struct(Workload, value))
@@ -145,7 +147,7 @@ class ClusterBuilder:
         **metadata: t.Any,
     ) -> None:
         """A pod; ``owner`` is (kind, uid) of its controller."""
-        references = [{"kind": owner[0], "name": "x", "uid": owner[1], "controller": True}] if owner else []
+        references = [{"apiVersion": "apps/v1", "kind": owner[0], "name": "x", "uid": owner[1], "controller": True}] if owner else []
         spec = dict((template or _template(name, None))["spec"])
         if node:
             spec["nodeName"] = node
@@ -197,11 +199,15 @@ class ClusterBuilder:
         value = {"metadata": {"name": name, "namespace": "app"}, "spec": {"hard": hard, **spec}, "status": {"hard": hard, "used": used}}
         self.quotas.append(struct(ResourceQuota, value))
 
-    def autoscaler(self, target: str, low: int, high: int, desired: int) -> None:
-        """A HorizontalPodAutoscaler of a Deployment."""
+    def autoscaler(self, target: str, low: int, high: int, desired: int, *, api_version: str = "apps/v1") -> None:
+        """A HorizontalPodAutoscaler of a Deployment. ``api_version``: that of the target."""
         value = {
             "metadata": {"name": f"hpa-{target}", "namespace": "app"},
-            "spec": {"scaleTargetRef": {"kind": "Deployment", "name": target}, "minReplicas": low, "maxReplicas": high},
+            "spec": {
+                "scaleTargetRef": {"apiVersion": api_version, "kind": "Deployment", "name": target},
+                "minReplicas": low,
+                "maxReplicas": high,
+            },
             "status": {"desiredReplicas": desired},
         }
         self.autoscalers.append(struct(HorizontalPodAutoscaler, value))

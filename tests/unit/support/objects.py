@@ -180,6 +180,8 @@ def ephemeral(name: str = "scratch", **spec: t.Any) -> list[Json]:
 
 
 CRITICAL = 2_000_000_000
+API_VERSIONS = {"Node": "v1", "Job": "batch/v1"}
+"""The API versions of controllers that are not in the group apps."""
 
 
 def running(
@@ -190,6 +192,7 @@ def running(
     priority: int = 0,
     owner: str = "web",
     kind: str = "ReplicaSet",
+    api_version: str = "",
     ready: bool = True,
     phase: str = "Running",
     labels: Json | None = None,
@@ -201,9 +204,13 @@ def running(
     ports: list[Json] | None = None,
     **spec: t.Any,
 ) -> Pod:
-    """A ready pod on a node, with a grace period of 5 s; no owner makes it a bare one. Other keywords go into its spec."""
+    """A ready pod on a node, with a grace period of 5 s; no owner makes it a bare one. Other keywords go into its spec.
+
+    ``api_version``: that of the owner; the default is that of Kubernetes itself.
+    """
     name = name or f"pod-{next(_NUMBERS)}"
-    owners = [{"kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
+    version = api_version or API_VERSIONS.get(kind, "apps/v1")
+    owners = [{"apiVersion": version, "kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
     container = {"name": "main", "resources": {"requests": {"cpu": cpu, **(requests or {})}}, "ports": ports}
     value = {
         "metadata": {

@@ -42,7 +42,7 @@ def node_reference(node: Node) -> ObjectReference:
 
 def owner_reference(owner: OwnerReference, namespace: str) -> ObjectReference:
     """Return the reference to the owner of an object in ``namespace``."""
-    return ObjectReference(owner.kind, namespace, owner.name, owner.uid)
+    return ObjectReference(owner.kind, namespace, owner.name, owner.uid, owner.api_version)
 
 
 def workload_reference(workload: Workload) -> ObjectReference:

@@ -24,13 +24,31 @@ class ApiStruct(Struct, rename="camel", frozen=True, omit_defaults=True, gc=Fals
     """
 
 
-class OwnerReference(ApiStruct, frozen=True):
-    """An owner of an object. At most one owner is the controller."""
+WORKLOAD_GROUPS = ("apps", "extensions")
+"""The API groups of Deployments, ReplicaSets and StatefulSets. References that were written before Kubernetes 1.9 have ``extensions``."""
 
+
+def group_of(api_version: str) -> str:
+    """Return the API group of a group and version. It is empty for the core group."""
+    return api_version.rpartition("/")[0]
+
+
+class OwnerReference(ApiStruct, frozen=True):
+    """An owner of an object. At most one owner is the controller.
+
+    A kind alone names no type: other API groups have kinds of the same name, for example StatefulSet.
+    """
+
+    api_version: str = ""
     kind: str = ""
     name: str = ""
     uid: str = ""
     controller: t.Optional[bool] = None
+
+    @property
+    def group(self) -> str:
+        """Return the API group of the kind. It is empty for the core group."""
+        return group_of(self.api_version)
 
 
 class ManagedFieldsEntry(ApiStruct, frozen=True):

@@ -124,6 +124,7 @@ class Job(ApiStruct, frozen=True):
 class CrossVersionObjectReference(ApiStruct, frozen=True):
     """The workload that an autoscaler scales."""
 
+    api_version: str = ""
     kind: str = ""
     name: str = ""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from functools import lru_cache
 
+from ...model.api.meta import WORKLOAD_GROUPS, OwnerReference
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
@@ -36,26 +37,26 @@ class MaintenanceWindows:
 
     ``now_s`` is in seconds since the epoch, by the API server's clock. The snapshot must have the Deployments, StatefulSets and
     ReplicaSets. The workload of a pod is its StatefulSet, the Deployment of its ReplicaSet, or a ReplicaSet without a Deployment. For a pod
-    of another controller, or of none, only the window of its namespace counts.
+    of another controller, or of none, only the window of its namespace counts. A StatefulSet of another API group is another controller.
     """
 
     def __init__(self, snapshot: ClusterSnapshot, now_s: float) -> None:
         self._snapshot, self._now_s = snapshot, now_s
         self._workloads: t.Optional[dict[tuple[str, str], Annotations]] = None
-        self._known: dict[tuple[str, str, str], t.Optional[Reason]] = {}
+        self._known: dict[tuple[str, str], t.Optional[Reason]] = {}
 
     def violation(self, pod: Pod) -> t.Optional[Reason]:
         """Return the reason if the pod may not be evicted now. Pods of one controller share the result."""
         controller = pod.metadata.controller
-        kind, uid = (controller.kind, controller.uid) if controller is not None else ("", "")
-        key = pod.metadata.namespace, kind, uid
+        uid = controller.uid if controller is not None and _is_workload(controller, "ReplicaSet", "StatefulSet") else ""
+        key = pod.metadata.namespace, uid
         if key not in self._known:
             self._known[key] = self._violation_of(*key)
         return self._known[key]
 
-    def _violation_of(self, namespace_name: str, kind: str, uid: str) -> t.Optional[Reason]:
+    def _violation_of(self, namespace_name: str, uid: str) -> t.Optional[Reason]:
         own: Annotations = None
-        if kind in ("ReplicaSet", "StatefulSet"):
+        if uid:
             workloads = self._annotations_of_workloads()
             if (namespace_name, uid) not in workloads:
                 return UNKNOWN_WINDOW
@@ -79,7 +80,7 @@ class MaintenanceWindows:
             found = {(one.metadata.namespace, one.metadata.uid): one.metadata.annotations for one in snapshot.stateful_sets}
             for one in snapshot.all_replica_sets:
                 key, controller = (one.metadata.namespace, one.metadata.uid), one.metadata.controller
-                if controller is None or controller.kind != "Deployment":
+                if controller is None or not _is_workload(controller, "Deployment"):
                     found[key] = one.metadata.annotations
                 elif (key[0], controller.uid) in owners:
                     found[key] = owners[key[0], controller.uid]
@@ -90,6 +91,11 @@ class MaintenanceWindows:
 def outside_window_violation(pod: Pod, windows: t.Optional[MaintenanceWindows]) -> t.Optional[Reason]:
     """Return a reason for a pod outside of its maintenance window, or with a window that is not known. None without ``windows``."""
     return windows.violation(pod) if windows is not None else None
+
+
+def _is_workload(owner: OwnerReference, *kinds: str) -> bool:
+    """Return whether the owner is of one of these kinds of Kubernetes itself."""
+    return owner.kind in kinds and owner.group in WORKLOAD_GROUPS
 
 
 def _violation_at(window: AnnotatedWindow, now_s: float) -> t.Optional[Reason]:

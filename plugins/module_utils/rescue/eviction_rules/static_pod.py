@@ -16,5 +16,5 @@ STATIC = Reason("static", "the kubelet runs it from a file")
 def static_pod_violation(pod: Pod) -> t.Optional[Reason]:
     """Return a reason for a pod that the kubelet runs from a file."""
     owners = pod.metadata.owner_references or ()
-    is_static = MIRROR_ANNOTATION in (pod.metadata.annotations or {}) or any(owner.kind == "Node" for owner in owners)
-    return STATIC if is_static else None
+    is_of_node = any(owner.kind == "Node" and not owner.group for owner in owners)
+    return STATIC if is_of_node or MIRROR_ANNOTATION in (pod.metadata.annotations or {}) else None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...model.api.meta import WORKLOAD_GROUPS, group_of
 from ...model.api.workload import HorizontalPodAutoscaler, Workload
 from ...model.messages import pluralize
 from ...model.reason import Reason
@@ -35,5 +36,7 @@ def _by_target(snapshot: ClusterSnapshot) -> dict[tuple[str, str, str], list[Hor
     for namespace, autoscalers in snapshot.autoscalers_by_namespace.items():
         for autoscaler in autoscalers:
             target = autoscaler.spec.scale_target_ref
+            if group_of(target.api_version) not in WORKLOAD_GROUPS:
+                continue  # a kind of the same name in another API group
             found.setdefault((namespace, target.kind, target.name), []).append(autoscaler)
     return found

@@ -62,7 +62,7 @@ def rounds(on: Scene, number: int = 12, *, then: t.Callable[[], None] = lambda: 
 def static(name: str, cpu: str) -> Json:
     """A pod that is never evicted and that no taint keeps off."""
     made = pod(name, cpu, on="n", priority=CRITICAL + 1000)
-    made["metadata"]["ownerReferences"] = [{"kind": "Node", "name": "n", "uid": "n-n", "controller": True}]
+    made["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "n-n", "controller": True}]
     return made
 
 

@@ -35,7 +35,11 @@ def code(pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str
         ({}, "", None),
         ({"annotations": {"kubernetes.io/config.mirror": "hash"}}, "static", None),
         ({"owner": "node-1", "kind": "Node"}, "static", None),
+        pytest.param({"owner": "node-1", "kind": "Node", "api_version": "example.org/v1"}, "", None, id="Node of another API group"),
         ({"kind": "DaemonSet"}, "daemon_set", None),
+        pytest.param(
+            {"kind": "DaemonSet", "api_version": "apps.kruise.io/v1alpha1"}, "daemon_set", None, id="DaemonSet of another API group"
+        ),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "terminating", None),
         ({"owner": "dns"}, "same_controller", None),
         ({"owner": "dns", "priority": CRITICAL}, "same_controller", None),

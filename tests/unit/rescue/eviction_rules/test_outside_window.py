@@ -41,8 +41,11 @@ def annotations(window: str | None) -> Json:
     return {} if window is None else {WINDOW_ANNOTATION: window}
 
 
-def workload(kind: str, uid: str, window: str | None = None, *, owner: tuple[str, str] | None = None, place: str = "app") -> Workload:
-    references = [{"kind": owner[0], "name": "x", "uid": owner[1], "controller": True}] if owner else []
+def workload(
+    kind: str, uid: str, window: str | None = None, *, owner: tuple[str, str] | None = None, place: str = "app", version: str = "apps/v1"
+) -> Workload:
+    """``owner``: kind and uid of its controller, which has the API ``version``."""
+    references = [{"apiVersion": version, "kind": owner[0], "name": "x", "uid": owner[1], "controller": True}] if owner else []
     metadata = {"name": uid, "namespace": place, "uid": uid, "annotations": annotations(window), "ownerReferences": references}
     found: Workload = struct(Workload, {"metadata": metadata})
     force_setattr(found, "kind", kind)
@@ -122,6 +125,24 @@ def test_window_counts_at_the_given_time() -> None:
 )
 def test_pod_is_protected_if_its_window_is_not_known(missing: str, snapshot: ClusterSnapshot) -> None:
     assert code(snapshot) == "unknown_window", missing
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "ReplicaSet"])
+@pytest.mark.parametrize(("window", "expected"), [(OPEN, ""), (CLOSED, "outside_window"), (None, "")])
+def test_window_of_the_namespace_counts_for_a_controller_of_another_api_group(kind: str, window: str | None, expected: str) -> None:
+    """Its kind may have the name of a kind of Kubernetes. Its objects are not read."""
+    snapshot = ClusterSnapshot(namespaces=[namespace(window)])
+    assert code(snapshot, kind=kind, api_version="apps.kruise.io/v1beta1") == expected
+    assert code(snapshot, kind=kind) == "unknown_window", "a controller of Kubernetes is read, and this one is missing"
+
+
+def test_window_of_the_replica_set_counts_if_a_deployment_of_another_api_group_controls_it() -> None:
+    def of(version: str) -> ClusterSnapshot:
+        owned = workload("ReplicaSet", "uid-web", CLOSED, owner=("Deployment", "d-web"), version=version)
+        return ClusterSnapshot(namespaces=[namespace(OPEN)], replica_sets=[owned])
+
+    assert code(of("example.org/v1")) == "outside_window"
+    assert code(of("apps/v1")) == code(of("extensions/v1beta1")) == "unknown_window"
 
 
 @pytest.fixture

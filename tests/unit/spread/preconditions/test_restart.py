@@ -300,6 +300,13 @@ def test_an_autoscaler_that_is_about_to_act(low, high, desired, expected):
     assert (reason.code if reason is not None else "") == expected
 
 
+def test_an_autoscaler_of_another_api_group_with_the_same_kind_and_name_does_not_count() -> None:
+    cluster = workers(2)
+    workload = cluster.deployment("web", ["worker-1"] * 3)
+    cluster.autoscaler("web", 7, 9, 8, api_version="example.org/v1")
+    assert autoscaling_violation(workload, cluster.snapshot()) is None
+
+
 def test_a_quota_that_leaves_no_surge_pod_is_told_with_its_numbers() -> None:
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 3, strategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}})
