@@ -26,6 +26,18 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+attributes:
+  diff_mode:
+    support: full
+    details:
+      - Shows taints and annotation of each node that is held or released, before and after, and the evicted pods by node. A node that is
+        held and released by the same run appears twice.
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: partial
+    details:
+      - A pod that is bound is not rescued again, and a released node is not released again. While a critical pod has no node, each run can
+        evict pods for it, within O(max_attempts).
 options:
   state:
     description:
@@ -330,7 +342,7 @@ compile_once()
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueRequest, rescue_options
 
@@ -378,11 +390,9 @@ def main():
         outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)
     except (KubeError, OptionError) as error:
         fail(module, error, changed=False, pods=[], released=[], skipped_objects=[])
-    result = result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
+    result = rescue_result(outcome, named=bool(name), diff=module._diff)
     for warning in outcome.warnings:
         module.warn(warning)
-    if outcome.error is not None:
-        result.update(failed=True, msg=str(outcome.error))
     if result["failed"]:
         module.fail_json(**result)
     module.exit_json(**result)

@@ -8,12 +8,14 @@ import time
 import typing as t
 from collections.abc import Sequence
 
+from ...plugins.module_utils.model.api.node import Node
 from ...plugins.module_utils.model.reason import Reason
 from ...plugins.module_utils.model.undecodable import Undecodable
 from ...plugins.module_utils.operations.rescue.controller import waited_s
 from ...plugins.module_utils.operations.rescue.observer import RescueObserver
 from ...plugins.module_utils.operations.rescue.task import RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
+from ...plugins.module_utils.state.hold import Hold
 from ..common.health import Health
 from ..common.log import Log
 from .metrics import RESULTS, Metrics
@@ -45,9 +47,9 @@ class LogObserver(RescueObserver):
         plan = _plan_of(task) if task.status == PLANNED else {}
         self._log.info("pod planned", pod=task.name, uid=task.uid, status=task.status, **_why(task.reason), **plan)
 
-    def on_hold(self, task: RescueTask) -> None:
+    def on_hold(self, node: Node, hold: Hold) -> None:
         """Log the hold."""
-        self._log.info("node held", pod=task.name, uid=task.uid, **_plan_of(task))
+        self._log.info("node held", node=node.name, pod=hold.pod_name, uid=hold.uid, until=hold.deadline)
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
         """Log and count the eviction."""
@@ -62,9 +64,9 @@ class LogObserver(RescueObserver):
             **_why(victim.reason),
         )
 
-    def on_released(self, node_name: str, pod_name: str) -> None:
+    def on_released(self, node: Node, hold: Hold) -> None:
         """Log the release."""
-        self._log.info("node released", node=node_name, pod=pod_name)
+        self._log.info("node released", node=node.name, pod=hold.pod_name)
 
     def on_finished(self, task: RescueTask) -> None:
         """Log the end of the task. The leader also counts it.

@@ -66,6 +66,11 @@ class Hold(Struct, frozen=True):
         return not self.key
 
     @property
+    def pod_name(self) -> str:
+        """Return namespace and name of the pod."""
+        return f"{self.namespace}/{self.pod}"
+
+    @property
     def deadline_s(self) -> float:
         """Return the deadline in seconds since the epoch."""
         return parse_time(self.deadline)
@@ -105,6 +110,18 @@ def hold_value(pod: Pod) -> str:
 def is_genuine(hold: Hold) -> bool:
     """Return whether the value is the hash of the pod, or the hold has no taint. No other taint is ever removed."""
     return hold.value == (_hash_of(hold.namespace, hold.pod, hold.uid) if hold.key else "")
+
+
+def with_hold(node: Node, hold: Hold) -> Json:
+    """Return the taints and the annotation of the node with this hold, as in the API."""
+    taint = [_json_of(hold.taint)] if hold.taint is not None else []
+    annotations = {HOLD_ANNOTATION: encode_json(hold).decode()}
+    return {"metadata": {"annotations": annotations}, "spec": {"taints": [*_other_taints(node, hold), *taint]}}
+
+
+def without_hold(node: Node, hold: Hold) -> Json:
+    """Return the taints and the annotation of the node without this hold, as in the API."""
+    return {"metadata": {"annotations": {}}, "spec": {"taints": _other_taints(node, hold)}}
 
 
 def hold_annotation(node: Node) -> str | None:
@@ -174,6 +191,10 @@ def decode_hold(text: str) -> Hold | None:
 def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> JsonPatch:
     change: Json = {"op": "add", "path": _TAINTS, "value": list(after)} if after else {"op": "remove", "path": _TAINTS}
     return [{"op": "test", "path": _TAINTS, "value": before}, change]
+
+
+def _other_taints(node: Node, hold: Hold) -> list[Json]:
+    return [_json_of(taint) for taint in node.spec.taints or () if taint != hold.taint]
 
 
 def _json_of(taint: Taint) -> Json:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueRequest, rescue_options
 
@@ -50,6 +50,7 @@ class Rescues:
         state: str = "rescued",
         wait: bool = True,
         check_mode: bool = False,
+        diff: bool = False,
         **options: Any,
     ) -> Json:
         """One run in this process; the module's result."""
@@ -59,7 +60,7 @@ class Rescues:
         )
         outcome = run_rescue(api, request)
         self.warnings[:] = outcome.warnings
-        result = result_of(outcome.tasks, outcome.released, named=bool(name), undecodable=outcome.undecodable)
+        result = rescue_result(outcome, named=bool(name), diff=diff)
         check_reasons(result)
         return result
 
@@ -70,9 +71,9 @@ class Rescues:
         print(found)  # pytest shows it if the test fails
         return found
 
-    def start(self, *, check_mode: bool = False, **params: Any) -> subprocess.Popen[str]:
+    def start(self, *, check_mode: bool = False, diff: bool = False, **params: Any) -> subprocess.Popen[str]:
         """The module as a process of its own."""
-        return start_module(MODULE, {"kubeconfig": self._user, **QUICK, **params}, check_mode=check_mode)
+        return start_module(MODULE, {"kubeconfig": self._user, **QUICK, **params}, check_mode=check_mode, diff=diff)
 
     def result(self, process: subprocess.Popen[str]) -> Json:
         result = result_of_process(process)

@@ -10,13 +10,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from lab.cluster import Cluster
+from lab.errors import LabError
 from tests.integration.api_servers import start_api_server
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
 from tests.integration.rescue.rescues import Json, Rescues, victims
@@ -154,6 +156,57 @@ def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues, to
     assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
     assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == [] and not scene.nominated(pod)
     assert rescues.run(state="released") == {"changed": False, "failed": False, "pods": [], "released": [], "skipped_objects": []}
+
+
+@contextmanager
+def unwritable(scene: Scene, node: str) -> Iterator[None]:
+    """An admission policy denies writes to this node."""
+    base, name = "/apis/admissionregistration.k8s.io/v1", f"keep-{scene.id}"
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["nodes"], "resourceNames": [node]}
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false", "message": "this node is kept"}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    for plural, kind, body in (
+        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy", spec),
+        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", binding),
+    ):
+        document = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": body}
+        scene.api.request("POST", f"{base}/{plural}", document)
+
+    def is_denied() -> bool:
+        try:
+            scene.api.merge_patch(f"/api/v1/nodes/{node}?dryRun=All", {"metadata": {"annotations": {"example.org/probe": "1"}}})
+        except LabError as error:
+            return "this node is kept" in str(error)
+        return False
+
+    try:
+        wait_until(is_denied, what="the admission policy to be in force", timeout_s=60)
+        yield
+    finally:
+        for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+            scene.api.request("DELETE", f"{base}/{plural}/{name}")
+
+
+def test_state_released_that_fails_for_one_node_returns_the_other_nodes(scene: Scene, rescues: Rescues) -> None:
+    free, kept = scene.nodes(2)
+    for number, name in enumerate((free, kept)):
+        scene.occupant(f"web{number}", name, cpu="800m", grace=25)
+    pods = {name: scene.critical(f"dns{number}", node=name) for number, name in enumerate((free, kept))}
+    rescues.run(label_selector=f"scene={scene.id}", wait=False)
+    assert sorted(scene.held()) == sorted((free, kept))
+    with unwritable(scene, kept):
+        result = rescues.result(rescues.start(state="released"))
+    assert result["failed"] and result["changed"], result
+    assert result["released"] == [{"node": free, "pod": f"{SYSTEM}/{pods[free]}"}]
+    assert f"not every hold could be removed: node {kept} " in result["msg"] and free not in result["msg"]
+    (warning,) = [text for text in map(str, result["warnings"]) if kept in text]  # a text or a structure, by the version of Ansible
+    assert "this node is kept" in warning
+    assert scene.held() == [kept]
+    assert rescues.run(state="released")["released"] == [{"node": kept, "pod": f"{SYSTEM}/{pods[kept]}"}] and scene.held() == []
 
 
 def test_the_pod_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:

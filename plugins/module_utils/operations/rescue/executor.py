@@ -28,7 +28,7 @@ from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.options import NONE
-from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
+from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
 from ...state.rescue_attempts import AttemptRecord, attempt_violation, cancel, record_failure, record_success, record_victims, start
 from ..common.event_recorder import EventRecorder
@@ -99,7 +99,7 @@ class RescueExecutor:
             return True
         if self._dry_run:
             view.planner.reserve(plan)
-            task.finish(PLANNED, plan.reason)
+            task.finish_plan(plan.reason, (view.snapshot.nodes[choice.node], hold) if hold is not None else None)
             return False
         task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
         task.limit_to(choice, _pods_on(task.node, view))
@@ -179,7 +179,7 @@ class RescueExecutor:
         task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
         task.note_attempt()
         task.note_action()
-        self._observer.on_hold(task)
+        self._observer.on_hold(node, hold)
         return True
 
     def resolve_uncertain(self, task: RescueTask, view: ReconcileView) -> bool:
@@ -314,8 +314,9 @@ class RescueExecutor:
         return closed is None and immune is None and there.spec.node_name == task.node
 
     def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> bool:
+        node = view.snapshot.nodes[choice.node]
         try:
-            self._holds.place(view.snapshot.nodes[choice.node], hold, dry_run=self._dry_run)
+            self._holds.place(node, hold, dry_run=self._dry_run)
         except TooManyHoldsError as error:
             return self._postpone(task, Reason("too_many_holds", str(error)), view)
         except HoldNotRecordedError as error:
@@ -331,9 +332,9 @@ class RescueExecutor:
             return False
         if self._dry_run:
             return True
-        self._events.on_node(view.snapshot.nodes[choice.node], "RescueHold", f"held for critical pod {task.name}")
+        self._events.on_node(node, "RescueHold", f"held for critical pod {task.name}")
         task.note_action()
-        self._observer.on_hold(task)
+        self._observer.on_hold(node, hold)
         return True
 
     def _may_nominate(self, task: RescueTask, node_name: str, view: ReconcileView) -> bool:

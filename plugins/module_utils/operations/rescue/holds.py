@@ -139,9 +139,8 @@ class Holds:
             return False
         self._released[node.name], self._released_annotations[node.name] = hold, hold_annotation(node)
         if was_there:
-            pod = f"{hold.namespace}/{hold.pod}"
-            self._observer.on_released(node.name, pod)
-            self._events.on_node(node, "RescueHoldReleased", f"no longer held for pod {pod}")
+            self._observer.on_released(node, hold)
+            self._events.on_node(node, "RescueHoldReleased", f"no longer held for pod {hold.pod_name}")
         return True
 
     def _withdraw(self, node: Node, hold: Hold) -> None:
@@ -153,7 +152,7 @@ class Holds:
             if is_permission_error(error) and not hold.nominates:
                 return  # the pod was never nominated
             # The node must not wait for an error that lasts. The scheduler clears the nomination after its next try.
-            self._observer.on_error(f"pod {hold.namespace}/{hold.pod} is still nominated for node {node.name}: {error}")
+            self._observer.on_error(f"pod {hold.pod_name} is still nominated for node {node.name}: {error}")
 
     def _held_nodes(self, snapshot: ClusterSnapshot) -> HeldNodes:
         """Return the held nodes. The result is cached until one of its inputs changes."""
@@ -229,7 +228,7 @@ def place_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = Fals
             return []  # the hold is already there: only the response was lost
         other = held_for_another(node, hold)
         if other is not None:
-            raise NodeTakenError(f"node {node_name} is held for pod {other.namespace}/{other.pod}")
+            raise NodeTakenError(f"node {node_name} is held for pod {other.pod_name}")
         return hold_patch(node, hold)
 
     try:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+from ...model.api.node import Node
 from ...rescue.plan import Victim
+from ...state.hold import Hold
 from .task import RescueTask
 
 
@@ -17,14 +19,14 @@ class RescueObserver:
     def on_plan_changed(self, task: RescueTask) -> None:
         """The status or the reason of the plan for the pod has changed."""
 
-    def on_hold(self, task: RescueTask) -> None:
-        """A node is held for the pod."""
+    def on_hold(self, node: Node, hold: Hold) -> None:
+        """The hold was placed. ``node``: as it was before."""
 
     def on_evicted(self, task: RescueTask, victim: Victim) -> None:
         """A pod was evicted for the task."""
 
-    def on_released(self, node_name: str, pod_name: str) -> None:
-        """A node was released."""
+    def on_released(self, node: Node, hold: Hold) -> None:
+        """The hold was removed from the node."""
 
     def on_finished(self, task: RescueTask) -> None:
         """The task has ended with ``status``."""

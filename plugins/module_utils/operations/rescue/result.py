@@ -5,58 +5,101 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
 
 from ...kube.client.errors import KubeError
+from ...model.api.node import Node
 from ...model.reason import reason_fields, reason_message
 from ...model.undecodable import Undecodable, undecodable_results
-from ...rescue.plan import IMPOSSIBLE, PLANNED, Victim
+from ...rescue.plan import IMPOSSIBLE, Victim
+from ...state.hold import Hold, with_hold, without_hold
 from .task import FAILED, NO_OTHER_NODE, POD_GONE, RescueTask
 
 Json = dict[str, t.Any]
 
 
-class Released(t.NamedTuple):
-    """A node that was released, or would be."""
+class HoldChange(t.NamedTuple):
+    """A hold that was placed on a node, or removed from it, or would be."""
 
-    node: str
-    pod: str
+    node: Node
+    hold: Hold
+    is_release: bool = False
+
+
+class Eviction(t.NamedTuple):
+    """A pod that was evicted, or would be. ``critical_pod``: namespace and name of the pod that needs its capacity."""
+
+    critical_pod: str
+    victim: Victim
 
 
 class RescueResult(t.NamedTuple):
-    """The result of a run: its tasks, the released nodes, warnings, and the error that ended it.
+    """The result of a run: its tasks, what it has changed or would change, warnings, and the error that ended it.
 
     ``undecodable`` has the objects that could not be decoded.
     """
 
     tasks: list[RescueTask]
-    released: list[Released]
+    hold_changes: t.Sequence[HoldChange] = ()
+    evictions: t.Sequence[Eviction] = ()
     warnings: tuple[str, ...] = ()
     error: t.Optional[KubeError] = None
     undecodable: tuple[Undecodable, ...] = ()
 
 
-def result_of(tasks: Iterable[RescueTask], released: Iterable[Released], *, named: bool, undecodable: Iterable[Undecodable] = ()) -> Json:
-    """Return the module's result. ``failed``: a pod could not be rescued, or a rescue of the ``named`` pod is impossible."""
-    listed = sorted(tasks, key=lambda task: task.name)
-    released_nodes = [{"node": entry.node, "pod": entry.pod} for entry in released]
+def rescue_result(run: RescueResult, *, named: bool, diff: bool = False) -> Json:
+    """Return the module's result. ``diff`` adds the changes for ``--diff``.
+
+    ``failed``: the run ended with an error, a pod could not be rescued, or a rescue of the ``named`` pod is impossible.
+    """
+    listed = sorted(run.tasks, key=lambda task: task.name)
+    released = [{"node": change.node.name, "pod": change.hold.pod_name} for change in run.hold_changes if change.is_release]
     # A pod that was deleted needs no rescue any more, which is not a failure.
     failed = [task for task in listed if task.status == FAILED or (named and task.status == IMPOSSIBLE)]
     result: Json = {
-        "changed": bool(released_nodes) or any(task.acted or _is_plan(task) for task in listed),
+        "changed": bool(released) or any(task.acted or task.is_plan for task in listed),
         "pods": [row_of(task) for task in listed],
-        "released": released_nodes,
-        "skipped_objects": undecodable_results(undecodable),
-        "failed": bool(failed),
+        "released": released,
+        "skipped_objects": undecodable_results(run.undecodable),
+        "failed": bool(failed) or run.error is not None,
     }
-    if failed:
+    if diff:
+        result["diff"] = _diff(run)
+    if run.error is not None:
+        result["msg"] = str(run.error)
+    elif failed:
         result["msg"] = "; ".join(f"Pod {task.name}: {task.status}: {reason_message(task.reason)}" for task in failed)
     return result
 
 
+def _diff(run: RescueResult) -> list[Json]:
+    """Return the changes in their order: the held nodes, the victims of each critical pod by node, and the released nodes."""
+    placed = [_hold_diff(change) for change in run.hold_changes if not change.is_release]
+    released = [_hold_diff(change) for change in run.hold_changes if change.is_release]
+    victims: dict[str, dict[str, list[str]]] = {}
+    for critical_pod, victim in run.evictions:
+        by_node = victims.setdefault(critical_pod, {})
+        by_node.setdefault(victim.pod.spec.node_name, []).append(f"{victim.pod.metadata.namespace}/{victim.pod.metadata.name}")
+    return [*placed, *(_victims_diff(pod, by_node) for pod, by_node in victims.items()), *released]
+
+
+def _hold_diff(change: HoldChange) -> Json:
+    node, hold, is_release = change
+    header = f"Node {node.name}, {'released from' if is_release else 'held for'} pod {hold.pod_name}"
+    without, held = without_hold(node, hold), with_hold(node, hold)
+    before, after = (held, without) if is_release else (without, held)
+    return {"before_header": header, "after_header": header, "before": before, "after": after}
+
+
+def _victims_diff(critical_pod: str, by_node: dict[str, list[str]]) -> Json:
+    header = f"pods evicted for pod {critical_pod}"
+    before = {node: sorted(names) for node, names in by_node.items()}
+    after: dict[str, list[str]] = {node: [] for node in by_node}
+    return {"before_header": header, "after_header": header, "before": {"pods": before}, "after": {"pods": after}}
+
+
 def row_of(task: RescueTask) -> Json:
     """Return the entry of one pod."""
-    metadata, choice = task.pod.metadata, task.last_plan.choice if task.last_plan is not None and _is_plan(task) else None
+    metadata, choice = task.pod.metadata, task.last_plan.choice if task.last_plan is not None and task.is_plan else None
     victims = [*task.evicted, *(choice.victims if choice is not None else ())]
     return {
         "namespace": metadata.namespace,
@@ -67,11 +110,6 @@ def row_of(task: RescueTask) -> Json:
         "victims": [_victim(victim) for victim in victims],
         "blockers": _blockers(task),
     }
-
-
-def _is_plan(task: RescueTask) -> bool:
-    """Return whether the task ended with a plan that was not executed."""
-    return task.status == PLANNED and task.is_finished
 
 
 def _victim(victim: Victim) -> Json:

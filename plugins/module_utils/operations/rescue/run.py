@@ -20,7 +20,7 @@ from ...model.reason import Reason
 from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
 from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
-from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
+from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan, Victim
 from ...rescue.planner import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
@@ -30,7 +30,7 @@ from .end_of_run import End, RunState, end_of_run
 from .environment import RescueEnvironment
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
-from .result import Released, RescueResult
+from .result import Eviction, HoldChange, RescueResult
 from .task import CLEARING, FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
@@ -45,21 +45,35 @@ STEADY_S = 0.02
 
 
 class _ResultObserver(RescueObserver):
-    """Collects the values of the result: errors, each text once, and the released nodes."""
+    """Collects the values of the result: errors, each text once, holds, and evictions."""
 
     def __init__(self) -> None:
         self.errors: dict[str, None] = {}
-        self.nodes: list[Released] = []
+        self.hold_changes: list[HoldChange] = []
+        self.evictions: list[Eviction] = []
 
     def on_error(self, what: str) -> None:
         self.errors[what] = None
 
-    def on_released(self, node_name: str, pod_name: str) -> None:
-        self.nodes.append(Released(node_name, pod_name))
+    def on_hold(self, node: Node, hold: Hold) -> None:
+        self.hold_changes.append(HoldChange(node, hold))
 
-    def result(self, tasks: list[RescueTask], *, planned: t.Sequence[Released] = (), error: t.Optional[KubeError] = None) -> RescueResult:
-        """Return the result with the collected values. ``planned`` are the nodes that would be released."""
-        return RescueResult(tasks, [*self.nodes, *planned], tuple(self.errors), error)
+    def on_evicted(self, task: RescueTask, victim: Victim) -> None:
+        self.evictions.append(Eviction(task.name, victim))
+
+    def on_released(self, node: Node, hold: Hold) -> None:
+        self.hold_changes.append(HoldChange(node, hold, is_release=True))
+
+    def result(self, tasks: list[RescueTask], *, error: t.Optional[KubeError] = None) -> RescueResult:
+        """Return the result with the collected values."""
+        return RescueResult(tasks, self.hold_changes, self.evictions, tuple(self.errors), error)
+
+    def plan(self, tasks: list[RescueTask], releases: t.Sequence[HoldChange]) -> RescueResult:
+        """Return the result of a dry run: the plans of the tasks, and the nodes that would be released."""
+        holds = [HoldChange(*task.planned_hold) for task in tasks if task.is_plan and task.planned_hold is not None]
+        choices = [(task, task.last_plan.choice) for task in tasks if task.is_plan and task.last_plan is not None]
+        evictions = [Eviction(task.name, victim) for task, choice in choices if choice is not None for victim in choice.victims]
+        return RescueResult(tasks, [*holds, *releases], evictions, tuple(self.errors))
 
 
 class RescueError(KubeError):
@@ -98,19 +112,17 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
         error: t.Optional[KubeError] = None
         try:
             if request.state == STATE_RELEASED and request.dry_run:
-                return notes.result([], planned=_would_release_all(controller, cache))
+                return notes.plan([], _would_release_all(controller, cache))
             if request.state == STATE_RELEASED:
                 _release_all(controller, cache, lease)
                 return notes.result([])
             _rescue(controller, cache, lease, request)
         except KubeError as caught:
-            if not controller.tasks:
+            if not (controller.tasks or notes.hold_changes or notes.errors):
                 raise
-            error = caught
+            error = caught  # the result also has what was done before the error
         if request.dry_run and error is None:
-            return notes.result(
-                [*controller.tasks.values(), *_others(controller, cache, request)], planned=_would_release(controller, notes)
-            )
+            return notes.plan([*controller.tasks.values(), *_others(controller, cache, request)], _would_release(controller, notes))
         error = _with_held_nodes(error, controller)
         if error is not None:
             _fail_unfinished(controller, error)
@@ -312,16 +324,16 @@ def _fail_unfinished(controller: RescueController, error: KubeError) -> None:
 
 def _held(node_name: str, hold: Hold) -> str:
     taint = f"taint {hold.key}={hold.value}:{NO_SCHEDULE} and annotation" if hold.key else "annotation"
-    return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.namespace}/{hold.pod}"
+    return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.pod_name}"
 
 
-def _would_release(controller: RescueController, notes: _ResultObserver) -> list[Released]:
+def _would_release(controller: RescueController, notes: _ResultObserver) -> list[HoldChange]:
     """Return the nodes that a run would release. Nodes that are held for a waiting pod are reported as warnings."""
     over = set(controller.holds.expired)
     for node, hold in controller.holds_seen():
         if node.name not in over:
             notes.on_error(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
-    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in controller.holds_seen() if node.name in over]
+    return [HoldChange(node, hold, is_release=True) for node, hold in controller.holds_seen() if node.name in over]
 
 
 # --- pods without a task ----------------------------------------------------------------------------------------------
@@ -380,9 +392,9 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
 # --- release ----------------------------------------------------------------------------------------------------------
 
 
-def _would_release_all(controller: RescueController, cache: ClusterInformer) -> list[Released]:
+def _would_release_all(controller: RescueController, cache: ClusterInformer) -> list[HoldChange]:
     """Return the nodes that a run with ``state=released`` would release."""
-    return [Released(node.name, f"{hold.namespace}/{hold.pod}") for node, hold in _all_held(controller, cache)]
+    return [HoldChange(node, hold, is_release=True) for node, hold in _all_held(controller, cache)]
 
 
 def _all_held(controller: RescueController, cache: ClusterInformer) -> list[tuple[Node, Hold]]:

@@ -9,6 +9,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.backoff import Backoff
 from ...model.reason import Reason
@@ -59,9 +60,9 @@ class RescueTask:
     ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to ``node``. ``evicted``: the pods that were evicted for it.
     ``last_plan``: the last plan, made in the round ``planned_in_round``. ``needs_explanation``: the reasons why no eviction helps are still
     to be found. ``reported_reason``: the reason that was last reported. ``was_possible``: evictions were possible in the last plan.
-    ``node``: the node that is being cleared. ``hold``: the hold on it. ``nominated_version``: the version of the pod that was last
-    nominated for it. ``initial_pods``: the uids of the pods on it at the start. ``planned_victims``: the uids of the pods that may be
-    evicted there. ``planned_node``: the node of both sets.
+    ``node``: the node that is being cleared. ``hold``: the hold on it. ``planned_hold``: that of the plan of a dry run, with
+    the node. ``nominated_version``: the version of the pod that was last nominated for it. ``initial_pods``: the uids of the pods on it at
+    the start. ``planned_victims``: the uids of the pods that may be evicted there. ``planned_node``: the node of both sets.
     ``key``: the key of the entry that counts its attempts. It does not change with the owner reference of the pod. ``attempt_started``: an
     attempt has begun. ``outcome_recorded``: its result is in the ConfigMap. ``acted``: this program has held a
     node or evicted a pod for it.
@@ -88,6 +89,7 @@ class RescueTask:
     reported_reason: t.Optional[Reason] = None
     node: str = ""
     hold: t.Optional[Hold] = None
+    planned_hold: t.Optional[tuple[Node, Hold]] = None
     nominated_version: str = ""
     initial_pods: t.Optional[frozenset[str]] = None
     planned_victims: frozenset[str] = frozenset()
@@ -133,6 +135,11 @@ class RescueTask:
     def is_finished(self) -> bool:
         """True if the task has ended."""
         return self.stage == ENDED
+
+    @property
+    def is_plan(self) -> bool:
+        """True if the task has ended with a plan that is not carried out."""
+        return self.status == PLANNED and self.is_finished
 
     @property
     def needs_recording(self) -> bool:
@@ -435,6 +442,11 @@ class RescueTask:
     def finish(self, status: str, reason: Reason) -> None:
         """End the task with this status and reason."""
         self.stage, self.status, self.reason = ENDED, status, reason
+
+    def finish_plan(self, reason: Reason, hold: t.Optional[tuple[Node, Hold]]) -> None:
+        """End the task of a dry run with its plan. ``hold``: the hold that a run would place, with the node as it is now."""
+        self.finish(PLANNED, reason)
+        self.planned_hold = hold
 
     def keep_hold(self) -> None:
         """Describe the begun rescue for the result of a run that does not wait for it."""

@@ -34,8 +34,8 @@ def own_grace_period_s(pod: Pod) -> int:
 def is_controlled_by(pod: Pod, kind: str) -> bool:
     """Return whether the pod's controller is of this kind, in any API group.
 
-    Only rules that protect pods use this. A DaemonSet or a StatefulSet of another API group has the same property as that of Kubernetes: one
-    pod for each node, or a pod with an identity.
+    Only rules that protect pods use this. A DaemonSet or a StatefulSet of another API group has the same property as that of
+    Kubernetes: one pod for each node, or a pod with an identity.
     """
     controller = pod.metadata.controller
     return controller is not None and controller.kind == kind

@@ -9,7 +9,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import BudgetError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 
 from tests.unit.support.fakes import Scene, again, key_of, node, pod, scene
@@ -23,7 +23,7 @@ def begin(on: Scene, **options: t.Any) -> dict[str, dict[str, t.Any]]:
     cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
     run._rescue(on.controller, cluster, lease, request)
     assert run._with_held_nodes(None, on.controller) is None and not on.lease.held
-    return {row["name"]: row for row in result_of(on.controller.tasks.values(), [], named=False)["pods"]}
+    return {row["name"]: row for row in rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)["pods"]}
 
 
 def test_a_run_that_does_not_wait_leaves_the_node_held_and_the_attempt_under_way() -> None:

@@ -30,7 +30,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records import hold_store as hold_records
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
@@ -185,7 +185,7 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
     on.cluster.refuse_eviction = lambda _name, _dry_run: OverloadedError("busy", status=429)
     on.controller.reconcile()
     assert end_of(on, run._Clock(60), dry_run=True) is None
-    assert result_of(on.controller.tasks.values(), [], named=False)["changed"] is False
+    assert rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)["changed"] is False
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     later(the_task(on))
     on.controller.reconcile()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 
 from tests.unit.support.fakes import Scene, node, pod, scene
 
@@ -14,7 +14,7 @@ Json = dict[str, t.Any]
 
 
 def rows_of(on: Scene) -> dict[str, Json]:
-    result = result_of(on.controller.tasks.values(), [], named=False)
+    result = rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)
     return {row["name"]: row for row in result["pods"]}
 
 
@@ -35,5 +35,5 @@ def test_pods_victims_and_blockers_have_a_code_and_a_message() -> None:
 def test_the_message_of_a_failed_task_has_no_code() -> None:
     on = scene([node("n")], [pod("web", "900m", on="n"), pod("cni", "5")], dry_run=True)
     on.controller.reconcile()
-    result = result_of(on.controller.tasks.values(), [], named=True)
+    result = rescue_result(RescueResult([*on.controller.tasks.values()]), named=True)
     assert result["failed"] and result["msg"].startswith("Pod kube-system/cni: impossible: no eviction makes a node fit: ")
