@@ -189,6 +189,7 @@ def unwritable(scene: Scene, node: str) -> Iterator[None]:
     finally:
         for plural in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
             scene.api.request("DELETE", f"{base}/{plural}/{name}")
+        wait_until(lambda: not is_denied(), what="the end of the admission policy", timeout_s=60)
 
 
 def test_state_released_that_fails_for_one_node_returns_the_other_nodes(scene: Scene, rescues: Rescues) -> None:
