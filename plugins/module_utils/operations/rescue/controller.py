@@ -403,7 +403,7 @@ class RescueController:
             self._complete_finish(task, view)
             return self._remove_finished(task, view)
         if task.uncertain_evictions or (task.stage == CLEARING and not task.loaded):
-            if view.now_at_s < task.retry_at_s:
+            if not task.may_request(view.now_at_s):
                 return False
             if self._executor.resolve_uncertain(task, view):
                 return True

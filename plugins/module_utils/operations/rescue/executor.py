@@ -101,7 +101,7 @@ class RescueExecutor:
             view.planner.reserve(plan)
             task.finish_plan(plan.reason, (view.snapshot.nodes[choice.node], hold) if hold is not None else None)
             return False
-        task.start(choice.node, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
+        self._start(task, choice.node, hold, view)
         task.limit_to(choice, _pods_on(task.node, view))
         # From here on the end of the task releases the hold, even if this write fails.
         self._record_attempt(task, choice.victims[0], view)
@@ -113,7 +113,7 @@ class RescueExecutor:
 
         ``goes_first`` is the reason if another rescue has precedence.
         """
-        if view.now_at_s < task.retry_at_s:
+        if not task.may_request(view.now_at_s):
             return False
         plan = view.planner.replan_on_node(task.pod, task.node, task.context(view.now_at_s, scheduler))
         if plan.status == WAITING:
@@ -123,7 +123,7 @@ class RescueExecutor:
                 return self._fail_unbound(task)
             self._nominate(task, view)
             return False
-        if view.now_at_s > task.give_up_at_s + self._options.evict_timeout_s:
+        if view.now_at_s > task.hold_ends_at_s:
             return self._not_cleared(task)
         if plan.status == IMPOSSIBLE or plan.choice is None:
             return self._give_up_node(task, plan.reason, view)
@@ -176,7 +176,7 @@ class RescueExecutor:
         self._lease.ensure_held()
         hold = self._hold_for(task, hold_method, view)
         self._holds.place(node, hold)
-        task.start(node.name, hold, give_up_at_s=view.now_at_s + self._options.wait_timeout_s)
+        self._start(task, node.name, hold, view)
         task.note_attempt()
         task.note_action()
         self._observer.on_hold(node, hold)
@@ -244,6 +244,11 @@ class RescueExecutor:
         self._rescued.watch(task.key, self._attempts.update(task.key, change))
 
     # --- steps ---
+
+    def _start(self, task: RescueTask, node_name: str, hold: t.Optional[Hold], view: ReconcileView) -> None:
+        """Begin to clear the node now. A node without a hold gets the same time."""
+        wait_timeout_s, duration_s = self._options.wait_timeout_s, hold_duration_s(self._options)
+        task.start(node_name, hold, give_up_at_s=view.now_at_s + wait_timeout_s, hold_ends_at_s=view.now_at_s + duration_s)
 
     def _load_attempt(self, task: RescueTask) -> t.Optional[AttemptRecord]:
         return task.find_attempt(self._attempts.read())
@@ -403,8 +408,10 @@ class RescueExecutor:
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
-        """Fail the task, because no node is held beyond its deadline."""
-        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared within {hold_duration_s(self._options)} s"))
+        """Fail the task, because no node is held beyond the deadline of its hold."""
+        duration_s, hold = hold_duration_s(self._options), task.hold
+        within = f"within {duration_s} s" if hold is None else f"before the deadline of its hold, {hold.deadline}"
+        task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared {within}"))
         return True
 
     def _give_up_node(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:

@@ -106,7 +106,8 @@ class Holds:
                 if not may_write:
                     self.orphaned.append(node.name)
                     continue
-                task.start(node.name, hold, give_up_at_s=now_at_s + hold.deadline_s - now_s)
+                ends_at_s = now_at_s + hold.deadline_s - now_s
+                task.start(node.name, hold, give_up_at_s=ends_at_s, hold_ends_at_s=ends_at_s)
                 task.note_attempt()
 
     def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:

@@ -57,7 +57,8 @@ class RescueTask:
     ``stage``: WATCHED (to be planned), CLEARING (evictions on ``node``) or ENDED. ``status`` and ``reason``: the present values for a
     result.
     ``plan_at_s``: the next plan. ``retry_at_s``: the next request after a refused one; ``first_refused_at_s``: the first refusal in a row.
-    ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to ``node``. ``evicted``: the pods that were evicted for it.
+    ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to ``node``. ``hold_ends_at_s``: the deadline of the hold. The
+    node is released then at the latest. ``evicted``: the pods that were evicted for it.
     ``last_plan``: the last plan, made in the round ``planned_in_round``. ``needs_explanation``: the reasons why no eviction helps are still
     to be found. ``reported_reason``: the reason that was last reported. ``was_possible``: evictions were possible in the last plan.
     ``node``: the node that is being cleared. ``hold``: the hold on it. ``planned_hold``: that of the plan of a dry run, with
@@ -96,6 +97,7 @@ class RescueTask:
     planned_node: str = ""
     key: str = ""
     give_up_at_s: float = 0.0
+    hold_ends_at_s: float = 0.0
     evicted: list[Victim] = field(default_factory=list)
     grace_ends_at_s: dict[str, float] = field(default_factory=dict)
     was_possible: bool = False
@@ -295,9 +297,10 @@ class RescueTask:
 
     # --- the node that is being cleared ---
 
-    def start(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float) -> None:
+    def start(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float, hold_ends_at_s: float) -> None:
         """Begin to clear the node."""
-        self.stage, self.node, self.hold, self.give_up_at_s = CLEARING, node_name, hold, give_up_at_s
+        self.stage, self.node, self.hold = CLEARING, node_name, hold
+        self.give_up_at_s, self.hold_ends_at_s = give_up_at_s, hold_ends_at_s
         self.nominated_version, self.queued_since_s = "", math.inf
         if node_name != self.planned_node:  # the limit of a plan remains valid after a takeover
             self.planned_node, self.initial_pods, self.planned_victims = node_name, None, frozenset()
@@ -463,6 +466,10 @@ class RescueTask:
     def retry_at(self, retry_at_s: float) -> None:
         """Set the time of the next request."""
         self.retry_at_s = retry_at_s
+
+    def may_request(self, now_at_s: float) -> bool:
+        """Return whether the pause before the next request is over. No pause is longer than the hold of the node that is cleared."""
+        return now_at_s >= self.retry_at_s or (self.stage == CLEARING and now_at_s > self.hold_ends_at_s)
 
     def retry_after_error(self, retry_at_s: float) -> None:
         """Set the time of the next request and the next plan after an error. Other pods need not wait for a rescue that cannot begin."""

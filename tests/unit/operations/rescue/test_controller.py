@@ -39,6 +39,7 @@ from tests.unit.support.fakes import Scene, again, end_of, key_of, node, pod, sc
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 DNS = key_of(pod("dns", "500m"))
+REFUSED = BudgetError("not now", status=429)
 NO_ROLE = ForbiddenError('pods "v" is forbidden: User "me" cannot create resource "pods/eviction"', status=403)
 
 
@@ -879,12 +880,31 @@ def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_lon
     on.cluster.refuse_eviction = fail_to_schedule
     on.controller.reconcile()
     assert on.cluster.held == ["n"] and on.cluster.evicted == [] and on.controller.is_clearing
-    options = RescueOptions()
-    the_task(on).give_up_at_s = time.monotonic() - options.evict_timeout_s - 1
+    the_task(on).hold_ends_at_s = time.monotonic() - 1
     later(the_task(on))
     on.controller.reconcile()
     assert on.cluster.held == [] and under_way(on) == [] and not on.controller.is_clearing
     assert (the_task(on).status, reason_of(on)) == ("failed", "not_cleared")
+
+
+@pytest.mark.parametrize("takes_over", [True, False])
+@pytest.mark.parametrize("pause_s", [0.0, 3600.0])
+def test_no_node_is_held_beyond_the_deadline_of_its_hold(takes_over: bool, pause_s: float) -> None:
+    """Neither the longer times of a program that takes over extend it, nor a pause before the next request."""
+    on = full("n", wait_timeout_s=1, evict_timeout_s=1)
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.controller.reconcile()
+    (_node, hold), *others = on.controller.holds_seen()
+    assert others == [] and on.cluster.held == ["n"]
+    working = again(on, wait_timeout_s=3600, evict_timeout_s=3600) if takes_over else on.controller
+    working.reconcile()
+    assert working.is_clearing, "it clears the held node"
+    time.sleep(max(0.0, hold.deadline_s + 1.1 - time.time()))
+    (task,) = working.tasks.values()
+    task.retry_at_s, task.plan_at_s = time.monotonic() + pause_s, 0.0
+    working.reconcile()
+    assert on.cluster.held == [] and on.cluster.evicted == []
+    assert task.status == "failed" and task.reason is not None and task.reason.code == "not_cleared"
 
 
 # --- slow answers -------------------------------------------------------------------------------------------------------
