@@ -459,7 +459,7 @@ class KubeApi:
         def call() -> Body:
             return self._request("get", path, verb=verb, target=target, query=query, timeout_s=self._answer_timeout_s, on_start=on_start)
 
-        return self._repeat(call, ended=ended)
+        return self._repeat(call, writes=False, ended=ended)
 
     def _retry_early_denials(self, call: t.Callable[[], T]) -> T:
         """Repeat the call only while the server denies it because it has just started."""
@@ -469,28 +469,27 @@ class KubeApi:
         self,
         call: t.Callable[[], T],
         *,
+        writes: bool = True,
         harmless: bool = True,
         only_early: bool = False,
         ended: t.Optional[threading.Event] = None,
     ) -> T:
         """Repeat the call after errors that may pass. ``retry_wait_s`` decides.
 
-        A ConflictError says whether an earlier try may have succeeded. Nothing is repeated after ``ended`` is set.
+        The error of a write says in ``repeated`` whether an earlier try may have succeeded. Nothing is repeated after ``ended`` is set.
         """
         began_s, failures, unclear = self._clock(), 0, False
         while True:
             try:
                 return call()
-            except ConflictError as error:
-                error.repeated = unclear
-                raise
             except (ApiError, UnreachableError) as error:
                 failures += 1
                 limits = self._retry_limits(self._clock() - began_s)
                 wait_s = retry_wait_s(error, failures, limits, harmless=harmless, only_early=only_early)
-                if wait_s is None or (ended is not None and ended.is_set()):
+                if isinstance(error, ConflictError) or wait_s is None or (ended is not None and ended.is_set()):
+                    error.repeated = unclear
                     raise
-                unclear = unclear or not was_not_applied(error)
+                unclear = unclear or (writes and not was_not_applied(error))
             self._sleep(wait_s)
 
     def _retry_limits(self, elapsed_s: float) -> RetryLimits:

@@ -2,27 +2,24 @@
 # Copyright: onprem.kube_scheduling contributors
 """HTTP requests to one API server over persistent connections. Only this file imports urllib3.
 
-Certificates and keys are passed to TLS in memory, so that nothing is written to a disk. After an answer 401, and after a TLS error, the
-settings are read again, because certificates and tokens are renewed while a daemon runs for months.
+After an answer 401, and after a failed TLS handshake, the settings are read again, because certificates and tokens are renewed while a
+daemon runs for months. No other request is sent a second time here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
-import os
 import socket
-import ssl
-import tempfile
 import threading
 import time
 import typing as t
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from urllib.parse import unquote, urlencode, urlsplit
 
-from .config.connection_settings import ConnectionSettings, Pem, SettingsError, read_file
+from .config.connection_settings import ConnectionSettings, SettingsError
 from .config.secrets import SHORTEST
+from .tls import is_handshake_error, tls_context
 
 if t.TYPE_CHECKING:
     urllib3: t.Any = None
@@ -46,13 +43,9 @@ else:
                 class HTTPError(Exception):
                     """Placeholder for urllib3's base error."""
 
-                SSLError = HTTPError
-
 
 HttpError: type[Exception] = urllib3.exceptions.HTTPError
 """The base of all errors of a request: refused, timed out, broken connection, untrusted certificate."""
-SslError: type[Exception] = urllib3.exceptions.SSLError
-"""A TLS error."""
 
 CONNECT_TIMEOUT_S = 10
 
@@ -68,9 +61,6 @@ RELOAD_EVERY_S = 5.0
 BAD_HEADER = "the token or password has a character that no HTTP header may have, such as a line break at its end: remove it"
 
 NO_PROXY_URL = "the proxy is not a URL such as https://HOST:PORT"
-
-HTTP_1_1 = "http/1.1"
-"""The name of HTTP/1.1 in ALPN (RFC 7301)."""
 
 SCHEMES = ("http", "https", "socks5", "socks5h", "socks4", "socks4a")
 
@@ -118,8 +108,8 @@ class Connection:
         pool = self._pool
         try:
             answer = pool.send(method, path, query, headers, body, timeouts)
-        except SslError:
-            renewed = self._renewed(pool)
+        except HttpError as error:
+            renewed = self._renewed(pool) if is_handshake_error(error) else None
             if renewed is None:
                 raise
             return renewed.send(method, path, query, headers, body, timeouts)
@@ -200,7 +190,10 @@ def _manager(settings: ConnectionSettings) -> t.Any:
     # retries: urllib3 would repeat 429 and 503 answers itself, without a deadline. KubeApi repeats them with a deadline.
     options: dict[str, t.Any] = {"retries": False, "maxsize": KEPT_CONNECTIONS, "socket_options": _socket_options()}
     if settings.server.startswith("https"):
-        options["ssl_context"] = _tls(settings)
+        options["ssl_context"] = tls_context(settings)
+        if not settings.verify:
+            # The user has selected this. A warning for each request would add no information, and the process has no other requests.
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         if settings.tls_server_name:
             options["server_hostname"] = settings.tls_server_name
     if not settings.proxy or passes_by(settings.server, settings.no_proxy):
@@ -266,80 +259,3 @@ def _matches(entry: str, host: str, host_and_port: str) -> bool:
             return True
     entry = entry.lstrip(".")
     return any(name == entry or name.endswith(f".{entry}") for name in (host, host_and_port))
-
-
-# --- TLS --------------------------------------------------------------------------------------------------------------
-
-
-def _tls(settings: ConnectionSettings) -> ssl.SSLContext:
-    context: ssl.SSLContext = urllib3.util.ssl_.create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE)
-    if not settings.verify:
-        # The user has selected this. A warning for each request would add no information.
-        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-    elif settings.ca is None:
-        context.load_default_certs()
-    else:
-        _trust(context, settings.ca)
-    if settings.client_certificate is not None:
-        _identify(context, settings.client_certificate, settings.client_key)
-    _fix_alpn(context)
-    return context
-
-
-def _fix_alpn(context: ssl.SSLContext) -> None:
-    """Set the protocols for ALPN once, and ignore later calls.
-
-    urllib3 sets them again for each connection. OpenSSL then frees the list while the connection of another thread copies it, and the
-    server refuses that ClientHello with the alert ``decode error``.
-    """
-    context.set_alpn_protocols([HTTP_1_1])
-    setattr(context, "set_alpn_protocols", _ignore_protocols)  # noqa: B010  (a type checker refuses an assignment to a method)
-
-
-def _ignore_protocols(_protocols: t.Any) -> None:
-    """Leave the protocols as they are."""
-
-
-def _trust(context: ssl.SSLContext, ca: t.Union[bytes, Path]) -> None:
-    text = _bytes_of(ca).decode("ascii", "ignore")
-    try:
-        context.load_verify_locations(cadata=text)
-    except (ssl.SSLError, ValueError):
-        raise SettingsError(f"the certificate authority{_named(ca)} is not a certificate in PEM format") from None
-
-
-def _identify(context: ssl.SSLContext, certificate: t.Union[bytes, Path], key: Pem) -> None:
-    # Certificate and key are in one file, because Python's ssl reads them only from files.
-    text = _bytes_of(certificate) + b"\n" + (_bytes_of(key) if key is not None else b"")
-    try:
-        with _file_in_memory(text) as file:
-            # The password prevents a prompt at the terminal for an encrypted key.
-            context.load_cert_chain(file, password=lambda: "")
-    except (ssl.SSLError, ValueError):
-        names = f"the client certificate{_named(certificate)} and its key{_named(key)}"
-        raise SettingsError(f"{names} are not a pair in PEM format, or the key has a password") from None
-    except OSError as error:
-        raise SettingsError(f"the client certificate cannot be handed to TLS: {error.strerror}") from None
-
-
-def _named(pem: Pem) -> str:
-    return f" in {pem}" if isinstance(pem, Path) else ""
-
-
-def _bytes_of(pem: t.Union[bytes, Path]) -> bytes:
-    return read_file(pem) if isinstance(pem, Path) else pem
-
-
-@contextlib.contextmanager
-def _file_in_memory(content: bytes) -> Iterator[str]:
-    """Yield a path from which the content can be read within the context. On Linux it is on no disk and needs no writable folder."""
-    if hasattr(os, "memfd_create") and Path("/proc/self/fd").is_dir():
-        with os.fdopen(os.memfd_create("client-certificate"), "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            yield f"/proc/self/fd/{stream.fileno()}"
-        return
-    with tempfile.NamedTemporaryFile() as stream:  # only its owner can read it
-        stream.write(content)
-        stream.flush()
-        yield stream.name

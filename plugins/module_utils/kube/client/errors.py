@@ -12,7 +12,12 @@ from ...model.undecodable import Undecodable
 
 
 class KubeError(Exception):
-    """Base of all errors of this folder. The text names the object, the problem and the remedy."""
+    """Base of all errors of this folder. The text names the object, the problem and the remedy.
+
+    ``repeated``: the same write was sent before and its answer was lost, so it may have been carried out in spite of this error.
+    """
+
+    repeated = False
 
 
 class UnreachableError(KubeError):
@@ -28,7 +33,7 @@ class TruncatedResponseError(UnreachableError):
 
 
 class TLSError(UnreachableError):
-    """TLS failed: the certificate is not trusted or belongs to another server. A repetition does not help."""
+    """TLS was not established, for example because a certificate is not trusted. Nothing was sent, and a repetition does not help."""
 
 
 class ConfigurationError(KubeError):
@@ -76,6 +81,11 @@ class ApiError(KubeError):
         self.reason = reason
         self.causes = causes
 
+    @property
+    def is_rejection(self) -> bool:
+        """Return whether the request was rejected before anything was stored. A redirection (3xx) of a proxy does not prove it."""
+        return 400 <= self.status < 500
+
 
 class UnauthorizedError(ApiError):
     """401: the credentials are wrong or expired."""
@@ -103,12 +113,7 @@ class NotFoundError(ApiError):
 
 
 class ConflictError(ApiError):
-    """409: the object was changed since it was read.
-
-    ``repeated``: the same request was sent before and its answer was lost, so the change may be its own.
-    """
-
-    repeated = False
+    """409: the object was changed since it was read. If the write is ``repeated``, the change may be its own."""
 
 
 class PatchTestError(ConflictError):
@@ -188,25 +193,31 @@ def is_transient(error: KubeError) -> bool:
 
 def was_not_applied(error: KubeError) -> bool:
     """Return whether the server certainly did nothing: the write was not sent, or was rejected before anything was stored."""
+    if error.repeated:
+        return False
     if isinstance(error, UnreachableError):
         return isinstance(error, (NotSentError, TLSError))
     return isinstance(error, ApiError) and (
-        error.status < 500 or is_admission_denial(error) or _FAILED_WEBHOOK.search(str(error)) is not None
+        error.is_rejection or is_admission_denial(error) or _FAILED_WEBHOOK.search(str(error)) is not None
     )
 
 
 def may_have_succeeded(error: KubeError) -> bool:
     """Return whether the server may have carried out the request despite the error. Only a read of the object shows it."""
-    if isinstance(error, UnreachableError):
+    if error.repeated:
         return True
-    return isinstance(error, ApiError) and error.status >= 500 and not isinstance(error, MultipleBudgetsError)
+    if isinstance(error, UnreachableError):
+        return not isinstance(error, (NotSentError, TLSError))
+    return isinstance(error, ApiError) and not error.is_rejection and not isinstance(error, MultipleBudgetsError)
 
 
 def answer_was_lost(error: KubeError) -> bool:
     """Return whether the answer was lost, or came from a proxy. The API server may still be processing the request."""
+    if error.repeated:
+        return True
     if isinstance(error, UnreachableError):
-        return not isinstance(error, NotSentError)
-    return isinstance(error, ApiError) and error.status >= 500 and error.reason is None
+        return not isinstance(error, (NotSentError, TLSError))
+    return isinstance(error, ApiError) and not error.is_rejection and error.reason is None
 
 
 def is_admission_denial(error: KubeError) -> bool:

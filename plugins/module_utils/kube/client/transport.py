@@ -14,11 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
 from .config.connection_settings import SettingsError
-from .connection import CONNECT_TIMEOUT_S, Connection, HttpError, SslError
+from .connection import CONNECT_TIMEOUT_S, Connection, HttpError
 from .errors import ApiError, Cause, ConfigurationError, RequestTarget, TLSError, TruncatedResponseError, UnreachableError, api_error
-
-BROKEN_OFF = "EOF occurred"
-"""OpenSSL's message for a connection that ended within TLS, for example at a load balancer without an available API server."""
+from .tls import is_handshake_error
 
 READ_TIMEOUT_S = 60
 
@@ -68,7 +66,7 @@ class Body(t.NamedTuple):
         try:
             return zlib.decompress(self.data, GZIP, bufsize=self._unpacked_size())
         except zlib.error as error:
-            raise TruncatedResponseError(str(_no_answer(error, self.server))) from error
+            raise TruncatedResponseError(_no_answer(error, self.server)) from error
 
     def _unpacked_size(self) -> int:
         """Return the size at the end of the gzip data, so that zlib allocates memory once. It is limited to the possible maximum."""
@@ -174,20 +172,32 @@ class Transport:
         try:
             timeouts = (connect_timeout_s, read_timeout_s)
             response = self._connection.send(method.upper(), path, query=query, headers=headers, body=data, timeouts=timeouts)
-            if not 200 <= response.status <= 299:
-                said = _error_body(response)
-                raise _answer(verb, target, response.status, response.headers, said, shown=self._connection.without_authorization)
         except (HttpError, OSError) as error:
-            raise self._unreachable(error) from error
+            text = _no_answer(error, self.server)
+            raise (TLSError(text) if is_handshake_error(error) else UnreachableError(text)) from error
         except SettingsError as error:
             raise ConfigurationError(f"no request was sent to {self.server}: {error}") from None
+        self._check_answer(response, verb, target)
+        self._note_time(response.headers, sent_at_s)
+        return response
+
+    def _check_answer(self, response: t.Any, verb: str, target: RequestTarget) -> None:
+        """Raise the error for an answer that is not a success of an API server."""
+        if response.status < 200:
+            # The connection cannot be used again: the final answer would be read as the answer to the next request.
+            response.close()
+            raise TruncatedResponseError(f"no answer from the Kubernetes API server {self.server}: only the status {response.status} came")
+        if response.status > 299:
+            try:
+                said = _error_body(response)
+            except (HttpError, OSError) as error:
+                raise self._unreachable(error) from error
+            raise _answer(verb, target, response.status, response.headers, said, shown=self._connection.without_authorization)
         if response.headers.get("Content-Type", "").lower().startswith("text/html"):
             response.close()
             raise TruncatedResponseError(
                 f"no answer from the Kubernetes API server {self.server}: a page in HTML came in its place, as from a proxy"
             )
-        self._note_time(response.headers, sent_at_s)
-        return response
 
     def _note_time(self, headers: Mapping[str, str], sent_at_s: float) -> None:
         """Correct the clock by the smallest step that the date of an answer requires.
@@ -215,7 +225,7 @@ class Transport:
         return Body(start + response.read(decode_content=False), packed, self.server)
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        return _no_answer(error, self.server)
+        return UnreachableError(_no_answer(error, self.server))
 
 
 def _shut(response: t.Any) -> None:
@@ -228,14 +238,11 @@ def _shut(response: t.Any) -> None:
             socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
-def _no_answer(error: BaseException, server: str) -> UnreachableError:
-    cause = _root_cause(error)
-    text = (
-        f"no answer from the Kubernetes API server {server}: {cause}. "
+def _no_answer(error: BaseException, server: str) -> str:
+    return (
+        f"no answer from the Kubernetes API server {server}: {_root_cause(error)}. "
         "Check that the address is right, that it can be reached from here, and that its certificate is trusted."
     )
-    untrusted = (isinstance(error, SslError) or "SSLError" in cause or "CERTIFICATE" in cause) and BROKEN_OFF not in cause
-    return TLSError(text) if untrusted else UnreachableError(text)
 
 
 def _root_cause(error: BaseException) -> str:

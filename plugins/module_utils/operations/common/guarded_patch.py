@@ -8,7 +8,7 @@ import time
 import typing as t
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import ConflictError
+from ...kube.client.errors import ConflictError, KubeError
 from ...kube.client.resources import WORKLOADS
 from ...model.api.workload import Workload
 from ...model.backoff import Backoff
@@ -41,7 +41,7 @@ def write_guarded(
             return found
         except ConflictError as error:
             if error.repeated:
-                found = read()
+                found = _read_after_lost_answer(read)
                 if is_written(found):
                     return found  # the write had succeeded, only its answer was lost
             if conflicts == attempts:
@@ -49,6 +49,15 @@ def write_guarded(
         if backoff is not None:
             time.sleep(backoff.pause_s(conflicts))
     raise AssertionError("unreachable")
+
+
+def _read_after_lost_answer(read: t.Callable[[], R]) -> R:
+    """Return the object. An error of the read says that the write may have succeeded."""
+    try:
+        return read()
+    except KubeError as error:
+        error.repeated = True
+        raise
 
 
 class LiveWorkload(t.NamedTuple):

@@ -165,6 +165,21 @@ def test_a_patch_without_an_answer_is_repeated_under_its_guard(first: Exception,
     assert caught.value.repeated is repeated, "whether the change may be its own"
 
 
+@pytest.mark.parametrize("last", [status(403), status(404), status(422), NotSentError("no time"), TLSError("certificate")], ids=str)
+def test_an_error_after_a_lost_answer_does_not_prove_that_nothing_was_written(last: Exception) -> None:
+    api, transport, _clock = api_with(UnreachableError("lost"), last, retry_for_s=1)
+    with pytest.raises(type(last)) as caught:
+        api.merge_patch(DEPLOYMENTS, "app", "web", {"metadata": {"resourceVersion": "1"}})
+    assert len(transport.asked) == 2 and not was_not_applied(caught.value)
+
+
+def test_an_error_after_an_overloaded_server_proves_that_nothing_was_written() -> None:
+    api, transport, _clock = api_with(status(429), status(403))
+    with pytest.raises(ForbiddenError) as caught:
+        api.merge_patch(DEPLOYMENTS, "app", "web", {"metadata": {"resourceVersion": "1"}})
+    assert len(transport.asked) == 2 and was_not_applied(caught.value)
+
+
 def test_an_event_is_never_written_twice():
     api, transport, _clock = api_with(UnreachableError("lost"), b"{}")
     with pytest.raises(UnreachableError):

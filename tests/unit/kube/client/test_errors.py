@@ -28,6 +28,11 @@ def early() -> ForbiddenError:
     return error
 
 
+def repeated(error: KubeError) -> KubeError:
+    error.repeated = True
+    return error
+
+
 DENIED = ApiError('admission webhook "a" denied the request: no', status=500, reason="x")
 
 
@@ -35,7 +40,7 @@ DENIED = ApiError('admission webhook "a" denied the request: no', status=500, re
     ("error", "transient", "not_applied", "may_be_done", "lost"),
     [
         pytest.param(UnreachableError("reset"), True, False, True, True, id="the connection broke"),
-        pytest.param(NotSentError("refused"), True, True, True, False, id="the request was not sent"),
+        pytest.param(NotSentError("refused"), True, True, False, False, id="the request was not sent"),
         pytest.param(OverloadedError("busy", status=429), True, True, False, False, id="too many requests"),
         pytest.param(BudgetError("budget", status=429), True, True, False, False, id="a budget allows none now"),
         pytest.param(MultipleBudgetsError("two", status=500, reason=""), False, False, False, False, id="two budgets"),
@@ -46,7 +51,10 @@ DENIED = ApiError('admission webhook "a" denied the request: no', status=500, re
         pytest.param(ApiError("x", status=404), False, True, False, False, id="there is no such object"),
         pytest.param(ForbiddenError("x", status=403), False, True, False, False, id="a denial of the object"),
         pytest.param(early(), True, True, False, False, id="a denial by a server that has just started"),
-        pytest.param(TLSError("certificate"), False, True, True, True, id="a wrong certificate"),
+        pytest.param(TLSError("certificate"), False, True, False, False, id="a wrong certificate"),
+        pytest.param(ApiError("x", status=302), False, False, True, True, id="a proxy redirects"),
+        pytest.param(repeated(ApiError("x", status=404)), False, False, True, True, id="no such object, after a lost answer"),
+        pytest.param(repeated(NotSentError("no time")), True, False, True, True, id="not sent again, after a lost answer"),
     ],
 )
 def test_meaning_of_each_error(error: KubeError, transient: bool, not_applied: bool, may_be_done: bool, lost: bool) -> None:

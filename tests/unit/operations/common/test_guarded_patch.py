@@ -5,7 +5,12 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConflictError, NotFoundError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    was_not_applied,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.guarded_patch import write_guarded
 
 
@@ -61,6 +66,19 @@ def test_write_is_repeated_if_its_answer_was_lost_and_it_was_not_made() -> None:
 def test_lost_answer_of_the_last_try_is_looked_up_before_it_fails() -> None:
     one = Object((1, False), (10, True))
     assert write_guarded(one.read, one.write, is_ten, attempts=2) == 10
+
+
+def test_object_that_cannot_be_read_after_a_lost_answer_may_have_been_written() -> None:
+    one = Object((10, True))
+
+    def read() -> int:
+        if one.writes:
+            raise ForbiddenError("no", status=403)
+        return one.read()
+
+    with pytest.raises(ForbiddenError) as caught:
+        write_guarded(read, one.write, is_ten)
+    assert not was_not_applied(caught.value)
 
 
 def test_object_that_keeps_changing_ends_with_the_conflict() -> None:
