@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..scheduler.eligibility import static_filters
 from ..scheduler.profile import DEFAULT_PROFILE
+from ..scheduler.static_filters import static_filters
 
 Change = tuple[t.Optional[Node], Node]
 """A node before the change (None if it has joined) and after it."""

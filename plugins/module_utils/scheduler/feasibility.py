@@ -16,7 +16,6 @@ from ..model.api.pod import Pod
 from ..model.codec import replace
 from ..model.reason import PASSED, Reason, Reasons
 from .cluster_state import ClusterState
-from .eligibility import static_filters
 from .filter_cache import FilterCache, NodeLocalResult, SignatureResults, SnapshotResults, pod_signature
 from .filters import (
     inter_pod_affinity,
@@ -36,6 +35,7 @@ from .node_info import NodeInfo, PodLoad, pod_key
 from .nominated_pods import NominatedPods, nominated_before
 from .pod_volumes import PodVolumes
 from .profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
+from .static_filters import static_filters
 from .storage_index import StorageIndex
 from .unknowns.pod import NOMINATED, pod_unknowns, undecodable_pod_unknowns
 from .unknowns.too_many_rules import without_excess_rules

@@ -14,7 +14,7 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
-from ..scheduler.eligibility import eligible_nodes
+from ..scheduler.static_filters import static_filters
 from ..scheduler.static_signature import static_signature
 from ..state.restart_outcome import eligible_hash
 from .next_pod.next_pod import next_pod
@@ -86,6 +86,15 @@ class EligibleNodes:
             names = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))
             found = self._by_rules[key] = Eligible(names, eligible_hash(names))
         return found
+
+
+def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[str]:
+    """Return the names of the nodes that are Ready, schedulable, and allowed by the pod's selector, node affinity and tolerations.
+
+    The scheduler does not check whether a node is Ready. It only checks the taint that the node then has.
+    """
+    checks = static_filters(pod)
+    return [node.name for node in nodes if node.ready and not any(check(node) for check in checks)]
 
 
 def _only_value(label: str, nodes: list[Node]) -> t.Optional[str]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.identity_cache import IdentityCache
 
@@ -41,7 +42,7 @@ def test_new_object_at_the_address_of_a_freed_one_does_not_get_its_value() -> No
     """The interpreter gives the memory of a freed object to the next one of the same size."""
     cache: IdentityCache[int] = IdentityCache(1000)
     for number in range(500):
-        assert cache.get(([number],), lambda number=number: number) == number  # type: ignore[misc]
+        assert cache.get(([number],), partial(int, number)) == number
         gc.collect(0)
 
 
@@ -49,6 +50,6 @@ def test_values_that_were_used_last_are_kept() -> None:
     cache: IdentityCache[int] = IdentityCache(2)
     a, b, c = ["a"], ["b"], ["c"]
     for number, one in enumerate((a, b, a, c)):
-        cache.get((one,), lambda number=number: number)  # type: ignore[misc]
+        cache.get((one,), partial(int, number))
     assert cache.get((a,), lambda: 9) == 0
     assert cache.get((b,), lambda: 9) == 9

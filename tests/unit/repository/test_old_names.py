@@ -262,6 +262,8 @@ OLD_NAMES = {
     "scheduler_life": "scheduler_health",
     "seen_as": "distribution_over",
     "static_rules_of": "static_signature",
+    "eligibility": "static_filters",
+    "SslError": "HandshakeError",
     "to_look_at": "needs_observation",
     "turned_down": "denied",
     "unproved": "unproven",

@@ -16,10 +16,10 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import PASSED, Reason, Reasons
 from ...scheduler.cluster_state import ClusterState
-from ...scheduler.eligibility import static_filters
 from ...scheduler.filters.node_affinity import named_nodes, required_node_affinity
 from ...scheduler.node_info import PodLoad
 from ...scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
+from ...scheduler.static_filters import static_filters
 from ...scheduler.static_signature import static_signature
 from ...state.hold import Hold
 from ..critical import effective_priority

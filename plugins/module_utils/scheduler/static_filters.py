@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The nodes that the static filters allow for a pod: the filters that do not depend on other pods.
-
-Free capacity and host ports do not count.
-"""
+"""The static filters of a pod: those that depend only on the pod and the node, and not on other pods, free capacity or host ports."""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
@@ -24,15 +20,6 @@ STATIC_FILTERS: tuple[t.Callable[[Pod], t.Callable[[Node], Reasons] | None], ...
     node_name.pre_filter,
     taint_toleration.pre_filter,
 )
-
-
-def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[str]:
-    """Return the names of the nodes that are Ready, schedulable, and allowed by the pod's selector, node affinity and tolerations.
-
-    The scheduler does not check whether a node is Ready. It only checks the taint that the node then has.
-    """
-    checks = static_filters(pod)
-    return [node.name for node in nodes if node.ready and not any(check(node) for check in checks)]
 
 
 def static_filters(pod: Pod, profile: Profile = DEFAULT_PROFILE) -> list[t.Callable[[Node], Reasons]]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.eligibility import eligible_nodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters.spread_domains import domain_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible_nodes import eligible_nodes
 
 from tests.unit.support.objects import node, node_affinity, pod
 
