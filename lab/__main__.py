@@ -16,7 +16,7 @@ from types import FrameType
 from lab import binaries, scenario
 from lab.cluster import Cluster, up
 from lab.errors import LabError
-from lab.kwok_config import FLAVOURS
+from lab.kwok_config import VARIANTS
 from lab.layout import DEFAULT_NAME, default_folder
 
 EXIT_ERROR = 1
@@ -54,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"nodes to create; shipped: {', '.join(scenario.shipped())}",
     )
     bring_up.add_argument(
-        "--flavour", default="standard", choices=sorted(FLAVOURS), help="treatment of API load, and what the scheduler may do"
+        "--variant", default="standard", choices=sorted(VARIANTS), help="treatment of API load, and what the scheduler may do"
     )
     bring_up.add_argument("--prometheus", action="store_true", help="start a Prometheus that scrapes the components")
     _command(commands, "down", _down, "end a cluster and remove its files")
@@ -94,7 +94,7 @@ def _up(options: argparse.Namespace) -> int:
         default_folder(options.name),
         options.name,
         scenario=options.scenario,
-        flavour=options.flavour,
+        variant=options.variant,
         prometheus=options.prometheus,
         log=_say,
     )

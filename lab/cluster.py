@@ -24,7 +24,7 @@ from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
 from lab.errors import LabError
-from lab.kwok_config import flavour_named
+from lab.kwok_config import variant_named
 from lab.layout import Layout, cache_dir
 from lab.locks import locked
 from lab.progress import silent
@@ -40,7 +40,7 @@ def up(
     name: str,
     *,
     scenario: Scenario | Path | str | None = None,
-    flavour: str = "standard",
+    variant: str = "standard",
     prometheus: bool = False,
     log: Log = print,
 ) -> Cluster:
@@ -50,7 +50,7 @@ def up(
     Nodes of the scenario that exist are left alone. Raises LabError, with nothing left running.
     """
     layout = Layout.of(folder, name)
-    wanted = {"name": name, "flavour": flavour_named(flavour).name, "prometheus": prometheus}
+    wanted = {"name": name, "variant": variant_named(variant).name, "prometheus": prometheus}
     plan = load(scenario) if isinstance(scenario, str | Path) else scenario
     with locked(_lock_file(layout), why=f"which works on cluster {name}", log=log):
         if _adopt(layout, wanted, log):
@@ -255,14 +255,14 @@ def _add_nodes(layout: Layout, plan: Scenario | None, log: Log) -> None:
 def _create(layout: Layout, wanted: dict[str, Any], plan: Scenario | None, log: Log) -> None:
     started = time.monotonic()
     prometheus = _prometheus() if wanted["prometheus"] else None
-    flavour = flavour_named(wanted["flavour"])
+    variant = variant_named(wanted["variant"])
     folder = binaries.ensure(log)
     log(f"cluster {layout.name}: starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
-    control_plane.create(layout, binaries=folder, flavour=flavour, prometheus=prometheus, log=log)
+    control_plane.create(layout, binaries=folder, variant=variant, prometheus=prometheus, log=log)
     try:
         Cluster(layout).wait_ready()
         log(f"cluster {layout.name} is ready after {time.monotonic() - started:.1f} s: {layout.kubeconfig}")
-        for manifest in flavour.manifests():
+        for manifest in variant.manifests():
             Cluster(layout).apply(manifest)
         _add_nodes(layout, plan, log)
         layout.state.write_text(json.dumps(wanted))

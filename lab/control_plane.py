@@ -20,7 +20,7 @@ from lab import credentials, kwok_config, ports
 from lab.binaries import PROGRAMS
 from lab.components import Component, clean_environment, components
 from lab.errors import LabError
-from lab.kwok_config import Flavour
+from lab.kwok_config import Variant
 from lab.layout import Layout
 from lab.processes import kill_all
 
@@ -28,7 +28,7 @@ READY_TIMEOUT_S = 60.0
 PROGRESS_EVERY_S = 8.0
 
 
-def create(layout: Layout, *, binaries: Path, flavour: Flavour, prometheus: Path | None, log: Callable[[str], None]) -> None:
+def create(layout: Layout, *, binaries: Path, variant: Variant, prometheus: Path | None, log: Callable[[str], None]) -> None:
     """Create and start a control plane; on any failure or interrupt all its processes are ended again."""
     destroy(layout)
     layout.folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def create(layout: Layout, *, binaries: Path, flavour: Flavour, prometheus: Path
         kwok_config.write(
             layout,
             binaries=binaries,
-            flavour=flavour,
+            variant=variant,
             ports=ports.reserve(layout.folder, count),
             prometheus=prometheus,
         )

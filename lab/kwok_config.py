@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What kwokctl is asked to create: one file with options, command line patches and our Stages.
 
-Flavours differ only here.
+Variants differ only here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PROMETHEUS_PORT_OPTION = "prometheusPort"
 
 
 @dataclass(frozen=True)
-class Flavour:
+class Variant:
     """How the API server treats load, and what the scheduler may do.
 
     Switching the limits off also switches priority-and-fairness off. `scheduler_config` is the name of a file in `schedulers/`; with it the
@@ -59,40 +59,40 @@ class Flavour:
     scheduler_config: str | None = None
 
     def manifests(self) -> list[str]:
-        """Objects that belong to the flavour, as YAML."""
-        path = SOURCES / "flavours" / f"{self.name}.yaml"
+        """Objects that belong to the variant, as YAML."""
+        path = SOURCES / "variants" / f"{self.name}.yaml"
         return [path.read_text()] if path.exists() else []
 
 
-FLAVOURS = {
-    flavour.name: flavour
-    for flavour in (
-        Flavour("standard", disable_limits=True),
-        # The sum of both is shared out between the priority levels, see flavours/overload.yaml.
-        Flavour(
+VARIANTS = {
+    variant.name: variant
+    for variant in (
+        Variant("standard", disable_limits=True),
+        # The sum of both is shared out between the priority levels, see variants/overload.yaml.
+        Variant(
             "overload",
             disable_limits=False,
             api_server_args=(("max-requests-inflight", "8"), ("max-mutating-requests-inflight", "4")),
         ),
-        Flavour("budget_safe", disable_limits=True, scheduler_config="budget_safe.yaml"),
+        Variant("budget_safe", disable_limits=True, scheduler_config="budget_safe.yaml"),
     )
 }
 
 
-def flavour_named(name: str) -> Flavour:
-    if name not in FLAVOURS:
-        raise LabError(f"flavour {name!r} is unknown: use one of {', '.join(sorted(FLAVOURS))}")
-    return FLAVOURS[name]
+def variant_named(name: str) -> Variant:
+    if name not in VARIANTS:
+        raise LabError(f"variant {name!r} is unknown: use one of {', '.join(sorted(VARIANTS))}")
+    return VARIANTS[name]
 
 
-def write(layout: Layout, *, binaries: Path, flavour: Flavour, ports: list[int], prometheus: Path | None) -> None:
+def write(layout: Layout, *, binaries: Path, variant: Variant, ports: list[int], prometheus: Path | None) -> None:
     """Write kwokctl's configuration file for one cluster."""
     documents: list[dict[str, Any]] = [
         {
             "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
             "kind": "KwokctlConfiguration",
-            "options": _options(binaries, flavour, ports, prometheus),
-            "componentsPatches": _patches(layout, flavour, prometheus=prometheus is not None),
+            "options": _options(binaries, variant, ports, prometheus),
+            "componentsPatches": _patches(layout, variant, prometheus=prometheus is not None),
         },
         {"apiVersion": "config.kwok.x-k8s.io/v1alpha1", "kind": "KwokConfiguration", "options": KWOK_OPTIONS},
     ]
@@ -105,7 +105,7 @@ def port_count(*, prometheus: bool) -> int:
     return len(PORT_OPTIONS) + int(prometheus)
 
 
-def _options(binaries: Path, flavour: Flavour, ports: list[int], prometheus: Path | None) -> dict[str, Any]:
+def _options(binaries: Path, variant: Variant, ports: list[int], prometheus: Path | None) -> dict[str, Any]:
     options: dict[str, Any] = {
         "runtime": "binary",
         "kubeVersion": f"v{KUBERNETES_VERSION}",
@@ -117,22 +117,22 @@ def _options(binaries: Path, flavour: Flavour, ports: list[int], prometheus: Pat
         "kwokControllerBinary": str(binaries / "kwok"),
         "kubectlBinary": str(binaries / "kubectl"),
         "kubeAuditPolicy": str(SOURCES / "audit-policy.yaml"),
-        "disableQPSLimits": flavour.disable_limits,
+        "disableQPSLimits": variant.disable_limits,
         "heartbeatFactor": HEARTBEAT_FACTOR,
     }
-    if flavour.scheduler_config:
-        options["kubeSchedulerConfig"] = str(SOURCES / "schedulers" / flavour.scheduler_config)
+    if variant.scheduler_config:
+        options["kubeSchedulerConfig"] = str(SOURCES / "schedulers" / variant.scheduler_config)
     options.update(zip(PORT_OPTIONS, ports, strict=False))
     if prometheus:
         options |= {"prometheusBinary": str(prometheus), "enable": ["prometheus"], PROMETHEUS_PORT_OPTION: ports[-1]}
     return options
 
 
-def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict[str, Any]]:
+def _patches(layout: Layout, variant: Variant, *, prometheus: bool) -> list[dict[str, Any]]:
     patches = [
         # A lab's data need not survive a power cut, and syncing every write costs more than all else.
         _patch("etcd", ("unsafe-no-fsync", "true")),
-        _patch("kube-apiserver", ("audit-log-maxsize", str(AUDIT_LOG_MEGABYTES)), *flavour.api_server_args),
+        _patch("kube-apiserver", ("audit-log-maxsize", str(AUDIT_LOG_MEGABYTES)), *variant.api_server_args),
         # The node TTL controller annotates every node again whenever a cluster grows past 100, 500, 1,000 nodes.
         _patch("kube-controller-manager", ("controllers", "*,-ttl-controller")),
         # There is one of each, which shall outlive an API server that is away for longer than a Lease.
@@ -142,10 +142,10 @@ def _patches(layout: Layout, flavour: Flavour, *, prometheus: bool) -> list[dict
     ]
     override = {"key": "manage-all-nodes", "value": "false", "override": True}
     patches[-1]["extraArgs"].append(override)
-    if not flavour.scheduler_config:
+    if not variant.scheduler_config:
         # This flag would win over the file, unlike those for limits.
         patches.append(_patch("kube-scheduler", ("leader-elect", "false")))
-    if not flavour.disable_limits:
+    if not variant.disable_limits:
         # The limits are for the cluster's users: its own controllers shall not throttle themselves on top.
         unthrottled = (("kube-api-qps", "5000"), ("kube-api-burst", "10000"))
         patches += [_patch("kube-controller-manager", *unthrottled), _patch("kube-scheduler", *unthrottled)]

@@ -41,7 +41,7 @@ class ClusterFactory(Protocol):
         self,
         scenario: Scenario | Path | str | None = BASE_SCENARIO,
         *,
-        flavour: str = "standard",
+        variant: str = "standard",
         prometheus: bool = False,
     ) -> Cluster: ...
 
@@ -116,9 +116,9 @@ _NUMBERS = itertools.count(1)
 def _clusters(folder: Path) -> Iterator[ClusterFactory]:
     clusters: list[Cluster] = []
 
-    def create(scenario: Scenario | Path | str | None = BASE_SCENARIO, *, flavour: str = "standard", prometheus: bool = False) -> Cluster:
+    def create(scenario: Scenario | Path | str | None = BASE_SCENARIO, *, variant: str = "standard", prometheus: bool = False) -> Cluster:
         name = f"fresh-{next(_NUMBERS)}"
-        cluster = up(folder / name, name, scenario=scenario, flavour=flavour, prometheus=prometheus)
+        cluster = up(folder / name, name, scenario=scenario, variant=variant, prometheus=prometheus)
         clusters.append(cluster)
         return cluster
 

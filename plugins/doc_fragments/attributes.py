@@ -19,7 +19,7 @@ attributes:
   action_group:
     description: >-
       Use C(group/onprem.kube_scheduling.k8s) in C(module_defaults) to set the connection options of these modules and of
-      kubernetes.core's at once.
+      C(kubernetes.core) together.
     support: full
     membership:
       - onprem.kube_scheduling.k8s

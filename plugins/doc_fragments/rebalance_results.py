@@ -13,8 +13,9 @@ options:
   _input:
     description:
       - The registered result of M(onprem.kube_scheduling.k8s_spread_check).
-      - It tells most with O(onprem.kube_scheduling.k8s_spread_check#module:include_healthy=true) and
-        O(onprem.kube_scheduling.k8s_spread_check#module:include_nodes=true).
+      - With O(onprem.kube_scheduling.k8s_spread_check#module:include_healthy=true) and
+        O(onprem.kube_scheduling.k8s_spread_check#module:include_nodes=true) the output also has the healthy workloads and the nodes without
+        replicas.
     type: dict
     required: true
   after:
@@ -24,15 +25,15 @@ options:
     description: The result of M(onprem.kube_scheduling.k8s_rollout_restart).
     type: dict
   plan:
-    description: Whether O(restart) comes from check mode and tells what would be done.
+    description: O(restart) is a result of check mode, which has the planned actions.
     type: bool
     default: false
   cluster:
-    description: What to call the cluster.
+    description: The name of the cluster.
     type: str
     default: ""
   error:
-    description: What went wrong, if anything did.
+    description: The error of the run; empty if there was none.
     type: str
     default: ""
 """

@@ -27,7 +27,7 @@ options:
     type: int
     default: 120
   plan:
-    description: Whether the result is that of check mode.
+    description: The result is one of check mode.
     type: bool
     default: false
   state:

@@ -18,7 +18,7 @@ options:
     type: dict
     required: true
   plan:
-    description: Whether the result is that of check mode.
+    description: The result is one of check mode.
     type: bool
     default: false
   error:

@@ -14,8 +14,8 @@ description:
   - Writes the result of M(onprem.kube_scheduling.k8s_spread_check) as a table of workloads by nodes, grouped by zone,
     followed by the reasons and the advice.
   - With a second check it shows each number before and after.
-  - Where the nodes do not fit into O(width), zones take their place, and where these do not fit, the busiest ones and
-    one column for all others.
+  - If the nodes do not fit into O(width), the columns are zones. If the zones do not fit either, the columns are the zones with most
+    replicas, and one column for all others.
 extends_documentation_fragment:
   - onprem.kube_scheduling.rebalance_results
 options:
@@ -24,7 +24,7 @@ options:
     type: int
     default: 120
   max_rows:
-    description: How many workloads to list. Those that something is the matter with come first, the rest is counted.
+    description: The maximum number of workloads that are listed. Workloads with problems are listed first. The others are only counted.
     type: int
     default: 60
 seealso:

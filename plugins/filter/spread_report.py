@@ -11,14 +11,14 @@ version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Puts the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart)
-    together into what a report needs; the numbers in C(totals), and a table of bounded width with its cells.
+  - Combines the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart) into the data of
+    a report. These are the numbers in C(totals), and a table with its cells.
   - Texts that come from the cluster are returned as they are. A template must escape them.
 extends_documentation_fragment:
   - onprem.kube_scheduling.rebalance_results
 options:
   max_columns:
-    description: The most columns for nodes. With more nodes, zones take their place.
+    description: The maximum number of columns for nodes. With more nodes, the columns are zones.
     type: int
     default: 32
 seealso:

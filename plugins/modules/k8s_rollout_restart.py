@@ -17,8 +17,8 @@ description:
   - Or evicts single surplus pods, one at a time, see O(strategy).
   - Remembers the outcome in the annotation C(kube-scheduling.onprem/last-outcome) of the workload, so that the next run, also from
     another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
-  - Keeps PodDisruptionBudgets, which rollouts bypass. It refuses a restart whose strategy may bring the available pods below what the
-    budgets ask for, and below one.
+  - Keeps PodDisruptionBudgets, which rollouts bypass. Refuses a restart during which the number of available pods may be lower than a
+    budget requires, or may be 0.
   - Refuses workloads with containers that cannot start, and without a ready replica. Stops waiting for a rollout whose new pods
     cannot start. The reason has the container's message.
   - Refuses workloads outside of their maintenance window, which is the annotation C(kube-scheduling.onprem/window) of the workload or of
@@ -84,47 +84,48 @@ options:
         required: true
   strategy:
     description:
-      - How the replicas are moved.
+      - The way in which the replicas are moved.
       - V(rollout) restarts the whole workload by its own update strategy.
       - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
         accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, checks again, and
-        decides on the next. With several O(topology_keys) the one listed first wins. It stops when nothing is uneven any more, or when
-        a replacement is scheduled to a domain where it improves nothing. PodDisruptionBudgets are kept by the API server; a pod that one
-        of them does not let go is not asked for. Budgets that open soon are waited for once in a run, after all other work. Paused
-        Deployments, Deployments with the strategy V(Recreate), and StatefulSets with V(OnDelete) can be evened out like this, too.
-      - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. A rollout during which the old pods count
-        often ends uneven, so that skewed workloads would be restarted again and again.
-      - With O(only_if_helps) and without O(max_skew), V(evict_surplus) counts any surplus that a move can lessen, while V(auto) counts
-        what M(onprem.kube_scheduling.k8s_spread_check) finds collapsed or skewed.
+        decides on the next eviction. With several O(topology_keys), the key listed first has precedence. It stops when no replica can
+        move to a better domain, or when a replacement is scheduled to a domain where it improves nothing. The API server keeps
+        PodDisruptionBudgets. An eviction that a budget does not allow is not requested. If a budget may allow it soon, the run waits for
+        all such budgets once, after all other work. V(evict_surplus) also works for paused Deployments, for Deployments with the strategy
+        V(Recreate), and for StatefulSets with V(OnDelete).
+      - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. Old pods count during a rollout, so a
+        rollout often ends uneven, and skewed workloads would be restarted again and again.
+      - With O(only_if_helps) and without O(max_skew), V(evict_surplus) moves any pod whose move makes the spread more even, and V(auto)
+        moves only pods of workloads that M(onprem.kube_scheduling.k8s_spread_check) reports as collapsed or skewed.
     type: str
     choices: [rollout, evict_surplus, auto]
     default: rollout
   only_if_helps:
     description:
-      - Restart only what is collapsed or skewed, and only if a restart would spread it better. For evictions see O(strategy).
+      - Restart only workloads that are collapsed or skewed, and only if a restart would spread them better. For evictions see O(strategy).
       - By default false with O(name), otherwise true.
     type: bool
   allow_downtime:
     description:
-      - Restart also where the strategy may bring the available pods below one or below what a PodDisruptionBudget asks for.
-      - Evictions always keep the budgets; with this they may take the last available pod.
+      - Also restart workloads of which no pod may be available during the rollout, or fewer than a PodDisruptionBudget requires.
+      - Evictions always keep the budgets. With this option they may evict the last available pod.
     type: bool
     default: false
   cooldown:
     description:
       - The time between two restarts of one workload, or between two runs that evict its pods, in seconds or as V(30s), V(10m), V(1h).
-        After restarts in a row that did not help it doubles each time.
+        It doubles with each attempt in a row that did not help.
       - By default 0 with O(name), otherwise 600. Ten minutes is the default progress deadline of a Deployment, so one restart has ended
         before the next.
     type: str
   max_attempts:
     description:
-      - Restarts in a row that did not help, after which no more are made until the workload or its eligible nodes change. Other nodes
-        allow one more restart, and do not shorten the doubled O(cooldown).
+      - The number of restarts in a row that did not help. After that the workload is not restarted until it or its eligible nodes change.
+        After a change of the nodes, one more restart is allowed. It does not shorten the doubled O(cooldown).
     type: int
     default: 3
   max_parallel:
-    description: How many workloads are restarted at a time. One by one disturbs least. It bounds nothing without O(wait).
+    description: The number of workloads that are restarted at the same time. It has no effect without O(wait).
     type: int
     default: 1
   max_workloads:
@@ -144,9 +145,8 @@ options:
     type: int
   wait:
     description:
-      - Whether to wait for the end of the rollout. Without it the outcome stays V(pending) until the next run checks it.
-      - With O(strategy=evict_surplus) and without waiting, one pod is evicted, and the next run goes on. Each such run counts as an
-        attempt.
+      - Wait for the end of the rollout. With V(false), the outcome stays V(pending) until the next run checks it.
+      - With V(false) and O(strategy=evict_surplus), one pod is evicted, and the next run continues. Each such run counts as an attempt.
     type: bool
     default: true
   wait_timeout:
@@ -160,27 +160,26 @@ options:
   wait_sleep:
     description:
       - The time between two reads of a workload, in seconds or as V(30s), V(5m). At least 1 second. It is used only if the credentials do
-        not allow to watch.
+        not allow the verb watch.
     type: str
     default: '5'
   verify_spread:
     description:
-      - Whether to check the spread after the rollout. Without it the outcome stays V(pending), and the restart counts among the
-        O(max_attempts) as one that did not help, because nobody has seen that it did.
+      - Check the spread after the rollout. With V(false), the outcome stays V(pending), and the restart counts for O(max_attempts) as one
+        that did not help.
     type: bool
     default: true
   topology_keys:
     description:
       - The node labels whose values are the domains that replicas are spread over. Each must be on some node.
-      - With several the worst verdict counts, and of equal ones the key listed first.
+      - With several keys the worst verdict counts. Between equal verdicts, the key listed first counts.
       - By default those of O(check), otherwise V([kubernetes.io/hostname]).
     type: list
     elements: str
   max_skew:
     description:
-      - The difference between the fullest and the emptiest eligible domain, in replicas, up to which a workload counts as even.
-        At least 1.
-      - By default that of O(check). Unset, only workloads whose replicas are all in one domain count.
+      - The largest difference of replicas between two eligible domains with which a workload still counts as even. At least 1.
+      - By default the value of O(check). If it is unset there too, only workloads whose replicas are all in one domain are moved.
     type: int
 requirements:
   - python >= 3.9
@@ -190,10 +189,10 @@ requirements:
   - urllib3 >= 2.0.0
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
-  - Beyond what M(onprem.kube_scheduling.k8s_spread_check) needs, the verbs get, watch and patch on deployments and statefulsets, and
-    create on events. Where events are forbidden the restart is made all the same, with a warning. C(docs/rebalance.md) has the roles.
-  - For evictions the verb create on pods/eviction, and list and watch on pods, too.
-  - Times are those of the API server's clock.
+  - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get, watch and patch on deployments and statefulsets, and the
+    verb create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
+  - Evictions also need the verb create on pods/eviction, and the verbs list and watch on pods.
+  - All times are of the API server's clock.
 seealso:
   - module: onprem.kube_scheduling.k8s_spread_check
 """
@@ -208,7 +207,7 @@ EXAMPLES = r"""
     check: "{{ spread }}"
     max_parallel: 2
 
-- name: Restart one Deployment whatever its spread is
+- name: Restart one Deployment, also if it is well spread
   onprem.kube_scheduling.k8s_rollout_restart:
     kind: Deployment
     namespace: shop
@@ -259,7 +258,7 @@ workloads:
     action:
       description:
         - V(restarted), V(evicted), V(skipped), V(refused) or V(failed).
-        - In check mode V(restarted) and V(evicted) mean that it would be so.
+        - In check mode V(restarted) and V(evicted) mean that the run would do this.
       type: str
     reason:
       description: The code of the reason for the action.
@@ -276,7 +275,7 @@ workloads:
     evicted:
       description:
         - The pods that were evicted, in their order; empty for a rollout.
-        - In check mode those that would be, and for each the node that would be best for its replacement.
+        - In check mode the pods that would be evicted, and for each pod the best node for its replacement.
       type: list
       elements: dict
       contains:
@@ -287,7 +286,7 @@ workloads:
           description: Its node.
           type: str
         replacement:
-          description: Name of the pod that came in its place; empty if that was not seen.
+          description: Name of the pod that replaced it; empty if the run has not observed it.
           type: str
         replacement_node:
           description: The node of that pod.
@@ -326,8 +325,8 @@ workloads:
       duration: 6
 skipped_objects:
   description: >-
-    Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
-    such a workload, and one that such a PodDisruptionBudget, ResourceQuota or LimitRange may be for, is refused.
+    Objects of the API server that cannot be decoded. Such a workload is refused. A workload is also refused if such a PodDisruptionBudget,
+    ResourceQuota or LimitRange may apply to it.
   returned: always
   type: list
   elements: dict
@@ -336,16 +335,16 @@ skipped_objects:
       description: Its kind.
       type: str
     namespace:
-      description: Its namespace; empty for an object of the whole cluster, and where it cannot be read.
+      description: Its namespace; empty for a cluster-scoped object, and if it cannot be read.
       type: str
     name:
-      description: Its name; empty where it cannot be read.
+      description: Its name; empty if it cannot be read.
       type: str
     reason:
       description: Always V(undecodable).
       type: str
     message:
-      description: What of it cannot be decoded.
+      description: The part that cannot be decoded, and the error.
       type: str
   sample:
     - kind: PodDisruptionBudget

@@ -47,7 +47,7 @@ options:
   namespace_annotation:
     description:
       - The annotation, as C(key=value), that a namespace must have to be checked. The value is compared exactly.
-      - An empty string means namespaces with any annotations.
+      - An empty string means all namespaces, with and without annotations.
     type: str
     default: collectdeployments=allow
   label_selectors:
@@ -66,25 +66,24 @@ options:
   topology_keys:
     description:
       - The node labels whose values are the domains that replicas are spread over. Each must be on some node.
-      - With several the worst verdict counts, and of equal ones the key listed first.
+      - With several keys the worst verdict counts. Between equal verdicts, the key listed first counts.
     type: list
     elements: str
     default: [kubernetes.io/hostname]
   max_skew:
     description:
-      - The difference between the fullest and the emptiest eligible domain, in replicas, up to which a workload counts as even.
-        At least 1.
-      - Unset, only workloads whose replicas are all in one domain are found.
+      - The largest difference of replicas between two eligible domains with which a workload still counts as even. At least 1.
+      - If it is unset, only workloads whose replicas are all in one domain are found.
     type: int
   min_ready_nodes:
     description:
-      - With fewer nodes than this that are ready, schedulable and open to the workloads, no workload is checked, RV(reason) says so, and
-        the module succeeds. With one node replicas have nowhere to spread to.
+      - The number of nodes that must be ready, schedulable and open to the workloads. With fewer nodes, no workload is checked, the module
+        succeeds, and RV(reason) is V(too_few_ready_nodes). On a single node replicas cannot be spread.
     type: int
     default: 2
   predict:
     description:
-      - Whether to work out what a restart would do. Without it RV(workloads[].restart_helps) is null and no workload is restartable.
+      - Predict the result of a restart. With V(false), RV(workloads[].restart_helps) is null and no workload is restartable.
     type: bool
     default: true
   cooldown:
@@ -95,17 +94,17 @@ options:
     default: '600'
   max_attempts:
     description:
-      - The O(onprem.kube_scheduling.k8s_rollout_restart#module:max_attempts) that the restart will be given.
+      - The O(onprem.kube_scheduling.k8s_rollout_restart#module:max_attempts) of the restart.
     type: int
     default: 3
   include_healthy:
     description:
-      - Whether healthy workloads are listed in RV(workloads), too. They are always counted in RV(summary).
+      - List healthy workloads in RV(workloads), too. They are always counted in RV(summary).
     type: bool
     default: false
   include_nodes:
     description:
-      - Whether to return RV(node_list), for maps and reports.
+      - Return RV(node_list), for maps and reports.
     type: bool
     default: false
 requirements:
@@ -117,15 +116,15 @@ requirements:
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
-  - Of a workload that is not healthy (C(unhealthy_pods), C(no_ready_replica)) RV(workloads[].blockers) has the reason; it is not
-    restartable.
+  - A workload whose containers cannot start (C(unhealthy_pods)), or without a ready replica (C(no_ready_replica)), is not restartable.
+    RV(workloads[].blockers) has the reason.
   - Needs the verb list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
-    replicasets, poddisruptionbudgets and horizontalpodautoscalers; C(docs/rebalance.md) has the role. A namespace where some of it is
-    forbidden is reported in RV(skipped_namespaces), with the missing verb. Where no chosen namespace can be read, the module fails and
-    names the cause (C(unreadable)).
-  - Where a workload mounts a claim, list on persistentvolumes, storageclasses, csinodes, csidrivers, csistoragecapacities and
-    volumeattachments as well; where one asks for an extended resource, list on deviceclasses. What of these is forbidden leaves
-    C(restart_helps) of such workloads null.
+    replicasets, poddisruptionbudgets and horizontalpodautoscalers. C(docs/rebalance.md) has the role. RV(skipped_namespaces) has the
+    namespaces for which one of these verbs is missing. If no chosen namespace can be read, the module fails and names the cause
+    (C(unreadable)).
+  - For workloads that mount a claim, also needs the verb list on persistentvolumes, storageclasses, csinodes, csidrivers,
+    csistoragecapacities and volumeattachments. For workloads that request an extended resource, also needs the verb list on deviceclasses.
+    Without these verbs C(restart_helps) of such workloads is null.
 seealso:
   - module: onprem.kube_scheduling.k8s_rollout_restart
 """
@@ -139,7 +138,7 @@ EXAMPLES = r"""
   onprem.kube_scheduling.k8s_rollout_restart:
     check: "{{ spread }}"
 
-- name: Judge nodes and zones of one namespace, and allow one replica of difference
+- name: Check nodes and zones of one namespace, and allow a difference of one replica
   onprem.kube_scheduling.k8s_spread_check:
     namespaces: [shop]
     namespace_annotation: ""
@@ -147,7 +146,7 @@ EXAMPLES = r"""
     max_skew: 1
     include_healthy: true
 
-- name: Count without predicting, through a kubeconfig of another cluster
+- name: Count the workloads of another cluster, without a prediction
   onprem.kube_scheduling.k8s_spread_check:
     kubeconfig: ~/.kube/berlin
     predict: false
@@ -155,30 +154,30 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: How many nodes there are, how many are ready, and how many are open to at least one of the workloads.
-  returned: success, and where no chosen namespace can be read
+  description: The number of all nodes, of ready nodes, and of nodes that are open to at least one of the workloads.
+  returned: success, and if no chosen namespace can be read
   type: dict
   sample: {total: 7, ready: 7, eligible: 6}
 reason:
   description: >-
     The code of the reason why no workload was checked; empty if workloads were checked. It is V(too_few_ready_nodes), V(no_namespace),
     V(no_workload) (O(label_selectors) match no workload) or V(unreadable) (the module fails, because no chosen namespace can be read).
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: str
   sample: ""
 message:
   description: The text of RV(reason) for people; empty if workloads were checked.
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: str
   sample: ""
 summary:
   description: The number of checked namespaces, and of workloads by verdict. C(restartable) is the length of RV(restartable).
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: dict
   sample: {namespaces: 3, checked: 12, healthy: 9, collapsed: 2, skewed: 0, rolling: 0, skipped: 1, unknown: 0, restartable: 2}
 workloads:
   description: The workloads that are not healthy, or all with O(include_healthy).
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
   contains:
@@ -195,18 +194,18 @@ workloads:
       description: Its UID.
       type: str
     replicas:
-      description: The replicas it wants.
+      description: The number of replicas in its spec.
       type: int
     placed:
       description: Replicas of the current revision that are on a node, not terminating and not finished.
       type: int
     domains:
       description: >-
-        Placed replicas by topology key and domain. Eligible domains without any are listed with 0, unless there are more than 100
-        of them.
+        The number of placed replicas by topology key and domain. Eligible domains without replicas are listed with 0, unless there are
+        more than 100 of them.
       type: dict
     eligible_domains:
-      description: By topology key, how many domains hold eligible nodes.
+      description: The number of domains with eligible nodes, by topology key.
       type: dict
     verdict:
       description: >-
@@ -222,13 +221,13 @@ workloads:
     restart_helps:
       description: >-
         True if a restart would spread the replicas better, false if it would not, and null if that is unknown or was not predicted. The
-        prediction is for the pods that admission makes of the template, as the live pods of the current revision show them.
+        prediction is for the pods that admission makes from the template. The live pods of the current revision show them.
       type: bool
     feasible_domains:
-      description: By topology key, the domains that have free capacity for the first new pod of a restart; 20 of them at most.
+      description: The domains that have free capacity for the first new pod of a restart, by topology key; at most 20 of each.
       type: dict
     blockers:
-      description: The reasons that prevent a restart or its benefit, or that leave it unknown.
+      description: The reasons why a restart is refused, why it does not help, or why the prediction is unknown.
       type: list
       elements: dict
       contains:
@@ -272,7 +271,7 @@ workloads:
           message: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ...
 restartable:
   description: The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}]
@@ -281,7 +280,7 @@ uneven:
     - All workloads with the verdict V(collapsed) or V(skewed). M(onprem.kube_scheduling.k8s_rollout_restart) takes them with
       O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto), because evictions may help where a
       rollout does not.
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
   sample: [{kind: Deployment, namespace: shop, name: web}, {kind: StatefulSet, namespace: shop, name: queue}]
@@ -290,7 +289,7 @@ interrupted:
     - The workloads that an earlier run restarted, or whose pods it evicted, without a check of the result. Their verdict does not matter.
       M(onprem.kube_scheduling.k8s_rollout_restart) takes them, too. It records their outcome, and moves no pod of a workload that is not
       uneven any more.
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
   sample: []
@@ -305,8 +304,8 @@ node_list:
       type: str
     hostname:
       description: >-
-        The value of its label C(kubernetes.io/hostname), by which RV(workloads[].domains) counts; empty without the label. Mostly, but
-        not always, its name.
+        The value of its label C(kubernetes.io/hostname), which RV(workloads[].domains) uses; empty without the label. It can differ from
+        the name.
       type: str
     zone:
       description: The value of its label C(topology.kubernetes.io/zone); empty without the label.
@@ -320,7 +319,7 @@ node_list:
   sample: [{name: worker-1, hostname: worker-1, zone: a, ready: true, schedulable: true}]
 skipped_namespaces:
   description: Chosen namespaces that could not be read, and namespaces that O(namespaces) names and that lack the annotation or the labels.
-  returned: success, and where no chosen namespace can be read
+  returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
   contains:
@@ -336,10 +335,10 @@ skipped_namespaces:
   sample: [{namespace: vault, reason: unreadable, message: "cannot list pods in namespace vault: ..."}]
 skipped_objects:
   description: >-
-    Objects that the API server served and that cannot be decoded. Each is left out by itself, and what it could have meant is unknown:
-    the free capacity of the node of such a pod, the pods that such a PodDisruptionBudget selects, the revision of a Deployment with such a
-    ReplicaSet. Such a node is no candidate, and the workloads of such a namespace are not checked.
-  returned: success, and where no chosen namespace can be read
+    Objects of the API server that cannot be decoded. Their effect is unknown, for example the free capacity of the node of such a pod, the
+    pods that such a PodDisruptionBudget selects, and the revision of a Deployment with such a ReplicaSet. Such a node is no candidate, and
+    the workloads of such a namespace are not checked.
+  returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
   contains:
@@ -347,16 +346,16 @@ skipped_objects:
       description: Its kind.
       type: str
     namespace:
-      description: Its namespace; empty for an object of the whole cluster, and where it cannot be read.
+      description: Its namespace; empty for a cluster-scoped object, and if it cannot be read.
       type: str
     name:
-      description: Its name; empty where it cannot be read.
+      description: Its name; empty if it cannot be read.
       type: str
     reason:
       description: Always V(undecodable).
       type: str
     message:
-      description: What of it cannot be decoded.
+      description: The part that cannot be decoded, and the error.
       type: str
   sample:
     - kind: PodDisruptionBudget
@@ -366,8 +365,8 @@ skipped_objects:
       message: "cannot read the answer as PodDisruptionBudget: Expected `int`, got `str` - at `$.status.desiredHealthy`"
 options:
   description: >-
-    The options that the check used, under their names, with their defaults. Null is an option that was not set.
-  returned: success, and where no chosen namespace can be read
+    The options that the check used, by their names, with their defaults. An option without a value is null.
+  returned: success, and if no chosen namespace can be read
   type: dict
   sample:
     namespaces: null

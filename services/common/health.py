@@ -30,7 +30,7 @@ class Health:
     def unhealthy_reason(self) -> str:
         """Return the reason why the process should be restarted. It is empty if it should not."""
         since_s = self._clock() - self._beat_at_s
-        return f"the loop has stood still for {since_s:.0f} s" if since_s > UNHEALTHY_AFTER_S else ""
+        return f"the loop has not run for {since_s:.0f} s" if since_s > UNHEALTHY_AFTER_S else ""
 
     @property
     def unready_reason(self) -> str:

@@ -52,7 +52,7 @@ def _integer(value: t.Any) -> int:
             raise ValueError
         return int(value)
     except ValueError:
-        raise ValueError(f"{value!r} is no whole number") from None
+        raise ValueError(f"{value!r} is not a whole number") from None
 
 
 def _switch(value: t.Any) -> bool:
@@ -65,14 +65,14 @@ def _switch(value: t.Any) -> bool:
 
 def parse_text(value: t.Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text: put it into quotes")
+        raise ValueError(f"{value!r} is not a string: put it into quotes")
     return value
 
 
 def _names(value: t.Any) -> list[str]:
     found = value.split(",") if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{value!r} is no list of names")
+        raise ValueError(f"{value!r} is not a list of names")
     return [name.strip() for name in found]
 
 

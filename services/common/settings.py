@@ -88,7 +88,7 @@ def _from_flags(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
         raise SettingsError(str(error)) from error
     if unknown:
         flag = unknown[0].partition("=")[0]
-        raise SettingsError(f"{flag} is no flag{_nearest(flag, ['--config', *(option.flag for option in program.options)])}")
+        raise SettingsError(f"{flag} is not a flag{_nearest(flag, ['--config', *(option.flag for option in program.options)])}")
     names = {"config": "--config", **{option.name: option.flag for option in program.options}}
     return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
 
@@ -98,8 +98,8 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program.command,
         description=program.description,
-        epilog=f"Each setting may also stand in FILE, by its name with underscores, or in the environment, such as {example}."
-        " Flags win over the environment, and that over FILE.",
+        epilog=f"Each setting can also be in FILE, by its name with underscores, or in the environment, such as {example}."
+        " A flag overrides the environment, and the environment overrides FILE.",
         allow_abbrev=False,
         exit_on_error=False,
     )
@@ -123,7 +123,7 @@ def _from_environment(program: Program, environment: Mapping[str, str]) -> dict[
             if value or variable in may_be_empty:
                 found[known[variable]] = Given(value, f"variable {variable}")
         elif not program.is_service_link(variable):
-            raise SettingsError(f"variable {variable} is no setting{_nearest(variable, known)}")
+            raise SettingsError(f"variable {variable} is not a setting{_nearest(variable, known)}")
     return found
 
 
@@ -143,7 +143,7 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
     known = [option.name for option in program.options]
     for key in content:
         if key not in known:
-            raise SettingsError(f"file {config.value}: {key} is no setting{_nearest(str(key), known)}")
+            raise SettingsError(f"file {config.value}: {key} is not a setting{_nearest(str(key), known)}")
     return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
 
 

@@ -67,7 +67,7 @@ class ShutdownSignal:
         died = self._died
         if died is not None:
             name = died.thread.name if died.thread is not None else "?"
-            raise ThreadDiedError(f"the thread {name} has died") from died.exc_value
+            raise ThreadDiedError(f"the thread {name} has ended unexpectedly") from died.exc_value
 
     def _note(self, died: threading.ExceptHookArgs) -> None:
         self._died = self._died or died

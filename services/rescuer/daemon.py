@@ -185,7 +185,7 @@ class Daemon:
             # The text of an API error begins with the request, such as: cannot list jobs in all namespaces.
             cause = error.partition(": ")[2] if error.startswith("cannot ") else error
             causes.setdefault(cause, []).append(name)
-        return [self._with_credentials(f"{', '.join(names)} cannot be followed: {cause}") for cause, names in causes.items()]
+        return [self._with_credentials(f"{', '.join(names)} cannot be watched: {cause}") for cause, names in causes.items()]
 
     def _with_credentials(self, text: str) -> str:
         """Return the text with the path of the kubeconfig whose credentials the API server does not accept."""

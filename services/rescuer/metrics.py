@@ -45,11 +45,11 @@ class Metrics:
         self.evictions = Counter(f"{PREFIX}evictions", "Pods that this process has evicted.", registry=registry)
         self.bound = Histogram(
             f"{PREFIX}unschedulable_to_bound_seconds",
-            "From when the scheduler found no node for a critical pod until it was bound, seen by the process that led.",
+            "Seconds from the report that no node fits a critical pod until the pod is bound, observed by the leader.",
             buckets=BOUND_BUCKETS_S,
             registry=registry,
         )
-        self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, whoever holds them.", registry=registry)
+        self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, by any program.", registry=registry)
         self.unproven_hold_annotations = Gauge(
             f"{PREFIX}unproven_hold_annotations",
             "Nodes with the annotation of a hold that no taint and no record proves.",

@@ -25,7 +25,7 @@ NAMESPACES = 50
 REPLICAS = 20
 START_TIMEOUT_S = 300.0
 COLLAPSED_EVERY = 101
-"""One Deployment in so many is piled up on one node; the number shares no divisor with the flavours' cycle, so that all of them are met."""
+"""One Deployment in so many is piled up on one node; the number shares no divisor with the variants' cycle, so that all of them are met."""
 
 
 def start(folder: Path, *, pods: int) -> Cluster:
@@ -137,7 +137,7 @@ def deployment_objects(namespace: str, name: str, pod_hash: str, pod_spec: dict[
 
 
 def _homes(index: int, variant: PodVariant) -> list[str]:
-    """The nodes of the replicas, which keep to the flavour's rules unless they are piled up."""
+    """The nodes of the replicas, which keep to the variant's rules unless they are piled up."""
     if index % COLLAPSED_EVERY == 0:
         return [_worker(index * 7)] * REPLICAS
     return [_worker(index * REPLICAS + replica * variant.step) for replica in range(REPLICAS)]

@@ -29,12 +29,12 @@ class PodVariant:
 
 
 def of_deployment(index: int) -> PodVariant:
-    """The flavour of the Deployment with this number."""
+    """The variant of the Deployment with this number."""
     return next((variant for variant in VARIANTS if index % CYCLE in variant.turns), PLAIN)
 
 
 def claim_objects(namespace: str, name: str) -> list[dict[str, Any]]:
-    """The bound claim of a Deployment of the flavour CLAIM, and its volume, which every second zone can reach."""
+    """The bound claim of a Deployment of the variant CLAIM, and its volume, which every second zone can reach."""
     volume, uid = f"{namespace}-{name}", str(uuid.uuid4())
     spec = {"accessModes": ["ReadWriteMany"], "storageClassName": "shared", "volumeMode": "Filesystem"}
     size = {"storage": "10Gi"}

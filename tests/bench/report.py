@@ -27,7 +27,7 @@ class Measured:
     """What was measured at one size.
 
     ``collapsed``, ``restartable``: what the check found. ``evictions``: what the descheduler would evict, by Deployment. ``original``:
-    ``deployments`` looked at in ``seconds``. ``predicates``: by flavour, see filters.py. ``most_memory_mb``,
+    ``deployments`` looked at in ``seconds``. ``predicates``: by variant, see filters.py. ``most_memory_mb``,
     ``most_floors``: the goals for the check, in megabytes and in multiples of the floor's wall time.
     """
 
@@ -148,15 +148,15 @@ def _goals_at(size: Measured) -> dict[str, str]:
             size.check.wall, size.descheduler.wall / DESCHEDULER_FACTOR, "s", digits=1
         ),
         "peak memory": goal(size.check.memory, size.most_memory_mb, "MB"),
-        f"one template on {big_cluster.NODES:,} nodes, slowest flavour, not the first": goal(slowest_ms, PREDICATES_MS, "ms"),
+        f"one template on {big_cluster.NODES:,} nodes, slowest variant, not the first": goal(slowest_ms, PREDICATES_MS, "ms"),
     }
 
 
 def _predicates(sizes: Sequence[Measured]) -> str:
     rows = []
-    for flavour in sizes[0].predicates:
-        cells = [size.predicates[flavour] for size in sizes]
-        rows.append((flavour, *(f"{found['first_ms']:.0f}, then {found['again_ms']:.0f}" for found in cells)))
+    for variant in sizes[0].predicates:
+        cells = [size.predicates[variant] for size in sizes]
+        rows.append((variant, *(f"{found['first_ms']:.0f}, then {found['again_ms']:.0f}" for found in cells)))
     return table((f"ms on {big_cluster.NODES:,} nodes", *(size.title for size in sizes)), rows)
 
 

@@ -175,7 +175,7 @@ def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
     if report.seen_twice:
         texts.append(f"before{ARROW}after")
     if left_out:
-        texts.append(f"names are short for {left_out}")
+        texts.append(f"the names are short forms of {left_out}")
     if not grid.shows_every_node:
         texts.append("fullest: replicas in the fullest " + ("domain" if grid.unit == DOMAINS else "single node"))
     notes = sorted({column.note for column in grid.columns if column.note})
@@ -235,7 +235,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
         yield _by_text(title, [(row.message, row) for row in report.rows if row.action == action], width)
     waiting = sum(row.action == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
-        yield [f"{pluralize(waiting, 'workload')} can be restarted; this run was not asked to."]
+        yield [f"{pluralize(waiting, 'workload')} can be restarted; this run only checks."]
     not_judged = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
     yield _by_text("Not checked:", [(row.last.message, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
     yield _by_text("Advice:", [(advice.text, row) for row in report.rows for advice in row.advice], width)

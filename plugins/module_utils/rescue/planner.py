@@ -36,7 +36,7 @@ from .victims.eviction_filter import preemptor_of
 NO_NODE = "no_node"
 CAPACITY_BECOMING_FREE = "capacity_becoming_free"
 OTHERS_TERMINATING = "others_terminating"
-UNEXPLAINED = Reason(NO_NODE, "no eviction makes a node fit")
+UNEXPLAINED = Reason(NO_NODE, "no eviction makes the pod fit on a node")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
 
@@ -374,4 +374,4 @@ def _summary(blockers: t.Sequence[Blocker], note: str) -> Reason:
     if not blockers:
         return Reason(NO_NODE, f"there is no node{note}")
     text = "; ".join(f"{blocker.reason.text or blocker.reason.code} (nodes: {blocker.nodes})" for blocker in blockers)
-    return Reason(NO_NODE, f"no eviction makes a node fit: {text}{note}")
+    return Reason(NO_NODE, f"no eviction makes the pod fit on a node: {text}{note}")

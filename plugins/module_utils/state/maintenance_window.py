@@ -166,7 +166,7 @@ def _parse_times(text: str) -> tuple[int, int]:
     hours, minutes = (int(match[1]), int(match[3])), (int(match[2]), int(match[4]))
     start, end = (hour * 60 + minute for hour, minute in zip(hours, minutes))
     if max(minutes) > 59 or start >= DAY_MINUTES or end > DAY_MINUTES:
-        raise InvalidWindowError(f"{shown(text)} has a time that no clock shows; use 00:00 to 23:59, and 24:00 only as the end")
+        raise InvalidWindowError(f"{shown(text)} has a time that does not exist; use 00:00 to 23:59, and 24:00 only as the end")
     if start == end:
         raise InvalidWindowError(f"{shown(text)} begins and ends at the same time; a whole day is 00:00-24:00")
     return start, end if end > start else end + DAY_MINUTES

@@ -45,7 +45,7 @@ def cooldown_permission(
         return RestartPermission(
             Reason(
                 "attempts_used_up",
-                f"{made} in a row did not help; a changed workload or node set allows the next",
+                f"{made} in a row did not help; a change of the workload or of its eligible nodes allows the next attempt",
             ),
             attempts,
             used_up=True,

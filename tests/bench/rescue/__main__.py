@@ -50,14 +50,14 @@ def _said(found: Any) -> Any:
 
 def _latency(logs: Path, nodes: int, samples: int) -> list[latency.Sample]:
     group = workers(nodes)
-    with cluster_of([group], flavour="budget_safe") as cluster:
+    with cluster_of([group], variant="budget_safe") as cluster:
         fill(cluster, [Crowd(NAMESPACES, names_of(group), grace_s=max(GRACES))])
         return latency.measure(cluster, logs / "latency.log", graces=GRACES, samples=samples)
 
 
 def _big(logs: Path, nodes: int) -> tuple[dict[str, Any], dict[str, float]]:
     group, output = workers(nodes), logs / "planning.json"
-    with cluster_of([group], flavour="budget_safe") as cluster:
+    with cluster_of([group], variant="budget_safe") as cluster:
         fill(cluster, [Crowd(NAMESPACES, names_of(group))])
         run_once("planning", python("tests.bench.rescue.planning", str(cluster.kubeconfig), output=output))
         taken = footprint.measure(cluster, logs / "footprint.log")

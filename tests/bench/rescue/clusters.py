@@ -22,12 +22,12 @@ SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/ku
 
 
 @contextlib.contextmanager
-def cluster_of(groups: Sequence[NodeGroup], *, flavour: str) -> Iterator[Cluster]:
+def cluster_of(groups: Sequence[NodeGroup], *, variant: str) -> Iterator[Cluster]:
     """A cluster with these nodes, gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as folder:
         cluster = Cluster.at(folder, "bench")
         try:
-            up(folder, "bench", scenario=Scenario("bench", tuple(groups)), flavour=flavour, log=print)
+            up(folder, "bench", scenario=Scenario("bench", tuple(groups)), variant=variant, log=print)
             cluster.apply(priority_classes())
             yield cluster
         finally:

@@ -23,7 +23,7 @@ from tests.integration.rescuer.daemons import AGENT, Daemon
 Json = dict[str, Any]
 
 WAYS = {"scheduler": ("standard", False), "rescuer": ("budget_safe", True), "both": ("standard", True)}
-"""By name the flavour of the cluster, and whether the rescuer runs."""
+"""By name the variant of the cluster, and whether the rescuer runs."""
 PODS, DAEMON_SETS = "/api/v1/namespaces/kube-system/pods", "/apis/apps/v1/namespaces/kube-system/daemonsets"
 HOPELESS_AFTER_S = 5.0
 """A pod that the scheduler has promised no node by then gets none by itself."""
@@ -33,15 +33,15 @@ SETTLED_S = 1.0
 
 def measure(folder: Path) -> dict[str, list[Json]]:
     """By way, for each situation in turn: ``seconds`` from creation to bound or None, ``victims``, ``violated`` budgets."""
-    return {way: _measure_way(flavour, with_rescuer, folder / f"{way}.log") for way, (flavour, with_rescuer) in WAYS.items()}
+    return {way: _measure_way(variant, with_rescuer, folder / f"{way}.log") for way, (variant, with_rescuer) in WAYS.items()}
 
 
-def _measure_way(flavour: str, with_rescuer: bool, log: Path) -> list[Json]:
+def _measure_way(variant: str, with_rescuer: bool, log: Path) -> list[Json]:
     groups = [workers(NODES, **{LABEL: situation.key}) for situation in SITUATIONS]
     nodes = {situation.key: names_of(group) for situation, group in zip(SITUATIONS, groups, strict=True)}
     crowds = {situation.key: situation.fill(nodes[situation.key]) for situation in SITUATIONS}
     found: list[Json] = []
-    with cluster_of(groups, flavour=flavour) as cluster:
+    with cluster_of(groups, variant=variant) as cluster:
         fill(cluster, [crowd for filled in crowds.values() for crowd in filled])
         history = PodHistory(cluster)
         for flags, situations in itertools.groupby(SITUATIONS, lambda situation: situation.flags):

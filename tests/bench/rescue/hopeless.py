@@ -30,7 +30,7 @@ SYSTEM = "/api/v1/namespaces/kube-system/pods"
 def on_nodes(nodes: int, log: Path) -> dict[str, float]:
     """As ``measure``, on a new cluster of so many nodes."""
     group = workers(nodes)
-    with cluster_of([group], flavour="budget_safe") as cluster:
+    with cluster_of([group], variant="budget_safe") as cluster:
         fill(cluster, crowds([*NAMESPACES, AGENTS], names_of(group)))
         return measure(cluster, log)
 

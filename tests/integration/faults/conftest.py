@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 from lab.cluster import Cluster
-from lab.kwok_config import FLAVOURS
+from lab.kwok_config import VARIANTS
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.faults.crowd import load_crowd
 
-OVERLOAD = FLAVOURS["overload"]
+OVERLOAD = VARIANTS["overload"]
 # An API server that gives up on a request as soon as this, and that has no memory of its own for the next page of a list.
 IMPATIENT = dataclasses.replace(
     OVERLOAD,
@@ -33,11 +33,11 @@ def crowded(lab_cluster: Cluster) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def impatient(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
-    """A cluster with a crowd, the limits of flavour overload, and an API server that gives up after three seconds."""
-    FLAVOURS[IMPATIENT.name] = IMPATIENT
-    cluster = fresh_module_cluster(flavour=IMPATIENT.name)
+    """A cluster with a crowd, the limits of variant overload, and an API server that gives up after three seconds."""
+    VARIANTS[IMPATIENT.name] = IMPATIENT
+    cluster = fresh_module_cluster(variant=IMPATIENT.name)
     for manifest in OVERLOAD.manifests():
         cluster.apply(manifest)
     load_crowd(cluster)
     yield cluster
-    del FLAVOURS[IMPATIENT.name]
+    del VARIANTS[IMPATIENT.name]

@@ -141,7 +141,7 @@ class User:
 
 
 class Crowders:
-    """Users whose requests take so long that they keep the API server's seats: the flavour has two of them.
+    """Users whose requests take so long that they keep the API server's seats: the variant has two of them.
 
     The more requests are refused, the longer are the pauses that the API server asks for: refused ones pause for ``pause_s``.
     """

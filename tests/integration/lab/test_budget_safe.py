@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The flavour whose scheduler evicts nothing and leads by a Lease."""
+"""The variant whose scheduler evicts nothing and leads by a Lease."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-schedul
 
 
 def test_its_scheduler_leaves_pods_of_lower_priority_alone(fresh_cluster: ClusterFactory) -> None:
-    cluster = fresh_cluster("single-worker", flavour="budget_safe")
+    cluster = fresh_cluster("single-worker", variant="budget_safe")
     wait_until(lambda: cluster.api.find(LEASE), what="the scheduler's Lease")
     spec = cluster.get(LEASE)["spec"]
     assert spec["holderIdentity"] and spec["leaseDurationSeconds"] == 15

@@ -84,7 +84,7 @@ def test_the_command_line_says_what_a_shell_needs_and_that_there_are_no_nodes(
 def test_up_with_other_wishes_is_refused(pair: tuple[Cluster, Cluster]) -> None:
     left, _ = pair
     with pytest.raises(LabError, match="take it down first"):
-        up(left.folder, left.name, flavour="overload")
+        up(left.folder, left.name, variant="overload")
 
 
 def test_up_starts_what_has_died(pair: tuple[Cluster, Cluster]) -> None:

@@ -524,7 +524,7 @@ def test_another_image_in_the_meantime_ends_the_wait(cluster: Cluster, modules: 
     cluster.kubectl("set", "image", "deployment/web", "*=elsewhere:2", "-n", namespace)
     done = result_of(process)
     (line,) = done["workloads"]
-    assert done["failed"] and code(line) == "replacement_not_ready" and "somebody changed" in line["message"], line
+    assert done["failed"] and code(line) == "replacement_not_ready" and "was changed by another client" in line["message"], line
 
 
 def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, modules: Modules, namespace: str) -> None:

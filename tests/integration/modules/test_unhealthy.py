@@ -131,7 +131,7 @@ def test_a_rollout_whose_new_pods_crash_is_not_waited_for_and_the_next_run_knows
     (judged,) = modules.check(namespace)["workloads"]
     again = modules.restart(**identity(web))["workloads"][0]
     assert (judged["verdict"], again["action"], judged["message"]) == ("rolling", "refused", again["message"])
-    for words in ("k8s_rollout_restart began at", "hangs", "CrashLoopBackOff", "kubectl rollout undo"):
+    for words in ("k8s_rollout_restart began at", "does not progress", "CrashLoopBackOff", "kubectl rollout undo"):
         assert words in again["message"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
-from lab.kwok_config import FLAVOURS, Flavour
+from lab.kwok_config import VARIANTS, Variant
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.oracle.recorder import recording
 from tests.integration.oracle.second_scheduler import FEATURE_GATES, second_scheduler
@@ -19,7 +19,7 @@ from tests.integration.oracle.world import World
 
 # Taints are those of the case alone: by default the API server gives every new node one more. Nobody takes the finalizers of claims
 # and volumes away again.
-FLAVOUR = Flavour(
+VARIANT = Variant(
     "oracle",
     disable_limits=True,
     api_server_args=(("feature-gates", FEATURE_GATES), ("disable-admission-plugins", "TaintNodesByCondition,StorageObjectInUseProtection")),
@@ -29,8 +29,8 @@ FLAVOUR = Flavour(
 @pytest.fixture(scope="module")
 def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster to put cases into."""
-    FLAVOURS.setdefault(FLAVOUR.name, FLAVOUR)
-    cluster = fresh_module_cluster(None, flavour=FLAVOUR.name)
+    VARIANTS.setdefault(VARIANT.name, VARIANT)
+    cluster = fresh_module_cluster(None, variant=VARIANT.name)
     World.prepare(cluster)
     reader = KubeApi(connect(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
     folder: Path = tmp_path_factory.mktemp("oracle")

@@ -23,7 +23,7 @@ from tests.integration.rescue.scene import Scene, priority_classes
 
 @pytest.fixture
 def scene(fresh_cluster: ClusterFactory) -> Iterator[Scene]:
-    cluster = fresh_cluster("single-worker", flavour="budget_safe")
+    cluster = fresh_cluster("single-worker", variant="budget_safe")
     cluster.apply(priority_classes())
     yield Scene(cluster)
 
@@ -94,7 +94,7 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     assert numbers["changed"] and numbers["ok"] and not numbers["plan"]
 
     code, output = play(scene, tmp_path, "-e", f"rescue_name={hopeless}")
-    assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no eviction makes a node fit" in output
+    assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no eviction makes the pod fit on a node" in output
 
     (tmp_path / "gone").write_text(json.dumps(UNREACHABLE))
     code, output = play(scene, tmp_path, "-e", f"rescue_kubeconfig={tmp_path / 'gone'}")

@@ -17,7 +17,7 @@ from tests.integration.rescue.scene import Scene, priority_classes
 @pytest.fixture(scope="module")
 def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
     """Without DefaultPreemption: every eviction is this program's, so that budgets are looked at over all requests."""
-    made = fresh_module_cluster("single-worker", flavour="budget_safe")
+    made = fresh_module_cluster("single-worker", variant="budget_safe")
     made.apply(priority_classes())
     return made
 

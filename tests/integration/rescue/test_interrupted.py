@@ -251,7 +251,7 @@ def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_the_node_becomes_not_ready_meanwhile(scene: Scene, rescues: Rescues) -> None:
-    """Its kubelet has died: the pods that were evicted there never end, and the node is released."""
+    """The kubelet of the node is gone: the pods that were evicted there never end, and the node is released."""
     first, second = scene.nodes(2)
     scene.occupant("low", first, cpu="800m", priority="scene-low", grace=8)
     scene.occupant("high", second, cpu="800m", priority="scene-high")

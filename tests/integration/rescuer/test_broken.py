@@ -50,7 +50,12 @@ sys.exit(main(sys.argv[1:], {}))
     [
         ("rescue.controller", "RescueController", "reconcile", "ended by an error: a defect"),
         ("rescue.controller", "ClusterInformer", "snapshot", "ended by an error: a defect"),
-        ("common.leader_lease", "LeaderLease", "_write", "ended by an error: the thread lease kube-scheduling-rescue has died"),
+        (
+            "common.leader_lease",
+            "LeaderLease",
+            "_write",
+            "ended by an error: the thread lease kube-scheduling-rescue has ended unexpectedly",
+        ),
     ],
 )
 def test_an_error_ends_the_process(cluster: Cluster, tmp_path: Path, module: str, owner: str, function: str, says: str) -> None:
@@ -73,7 +78,7 @@ def test_a_watch_that_dies_ends_the_process(cluster: Cluster, tmp_path: Path) ->
     finally:
         process.kill()
     assert process.wait() == 1
-    assert "namespaces are not followed any more: ZeroDivisionError" in (tmp_path / "log").read_text()
+    assert "namespaces are not watched any more: ZeroDivisionError" in (tmp_path / "log").read_text()
 
 
 def run(cluster: Cluster, program: str, folder: Path) -> tuple[int, str]:

@@ -63,7 +63,7 @@ sys.exit(main(sys.argv[1:], {{}}))
 @pytest.fixture(scope="module")
 def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
     """Full nodes, and no other ones that are open."""
-    made = fresh_module_cluster("single-worker", flavour="budget_safe")
+    made = fresh_module_cluster("single-worker", variant="budget_safe")
     made.apply(priority_classes())
     for node in made.get("/api/v1/nodes")["items"]:
         made.api.merge_patch(f"/api/v1/nodes/{node['metadata']['name']}", {"spec": {"unschedulable": True}})

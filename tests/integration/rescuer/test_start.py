@@ -43,7 +43,7 @@ def ended(log: Path, *flags: str, **environment: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--grace-perod=1"], "--grace-perod is no flag; the nearest is --grace-period"),
+        (["--grace-perod=1"], "--grace-perod is not a flag; the nearest is --grace-period"),
         (["--kubeconfig=/nowhere/config"], "/nowhere/config"),
         (["--config=/nowhere/rescuer.yml"], "/nowhere/rescuer.yml cannot be read"),
     ],

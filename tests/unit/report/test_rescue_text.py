@@ -35,7 +35,7 @@ def test_several_blockers_are_listed_below_the_code() -> None:
     ]
     pod = {"namespace": "kube-system", "name": "dns", "status": "impossible", "node": "", "victims": [], "blockers": blockers}
     shown = render_rescue(
-        {**NOTHING, "pods": [{**pod, "reason": "no_node", "message": "no eviction makes a node fit: a taint (nodes: 2)"}]}
+        {**NOTHING, "pods": [{**pod, "reason": "no_node", "message": "no eviction makes the pod fit on a node: a taint (nodes: 2)"}]}
     )
     assert shown.splitlines()[3:] == ["    no_node:", "    2 nodes: a taint", "    1 node: it cannot be decoded"]
 

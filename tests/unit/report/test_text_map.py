@@ -87,7 +87,7 @@ def test_long_node_names_lose_what_they_have_in_common() -> None:
     before, options = run_on(nodes(6, name="k8s-prod-worker-{}.dc1.example.com"))
     shown = text(before, **options)
     assert re.search(r"^ +1 +3 +5 +2 +4 +6$", shown, re.MULTILINE)
-    assert "names are short for k8s-prod-worker-….dc1.example.com" in shown
+    assert "the names are short forms of k8s-prod-worker-….dc1.example.com" in shown
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_same_advice_for_many_is_given_once() -> None:
 
 def test_what_can_be_restarted_but_was_not_asked_for_is_said() -> None:
     before, _options = run_on(nodes(3))
-    assert "1 workload can be restarted; this run was not asked to." in text(before)
+    assert "1 workload can be restarted; this run only checks." in text(before)
 
 
 def test_too_few_nodes_judge_nothing() -> None:

@@ -217,6 +217,9 @@ OLD_NAMES = {
     "is_translated": "uses_migrated_topology",
     "judge_on": "replan_on_node",
     "keep_deleted": "retain_deleted",
+    "bulk": "etcd_bulk_load",
+    "identities": "service_account_kubeconfigs",
+    "importer": "galaxy_importer",
     "kwok_request": "kwok_config",
     "lacks_rights": "is_permission_error",
     "let_go": "abandon_holds",
@@ -320,10 +323,25 @@ OLD_WORDS = {
     "kube_scheduling_rescue_ignored_marks": "kube_scheduling_rescue_unproven_hold_annotations",
     "troubles_total": "errors_total",
     "deed": "action",
+    "flavour": "variant",
+    "Flavour": "Variant",
+    "flavour_named": "variant_named",
+    "flavours": "variants",
+    "FLAVOURS": "VARIANTS",
+    "makes_room": "evictions_help",
+    "not_judged_yet": "not_reported_yet",
+    "not_kept": "hold_lost, not_nominated",
+    "other_rescue": "queued",
+    "other_rescuer": "not_leader",
+    "others_ending": "others_terminating",
+    "room_becoming_free": "capacity_becoming_free",
+    "room_taken": "capacity_taken",
+    "same_owner": "same_controller",
+    "tried_in_vain": "tried_without_effect",
     "__rebalance_looked": "__rebalance_was_read",
     "kube_scheduling_rescue_troubles_total": "kube_scheduling_rescue_errors_total",
 }
-"""Names of options, variables, results and metrics that users saw, and the present name."""
+"""Names of options, variables, reasons, metrics and variants of the lab that users saw, and the present name."""
 
 FILES = [file for file in repository_files() if file.parts[0] not in ("changelogs", "LICENSES") and file.name != Path(__file__).name]
 SOURCES = [file for file in FILES if file.suffix == ".py"]

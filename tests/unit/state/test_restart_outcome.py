@@ -40,7 +40,7 @@ def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eli
         pytest.param(outcome(attempts=3), 2400, {"eligible": "e2"}, ("", 4), id="other nodes allow one more attempt"),
         pytest.param(outcome(attempts=3), 2399, {"eligible": "e2"}, ("cooldown", 3), id="other nodes keep the back-off"),
         pytest.param(outcome(attempts=4), 10**6, {}, ("attempts_used_up", 4), id="that attempt is the last one on these nodes"),
-        pytest.param(outcome(attempts=3), 1, {"revision": "r2"}, ("", 1), id="rolled by someone else: counts as absent"),
+        pytest.param(outcome(attempts=3), 1, {"revision": "r2"}, ("", 1), id="rolled by another client: counts as absent"),
         pytest.param(outcome("improved", attempts=0), 599, {}, ("cooldown", 0), id="cooldown also after success"),
         pytest.param(outcome("improved", attempts=0), 600, {}, ("", 1), id="success does not use attempts up"),
         pytest.param(outcome(), -301, {}, ("", 1), id="from the future: written by hand, counts as absent"),

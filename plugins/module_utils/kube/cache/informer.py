@@ -299,7 +299,7 @@ class ClusterInformer:
 def _as_kube_error(reflector: Reflector, error: Exception) -> KubeError:
     if isinstance(error, KubeError):
         return error
-    wrapped = KubeError(f"{reflector.store.resource.plural} are not followed any more: {type(error).__name__}: {error}")
+    wrapped = KubeError(f"{reflector.store.resource.plural} are not watched any more: {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped
 

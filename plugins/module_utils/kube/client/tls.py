@@ -162,7 +162,7 @@ def _identify(context: ssl.SSLContext, certificate: t.Union[bytes, Path], key: P
         names = f"the client certificate{_named(certificate)} and its key{_named(key)}"
         raise SettingsError(f"{names} are not a pair in PEM format, or the key has a password") from None
     except OSError as error:
-        raise SettingsError(f"the client certificate cannot be handed to TLS: {error.strerror}") from None
+        raise SettingsError(f"the client certificate cannot be passed to TLS: {error.strerror}") from None
 
 
 def _named(pem: Pem) -> str:

@@ -196,7 +196,7 @@ class Transport:
         if response.headers.get("Content-Type", "").lower().startswith("text/html"):
             response.close()
             raise TruncatedResponseError(
-                f"no answer from the Kubernetes API server {self.server}: a page in HTML came in its place, as from a proxy"
+                f"no answer from the Kubernetes API server {self.server}: it returned an HTML page, as a proxy does"
             )
 
     def _note_time(self, headers: Mapping[str, str], sent_at_s: float) -> None:

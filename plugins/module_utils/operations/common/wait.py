@@ -80,7 +80,7 @@ def wait_for_workload(
 
 def recreated_progress(workload: Workload) -> Progress:
     """Return the failed progress of a workload that was deleted and created again."""
-    return Progress(FAILED, f"{workload} was deleted, and created again by someone else")
+    return Progress(FAILED, f"{workload} was deleted, and created again by another client")
 
 
 def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_of: ProgressOf, timeout_s: float) -> bool:
@@ -149,7 +149,7 @@ def wait_for_replacement(
             return recreated_progress(live)
         template = template if template is not None else template_now
         if template_now != template:
-            return Progress(FAILED, f"somebody changed {workload} meanwhile")
+            return Progress(FAILED, f"{workload} was changed by another client meanwhile")
         found = pods.read()
         away = missing_replicas_text(live, found, gone)
         left_s = deadline - clock()

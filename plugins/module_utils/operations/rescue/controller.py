@@ -303,7 +303,7 @@ class RescueController:
                 self._executor.record_outcome(task, view)
                 task.note_recorded_outcome()
         except (KubeError, LeaseLostError) as error:
-            self._observer.on_error(f"results of attempts are not written at the end: {error}")
+            self._observer.on_error(f"the results of attempts could not be written at the end of the run: {error}")
 
     @property
     def is_clearing(self) -> bool:
@@ -599,7 +599,7 @@ class RescueController:
         try:
             self._executor.record_outcome(task, view)
         except KubeError as error:
-            self._observer.on_error(f"{task.name}: the result of the attempt is not written: {error}")
+            self._observer.on_error(f"{task.name}: the result of the attempt could not be written: {error}")
             if is_transient(error) or isinstance(error, ConflictError):
                 task.retry_at(view.now_at_s + ERROR_RETRY_S)
                 return
@@ -630,7 +630,7 @@ class RescueController:
         names = self._attempts.dropped
         if names:
             shown = f"{', '.join(names[:MAX_NAMED_PODS])}{' and others' if len(names) > MAX_NAMED_PODS else ''}"
-            self._observer.on_error(f"the ConfigMap is full: it no longer has all that is known of the attempts for {shown}")
+            self._observer.on_error(f"the ConfigMap is full: it no longer has the records of all attempts for {shown}")
             names.clear()
 
     def _remove_finished(self, task: RescueTask, view: ReconcileView) -> bool:

@@ -311,7 +311,7 @@ def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController)
     cause = "" if error is None else f"{error} "
     return RescueError(
         f"{cause}The run could not release these holds: {nodes}. Reason: {why}. "
-        f"Release it with `{HOW_TO_RELEASE}` or `{HOW_TO_RELEASE_BY_PLAYBOOK}`."
+        f"Release them with `{HOW_TO_RELEASE}` or `{HOW_TO_RELEASE_BY_PLAYBOOK}`."
     )
 
 

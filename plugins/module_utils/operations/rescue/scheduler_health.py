@@ -124,7 +124,7 @@ def _given_up(lease: LeaseSpec) -> Reason:
 def _silent(name: str) -> Reason:
     shown = name[:LONGEST_NAME]
     text = (
-        f"nothing shows that the scheduler {shown!r} has bound or reported a pod in the last {SILENT_AFTER_S // 60} minutes: "
-        "start it, evictions have no effect"
+        f"no Event and no bound pod shows that the scheduler {shown!r} has run in the last {SILENT_AFTER_S // 60} minutes: "
+        "start it, because evictions have no effect without it"
     )
     return Reason("scheduler_silent", text)

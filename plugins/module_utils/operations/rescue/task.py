@@ -323,9 +323,9 @@ class RescueTask:
             return None
         came = [pod for pod in _staying(pods) if pod.metadata.uid not in self.initial_pods and pod.metadata.uid != self.uid]
         if came:
-            return Reason("capacity_taken", f"the capacity that was freed there was taken by {pod_names(came)}")
+            return Reason("capacity_taken", f"the freed capacity of the node was taken by {pod_names(came)}")
         if len(further) > len(self._spared_victims(choice, pods)):
-            text = f"{pod_names(further)} would have to be evicted there beyond the plan"
+            text = f"{pod_names(further)} would have to be evicted in addition to the plan"
             return Reason("more_than_planned", text)
         return None
 

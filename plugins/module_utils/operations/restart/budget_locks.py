@@ -31,7 +31,7 @@ class BudgetLocks:
         others = [(other, sorted(held & names)[0]) for other, held in self._held.items() if other != target and held & names]
         for other, (_namespace, budget) in others:
             if other in self._unfinished:
-                text = f"{other}, which shares PodDisruptionBudget {budget}, was begun before and has not ended; run again"
+                text = f"the move of {other}, which shares PodDisruptionBudget {budget}, has not ended; run again"
                 return Reason("budget", text)
         if others:
             raise SharedBudgetError

@@ -142,7 +142,7 @@ class EvictionStrategy:
         if status.budget is None:
             return Reason(refusal.code, text)
         if not observation.budgets.opens_soon(status.budget):
-            return Reason(refusal.code, f"{text}, and will not without a change: {observation.budgets.status_text(status.budget)}")
+            return Reason(refusal.code, f"{text}, and this does not change by itself: {observation.budgets.status_text(status.budget)}")
         if not self._budget_wait.over:
             self._budget_wait.expect(status.budget)
             raise ClosedBudgetError
@@ -158,8 +158,8 @@ class EvictionStrategy:
         slow = self._budget_wait.slow_error(pod.namespace)
         if slow is not None:
             self._wait_if_it_may_help(slow.error)
-            text = f"the eviction of pod {pod.namespace}/{pod.name} was not asked for, because the API server answered another one in its"
-            evictions.fail(Reason("error", f"{text} namespace after {slow.took_s:.0f} s with an error: {slow.error}"), report, observation)
+            text = f"the eviction of pod {pod.namespace}/{pod.name} was not requested, because another eviction in its"
+            evictions.fail(Reason("error", f"{text} namespace got an error after {slow.took_s:.0f} s: {slow.error}"), report, observation)
             return False
         began_s = time.monotonic()
         try:

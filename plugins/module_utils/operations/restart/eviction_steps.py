@@ -168,7 +168,7 @@ def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> R
     return Reason("several_budgets", f"{named}{error}")
 
 
-ENOUGH_TIME = "wait_timeout has to cover the end of the old pod (its grace period) and the start of the new one; the next run goes on"
+ENOUGH_TIME = "wait_timeout must be longer than the grace period of the old pod and the start of the new pod; the next run continues"
 MOST_PODS_GONE = 5
 """Limit of pods that are gone just before their eviction. Beyond it the workload counts as too unstable."""
 

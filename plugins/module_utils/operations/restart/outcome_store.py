@@ -82,9 +82,9 @@ def record_update_revision(api: KubeApi, result: RestartResult, restarted: Workl
         nonlocal recorded
         now, status = live.workload.metadata, live.workload.status
         if read_outcome(now.annotations) != ours or now.uid != restarted.metadata.uid:
-            raise _OutcomeNotWrittenError(f"{restarted} was changed by someone else meanwhile")
+            raise _OutcomeNotWrittenError(f"{restarted} was changed by another client meanwhile")
         if (now.generation, status.observed_generation) != (restarted.metadata.generation,) * 2:
-            raise _OutcomeNotWrittenError(f"{restarted} was changed by someone else, or its controller has not seen the restart")
+            raise _OutcomeNotWrittenError(f"{restarted} was changed by another client, or its controller has not seen the restart")
         recorded = replace(ours, expected=status.update_revision)
         return {OUTCOME_ANNOTATION: recorded.to_annotation()}
 
@@ -106,7 +106,7 @@ def revert(api: KubeApi, result: RestartResult, decided_on: Workload, ours: Outc
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         if read_outcome(live.workload.metadata.annotations) != ours:
-            raise _OutcomeNotWrittenError(f"{decided_on} was changed by someone else meanwhile: its recorded outcome stays")
+            raise _OutcomeNotWrittenError(f"{decided_on} was changed by another client meanwhile: its recorded outcome stays")
         return {OUTCOME_ANNOTATION: earlier}
 
     try:
@@ -150,7 +150,7 @@ def _record(
     def annotations_for(live: LiveWorkload) -> Annotations:
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
-            raise _OutcomeNotWrittenError(f"{workload} was changed by someone else meanwhile: the outcome is not kept")
+            raise _OutcomeNotWrittenError(f"{workload} was changed by another client meanwhile: the outcome is not recorded")
         attempts = 0 if outcome == IMPROVED and settled else max(0, found.attempts - (not counted))
         revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
         final = replace(found, attempts=attempts, outcome=outcome, revision=revision, number=number, expected=None, generation=None)

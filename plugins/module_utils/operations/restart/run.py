@@ -254,7 +254,7 @@ class _Batches:
                 if not alone:
                     raise
                 self._observation = self._observe()
-        result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again when it has settled"))
+        result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again later"))
         return None
 
     def _absent(self, target: Target, result: RestartResult) -> None:

@@ -18,7 +18,7 @@ from ..node_info import NodeInfo
 from ..pod_volumes import PodVolumes
 from ..profile import Profiles
 
-NOMINATED: Reasons = (Reason("nominated_pod", "the node is promised to a pending pod, which may go before this one"),)
+NOMINATED: Reasons = (Reason("nominated_pod", "a pending pod is nominated for the node and may be scheduled before this pod"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")
 _PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the free capacity of the nodes is unknown")
 

@@ -15,8 +15,8 @@ from ..node_info import NodeInfo
 from ..pod_volumes import PodVolumes, unreadable_reason
 from ..storage_index import UNKNOWN_HANDLE, StorageIndex, in_tree_plugin
 
-MIGRATED = Reason("migrated_volumes", "a CSI driver has taken over a volume's in-tree plugin; what becomes of the volume is not worked out")
-CHOICE = Reason("volume_choice", "it depends on which of several volumes the scheduler chooses")
+MIGRATED = Reason("migrated_volumes", "a CSI driver has replaced the in-tree plugin of a volume; such volumes are not checked")
+CHOICE = Reason("volume_choice", "the result depends on which of several volumes the scheduler chooses")
 
 _UnknownOf = t.Callable[[NodeInfo], Reasons]
 

@@ -84,7 +84,7 @@ def decide_eviction(
     outcome = interrupted_eviction(workload, snapshot)
     begun = outcome is not None
     if ours is not None and outcome != ours:
-        text = f"{workload} was changed by someone else between two evictions"
+        text = f"{workload} was changed by another client between two evictions"
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
     forbidden = deletion_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=False)
     if forbidden is None and outcome is not None:
@@ -171,9 +171,9 @@ def _pending_replacement_violation(
     None if the previous one is complete. ``age_s`` is the age of another run's outcome in seconds; None for an outcome of this run.
     ``none_away``: the previous eviction was denied, so missing pods are not its result.
     """
-    begun = f"a pod of {workload} is being evicted since {outcome.time}"
+    begun = f"the eviction of a pod of {workload} began at {outcome.time} and is not complete"
     if is_rolling(workload, snapshot):
-        return Reason("replacement_under_way", f"{begun}; its controller has yet to see all replicas")
+        return Reason("replacement_under_way", f"{begun}; its controller has not observed all replicas yet")
     away = "" if none_away else missing_replicas_text(workload, unfinished_pods(workload, snapshot)) or unavailable_replicas_text(workload)
     if away:
         return Reason("replacement_under_way", f"{begun}; {away}")

@@ -140,7 +140,7 @@ class EvictionPlanner:
         pods = [pod for pod in self._pods if among is None or pod.metadata.uid in among]
         candidates = sorted(self._candidates(pods, counts), key=lambda candidate: (candidate.best, candidate.rank))
         if not candidates:
-            return Reason(SPREAD, "no replica has a place that would be better")
+            return Reason(SPREAD, "no replica can move to a better domain")
         unknown = next_pod(self._workload, self._snapshot).unknown
         if unknown:
             return Reason(

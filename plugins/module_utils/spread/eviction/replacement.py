@@ -32,7 +32,7 @@ def missing_replicas_text(workload: Workload, pods: Iterable[Pod], gone: str = "
     found = list(pods)
     ending_pods = [pod for pod in found if pod.terminating or pod.metadata.uid == gone]
     if ending_pods:
-        return f"pod {ending_pods[0].metadata.name} is still ending"
+        return f"pod {ending_pods[0].metadata.name} is still terminating"
     if len(found) < workload.spec.replicas:
         return f"{len(found)} of {workload.spec.replicas} replicas exist"
     ready = sum(pod.ready for pod in found)

@@ -48,7 +48,9 @@ class LimitRangeDefaults(t.NamedTuple):
             return spec, PASSED
         lacking = {name for container in spec.all_containers for name in self.contested - _own(container)}
         unknown = tuple(
-            Reason("limit_range", f"two LimitRanges of the namespace give different amounts of {name}; one of them wins")
+            Reason(
+                "limit_range", f"two LimitRanges of the namespace have different defaults for {name}, and it is unknown which one counts"
+            )
             for name in sorted(lacking)
         )
         return _with_containers(spec, self._filled), unknown

@@ -25,7 +25,7 @@ from .limit_range_defaults import LimitRangeDefaults, without_given
 from .pod_labels import labels_of_new_pod
 from .sample_pod import SamplePod, differing_field
 
-_RUNTIME_CLASS = Reason("runtime_class", "what the runtime class adds to the pod is not known")
+_RUNTIME_CLASS = Reason("runtime_class", "the overhead that the runtime class adds to the pod is not known")
 
 
 class NextPod(t.NamedTuple):
@@ -104,7 +104,7 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
     labels, unsure = labels_of_new_pod(pods, workload, snapshot)
     field = field or unsure
     if field:
-        text = f"the live pods of {workload} do not tell what {field} of a new pod is: they differ in it, or it was changed after creation"
+        text = f"{field} of a new pod of {workload} is not known: the live pods differ in it, or it was changed after their creation"
         return _of_template(workload, snapshot, (Reason("pods_differ", text),))
     template = workload.spec.template
     spec = replace(

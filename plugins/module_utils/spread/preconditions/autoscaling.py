@@ -26,7 +26,7 @@ def autoscaling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Op
             return Reason("autoscaling", f"{replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}")
         wanted = autoscaler.status.desired_replicas
         if wanted and wanted != replicas:
-            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is going from {replicas} to {pluralize(wanted, 'replica')}")
+            return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is scaling it from {replicas} to {pluralize(wanted, 'replica')}")
     return None
 
 

@@ -38,6 +38,6 @@ def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optio
                 f"may leave {pluralize(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
             )
             if status.desired_healthy >= status.current_healthy:  # an eviction would be denied as well
-                advice = "let the strategy bring new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
+                advice = "let the strategy create new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
             return Reason("budget", f"a rollout of {workload} {said}; {advice}")
     return None

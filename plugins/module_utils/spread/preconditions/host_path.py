@@ -28,7 +28,7 @@ def host_path_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     if workload.kind != "StatefulSet" or _chooses_nodes(workload.spec.template.spec):
         return None
     found = _in_template(workload) or _in_claims(workload, snapshot)
-    return Reason("host_path", f"a pod of {workload} would leave its data behind on another node: {found}") if found else None
+    return Reason("host_path", f"a pod of {workload} would not have its data on another node: {found}") if found else None
 
 
 def _in_template(workload: Workload) -> str:
@@ -38,7 +38,7 @@ def _in_template(workload: Workload) -> str:
     for volume in workload.spec.template.spec.volumes or ():
         if volume.host_path is None or volume.name in claims or volume.host_path.get("type") in WITHOUT_DATA:
             continue
-        return f"its volume {volume.name} is the hostPath {volume.host_path.get('path', '')}, and no node affinity says where it is"
+        return f"its volume {volume.name} is the hostPath {volume.host_path.get('path', '')}, and the template has no node affinity"
     return ""
 
 
@@ -52,7 +52,7 @@ def _in_claims(workload: Workload, snapshot: ClusterSnapshot) -> str:
             path = paths.get(claim.spec.volume_name) if claim is not None else None
             if claim is not None and path is not None:
                 said = f"PersistentVolume {claim.spec.volume_name} of its claim {name} is the hostPath {path}"
-                return f"{said}, and no node affinity of the volume says where it is"
+                return f"{said}, and the volume has no node affinity"
     return ""
 
 

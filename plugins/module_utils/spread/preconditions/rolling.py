@@ -28,7 +28,7 @@ def rolling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Option
     begun = f"the rollout of {workload} that k8s_rollout_restart began at {outcome.time}" if own and outcome is not None else ""
     stuck = stuck_container(new_pods(workload, snapshot))
     if stuck:
-        text = f"{begun or f'a rollout of {workload}'} hangs: {stuck}; remove the cause, or undo it with kubectl rollout undo"
+        text = f"{begun or f'a rollout of {workload}'} does not progress: {stuck}; remove the cause, or undo it with kubectl rollout undo"
         return Reason("rolling", text)
     if begun:
         return Reason("rolling", f"{begun} has not ended; wait for its end, or undo it with kubectl rollout undo")

@@ -14,4 +14,4 @@ def too_few_replicas_violation(workload: Workload) -> t.Optional[Reason]:
     """Return the reason why a workload with fewer than two replicas cannot be spread. None if it has more."""
     if workload.spec.replicas >= 2:
         return None
-    return Reason("too_few_replicas", f"it takes two to spread, this has {workload.spec.replicas}")
+    return Reason("too_few_replicas", f"spreading needs at least 2 replicas, and the workload has {workload.spec.replicas}")

@@ -26,7 +26,7 @@ def unhealthy_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
     waiting = waiting_container((pod for pod in pods if not is_on_lost_node(pod, snapshot)), LASTING_REASONS | FIRST_FAILURES)
     if waiting:
-        return Reason(UNHEALTHY_PODS, f"{waiting}; neither a restart of {workload} nor an eviction of its pods would end that")
+        return Reason(UNHEALTHY_PODS, f"{waiting}; a restart of {workload} or an eviction of its pods would not change that")
     if not workload.spec.replicas or any(pod.ready for pod in pods):
         return None
     # A pod without a node may wait for the capacity of a lost node.

@@ -54,7 +54,7 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     )
     interrupted = interrupted_restart(workload, snapshot)
     if interrupted is not None and _verification_is_due(workload_report, permission, options):
-        text = f"restarted at {interrupted.time}, its result was not checked yet"
+        text = f"it was restarted at {interrupted.time}, and the result has not been checked yet"
         return RestartDecision(RESUME, Reason("already_restarted", text))
     forbidden = restart_violation(workload, snapshot, allow_downtime=options.allow_downtime)
     if forbidden is not None:

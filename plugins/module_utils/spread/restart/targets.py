@@ -87,7 +87,7 @@ def _kind_of(value: t.Any) -> str:
 
 def _list(name: str, value: t.Any) -> list[t.Any]:
     if not isinstance(value, list):
-        raise OptionError(f"check: {_WHAT}; its {name} is no list")
+        raise OptionError(f"check: {_WHAT}; its {name} is not a list")
     return value
 
 
@@ -95,5 +95,5 @@ def _target(name: str, entry: t.Any) -> Target:
     fields = [entry.get(key) for key in Target._fields] if isinstance(entry, Mapping) else []
     texts = [field for field in fields if isinstance(field, str) and field]
     if len(texts) != len(Target._fields) or texts[0] not in KINDS:
-        raise OptionError(f"check: {_WHAT}; its {name} has the entry {entry!r}, which is no workload")
+        raise OptionError(f"check: {_WHAT}; its {name} has the entry {entry!r}, which is not a workload")
     return Target(*texts)

@@ -97,7 +97,7 @@ class Topology:
             lacking = self._named(key, names).without_label
             if lacking:
                 nodes = f"{lacking} of {len(names)} nodes that are open to it"
-                return Reason(NO_DOMAIN_CODE, f"{nodes} have no label {key}; a new pod there would count nowhere: label them")
+                return Reason(NO_DOMAIN_CODE, f"{nodes} have no label {key}; a new pod there would be in no domain: label these nodes")
         return None
 
     def domains_of(self, topology_key: str, names: tuple[str, ...]) -> list[str]:

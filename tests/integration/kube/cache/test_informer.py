@@ -290,7 +290,7 @@ def test_a_thread_that_dies_shows(api: KubeApi, cluster: Cluster, namespace: str
 
     monkeypatch.setattr(cache._pods, "decode_event", fail)
     cluster.apply(pod(namespace, "fatal", nodeName="worker-6"))
-    with pytest.raises(KubeError, match="pods are not followed any more: RuntimeError: an error in this program"):
+    with pytest.raises(KubeError, match="pods are not watched any more: RuntimeError: an error in this program"):
         cache.wait_for_change(cache.version, 10)
     with pytest.raises(KubeError, match="an error in this program"):
         cache.snapshot()

@@ -127,7 +127,7 @@ def test_a_login_without_credentials_is_an_error_instead_of_requests_of_nobody(u
     """An API server would call the user system:anonymous, and the error would ask for a role for that user."""
     path = tmp_path / "config"
     path.write_bytes(changed("token: secret", user))
-    with pytest.raises(ConfigurationError, match=r"gave neither a token nor a certificate.*Run kubectl") as caught:
+    with pytest.raises(ConfigurationError, match=r"returned neither a token nor a certificate.*Run kubectl") as caught:
         connect(str(path))
     assert f"kubeconfig {path}" in str(caught.value)
 
@@ -172,7 +172,7 @@ def test_where_no_cluster_is_given_it_is_said_how(content: str | None, home: Pat
     [
         ({"context": "other"}, "kubeconfig HOME/.kube/config, context other: there is no context other in it; it has lab"),
         ({"kubeconfig": "HOME/nowhere"}, "kubeconfig HOME/nowhere: there is no file HOME/nowhere"),
-        ({"host": "https://127.0.0.1:1"}, "host https://127.0.0.1:1: there are no credentials beside the host"),
+        ({"host": "https://127.0.0.1:1"}, "host https://127.0.0.1:1: the option host is given without credentials"),
     ],
 )
 def test_what_is_wrong_with_the_settings_is_said(params: dict[str, str], said: str, home: Path) -> None:

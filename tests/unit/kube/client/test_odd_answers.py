@@ -121,7 +121,7 @@ def test_a_page_in_the_place_of_an_answer_is_no_answer(server: Server) -> None:
     server.body, server.headers = PAGE, {"Content-Type": "text/html; charset=utf-8"}
     api, _transport = api_of(server)
     assert isinstance(get(api), UnreachableError)
-    with pytest.raises(UnreachableError, match="a page in HTML"):  # and not an eviction
+    with pytest.raises(UnreachableError, match="an HTML page"):  # and not an eviction
         api.evict("app", "web", uid="u")
 
 

@@ -29,4 +29,4 @@ def test_what_has_not_ended_in_time_still_holds_its_budget() -> None:
     budgets.begin(A, KEEP)
     budgets.left_unfinished(A)
     reason = budgets.violation(B, KEEP)
-    assert reason is not None and str(reason).startswith("budget: Deployment app/a, which shares PodDisruptionBudget keep, ")
+    assert reason is not None and str(reason).startswith("budget: the move of Deployment app/a, which shares PodDisruptionBudget keep, ")

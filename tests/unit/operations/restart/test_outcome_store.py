@@ -61,7 +61,7 @@ def test_the_mark_of_another_run_stays() -> None:
     result = RestartResult(Target("Deployment", "app", "web"), outcome=IMPROVED)
     finalize(api, result, workload, mark(20), snapshot, settled=True, event="SpreadEvictionOutcome")
     assert now_remembered(api) == theirs
-    assert result.warnings == ["Deployment app/web was changed by someone else meanwhile: the outcome is not kept"]
+    assert result.warnings == ["Deployment app/web was changed by another client meanwhile: the outcome is not recorded"]
 
 
 def _edit(kept: Json) -> None:

@@ -98,7 +98,7 @@ def test_an_outcome_whose_answer_was_lost_is_kept(answers_lost: bool) -> None:
     api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
     (result,) = run_restart(api, [target], RestartOptions())
     assert (result.outcome, api.patches) == ("improved", [])
-    assert [("changed by someone else" in warning) for warning in result.warnings] == [True] * (not answers_lost)
+    assert [("changed by another client" in warning) for warning in result.warnings] == [True] * (not answers_lost)
 
 
 @pytest.mark.parametrize(

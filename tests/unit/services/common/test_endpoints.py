@@ -71,7 +71,7 @@ def test_unhealthy_once_the_loop_has_stood_still_for_a_minute(served: Served) ->
     served.clock.now_s += UNHEALTHY_AFTER_S
     assert served.ask("/healthz")[0] == 200
     served.clock.now_s += 1
-    assert served.ask("/healthz") == (503, "the loop has stood still for 61 s\n")
+    assert served.ask("/healthz") == (503, "the loop has not run for 61 s\n")
     assert served.ask("/readyz")[0] == 503
     served.health.heartbeat()
     assert served.ask("/healthz")[0] == 200

@@ -45,7 +45,7 @@ def test_a_thread_that_dies_is_not_overlooked(shutdown: ShutdownSignal) -> None:
     thread = threading.Thread(target=die, name="worker 7")
     thread.start()
     thread.join()
-    with pytest.raises(ThreadDiedError, match="the thread worker 7 has died") as caught:
+    with pytest.raises(ThreadDiedError, match="the thread worker 7 has ended unexpectedly") as caught:
         shutdown.raise_thread_errors()
     assert isinstance(caught.value.__cause__, ValueError)
 

@@ -195,7 +195,7 @@ def test_the_next_run_says_that_the_hanging_rollout_is_its_own_and_why_it_hangs(
     cluster = hanging(verdict, revision=revision, number=number)
     said = refused(cluster)
     assert said.startswith(
-        "rolling: the rollout of Deployment app/web that k8s_rollout_restart began at 2025-12-31T23:59:00Z hangs: "
+        "rolling: the rollout of Deployment app/web that k8s_rollout_restart began at 2025-12-31T23:59:00Z does not progress: "
         "container main of pod web-0 waits with CrashLoopBackOff: back-off 10s restarting failed container; "
     )
     snapshot = cluster.snapshot()
@@ -213,7 +213,9 @@ def test_the_next_run_says_that_the_hanging_rollout_is_its_own_and_why_it_hangs(
 )
 def test_a_hanging_rollout_of_somebody_else_is_not_called_its_own(cluster: ClusterBuilder) -> None:
     said = refused(cluster)
-    assert said.startswith("rolling: a rollout of Deployment app/web hangs: container main of pod web-0 waits with CrashLoopBackOff: ")
+    assert said.startswith(
+        "rolling: a rollout of Deployment app/web does not progress: container main of pod web-0 waits with CrashLoopBackOff: "
+    )
     assert "k8s_rollout_restart" not in said
 
 

@@ -35,7 +35,7 @@ NAMES = {
 
 PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
 SECRET_OPTIONS = ("api_key", "password")
-NO_CREDENTIALS = "there are no credentials beside the host: give api_key, or username and password, or client_cert and client_key"
+NO_CREDENTIALS = "the option host is given without credentials: give api_key, or username and password, or client_cert and client_key"
 TRUTHS = ("validate_certs", "persist_config")
 FALSE = ("0", "false", "no")
 VARIABLE = "K8S_AUTH_"

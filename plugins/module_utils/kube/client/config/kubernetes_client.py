@@ -21,8 +21,8 @@ MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
 """Exceptions of the kubernetes client for a malformed configuration of a plugin or a provider."""
 
 NO_LOGIN = (
-    "the login by exec or auth-provider gave neither a token nor a certificate: the plugin is missing or has failed, or the provider is "
-    "not known. Run kubectl with this kubeconfig, as the user that runs this program, to see the error"
+    "the login by exec or auth-provider returned neither a token nor a certificate: the plugin is missing or has failed, or the provider "
+    "is not known. Run kubectl with this kubeconfig, as the user that runs this program, to see the error"
 )
 
 

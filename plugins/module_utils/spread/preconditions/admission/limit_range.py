@@ -102,7 +102,7 @@ def _beyond(limits: _Tightest, amounts: dict[str, int], said: str) -> str:
         for bounds, word, sign in ((limits.most, "at most", 1), (limits.least, "at least", -1)):
             bound = bounds.get(resource)
             if bound is not None and (amount - bound.amount) * sign > 0:
-                return f"{bound.name} allows {word} {bound.text} {resource}, and {said} beyond it"
+                return f"{bound.name} allows {word} {bound.text} {resource}, and {said} outside of this limit"
     return ""
 
 

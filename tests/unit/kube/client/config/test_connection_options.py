@@ -81,7 +81,7 @@ def test_a_host_with_credentials_needs_no_kubeconfig(params: dict[str, str], aut
 
 def test_a_host_without_credentials_says_what_is_missing(home: Path) -> None:
     (home / ".kube" / "config").unlink()
-    with pytest.raises(SettingsError, match="there are no credentials beside the host: give api_key"):
+    with pytest.raises(SettingsError, match="the option host is given without credentials: give api_key"):
         settings({"host": SERVER})
 
 
