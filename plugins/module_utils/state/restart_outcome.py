@@ -8,6 +8,7 @@ The annotation is a small JSON text. Other processes and machines read it, so it
 from __future__ import annotations
 
 import hashlib
+import secrets
 import typing as t
 from collections.abc import Iterable, Mapping
 
@@ -39,6 +40,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises. It is None for a
     StatefulSet, and if an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: the generation and the
     updateRevision that the pending restart of a StatefulSet has made. ``expected`` is None until the controller has reported it.
+    ``write_id``: random text in a pending outcome. It differs between two runs that write the same in the same second.
     """
 
     time: str
@@ -49,6 +51,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     number: t.Optional[int] = None
     expected: t.Optional[str] = None
     generation: t.Optional[int] = None
+    write_id: t.Optional[str] = None
 
     def to_annotation(self) -> str:
         """Return the text of the annotation."""
@@ -58,6 +61,11 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 def make_outcome(*, now_s: float, attempts: int, outcome: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
     """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
     return Outcome(time=format_time(now_s), attempts=attempts, outcome=outcome, revision=revision, eligible=eligible, number=number)
+
+
+def new_write_id() -> str:
+    """Return a new ``write_id``."""
+    return secrets.token_hex(4)
 
 
 def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:

@@ -16,8 +16,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     NotFoundError,
     PatchTestError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS, WORKLOADS, Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    WORKLOADS,
+    Resource,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import ConfigMap, Event
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
@@ -32,8 +38,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
-from tests.unit.support.cluster import ClusterBuilder
+from tests.unit.support.cluster import ClusterBuilder, struct
 
 Json = dict[str, t.Any]
 Meddler = t.Callable[[Json], None]
@@ -76,6 +83,9 @@ class FakeApi(KubeApi):
         return list(collections.get(resource.plural, ()))
 
     def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
+        if resource is NAMESPACES:
+            unlabelled = struct(Namespace, {"metadata": {"name": name}})
+            return next((found for found in self._cluster.namespaces if found.metadata.name == name), unlabelled)
         return self._struct(resource, name)
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
@@ -99,6 +109,11 @@ class FakeApi(KubeApi):
 
     def create_event(self, namespace: str, event: Json) -> None:
         pass
+
+    def outcome_of(self, name: str, kind: str = "Deployment") -> str | None:
+        """The outcome annotation of a workload."""
+        annotation: str | None = (self._objects[kind, name]["metadata"].get("annotations") or {}).get(OUTCOME_ANNOTATION)
+        return annotation
 
     def _struct(self, resource: Resource, name: str) -> t.Any:
         return resource.decode(json.dumps(self._objects[resource.kind, name]).encode())

@@ -198,7 +198,10 @@ def was_not_applied(error: KubeError) -> bool:
     if isinstance(error, UnreachableError):
         return isinstance(error, (NotSentError, TLSError))
     return isinstance(error, ApiError) and (
-        error.is_rejection or is_admission_denial(error) or _FAILED_WEBHOOK.search(str(error)) is not None
+        error.is_rejection
+        or isinstance(error, MultipleBudgetsError)
+        or is_admission_denial(error)
+        or _FAILED_WEBHOOK.search(str(error)) is not None
     )
 
 

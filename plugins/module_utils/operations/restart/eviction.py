@@ -21,7 +21,6 @@ from ...kube.client.errors import (
     UnreachableError,
     is_admission_denial,
     is_transient,
-    was_not_applied,
 )
 from ...model.reason import Reason
 from ...rescue.pdb_ledger import BUDGETS_NOT_READABLE, budget_status_key
@@ -29,7 +28,7 @@ from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
-from ...spread.restart.actions import EVICTED, REFUSED, SKIPPED, WAIT
+from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
 from ...spread.restart.limits import LIMIT_REACHED, RunLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
@@ -63,6 +62,7 @@ class EvictionStrategy:
         )
         if evictions.outcome is None:
             result.before = listed_by_key(report.distributions)
+        evictions.note_late_evictions(report.workload, observation)
         decision = decide_eviction(
             report,
             observation.snapshot,
@@ -71,10 +71,12 @@ class EvictionStrategy:
             now_s=self._api.now_s(),
             limits=evictions.limits,
             ours=evictions.outcome,
-            denied=evictions.denied,
+            denied=evictions.rejected and not evictions.unanswered,
         )
         if decision.action == WAIT:
             return self._wait_for_earlier(report, observation, decision, evictions)
+        if evictions.evicted is not None:
+            evictions.note_replacement(evictions.evicted, report, observation)
         if decision.move is None or decision.outcome is None:
             defer_if_capacity_reserved(decision.reason, alone=alone)
             self._none_left(report, observation, decision, evictions)
@@ -88,8 +90,8 @@ class EvictionStrategy:
         if refused is not None:
             evictions.refuse(refused, report, observation)
             return None
-        # A denied eviction is checked again by a dry run, so that nothing is written while the denial lasts.
-        if (evictions.outcome is None or evictions.denied) and not self._is_admitted(decision.move, report, observation, evictions):
+        # A rejected eviction is checked again by a dry run, so that nothing is written while the rejection lasts.
+        if (evictions.outcome is None or evictions.rejected) and not self._is_admitted(decision.move, report, observation, evictions):
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
@@ -105,21 +107,37 @@ class EvictionStrategy:
         observation.assume_moved(decision.move)
         return self._evict(decision.move, report, observation, evictions, recorded.template)
 
+    @property
+    def unanswered_results(self) -> list[RestartResult]:
+        """The results of workloads with an eviction whose answer was lost and whose pod still exists."""
+        return [evictions.result for evictions in self._evictions.values() if evictions.unanswered]
+
+    def record_late_evictions(self, observation: Observation) -> None:
+        """Add the pods that were evicted after the end of the work on their workload to its result."""
+        for target, evictions in self._evictions.items():
+            result, report = evictions.result, observation.report_for(target)
+            action, outcome = result.action, result.outcome
+            if report is None or not evictions.note_late_evictions(report.workload, observation):
+                continue
+            result.action, result.outcome = FAILED_ACTION if action == FAILED_ACTION else EVICTED, outcome or PENDING
+            reason = result.reason or Reason("error", "")
+            result.reason = Reason(reason.code, f"{reason.text}; the API server has evicted pod {result.evicted[-1].pod} afterwards")
+
     def _evict(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions, template: bytes) -> Step:
         pod = move.pod.metadata
         began_s = time.monotonic()
+        eviction = evictions.eviction_of(move, report, observation)
         evictions.limits.add(move.pod)
         try:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
         except (ApiError, UnreachableError) as error:
-            if was_not_applied(error):
-                evictions.limits.remove(move.pod)
+            evictions.note_error(error, move, eviction)
             self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 return PodGone(self._api, self._options, evictions, error)
-            return EvictionDenied(self._api, self._options, evictions, move, report, error, self._budget_wait)
+            return EvictionDenied(self._api, self._options, evictions, move, error, self._budget_wait)
         self._budget_wait.granted()
-        evictions.note_eviction(move, report, observation)
+        evictions.note_eviction(eviction)
         record_event(
             self._api, evictions.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason.text}"
         )
@@ -210,7 +228,7 @@ class EvictionStrategy:
         if self._options.dry_run:
             result.outcome = PENDING
             return
-        if evictions.before is not None and not result.evicted and not decision.even:
+        if evictions.before is not None and not evictions.may_have_evicted and not decision.even:
             evictions.revert()
             return
         is_cut_short = decision.reason is not None and decision.reason.code in (LIMIT_REACHED, OUTSIDE_WINDOW)

@@ -31,8 +31,8 @@ from .outcome_store import finalize, revert
 from .result import EvictedPod, RestartResult
 
 
-class Evicted(t.NamedTuple):
-    """An eviction whose replacement was not observed yet.
+class Eviction(t.NamedTuple):
+    """The eviction of one pod.
 
     ``before`` is the report before the eviction. ``known`` are the uids of the workload's pods at that time.
     """
@@ -47,8 +47,9 @@ class WorkloadEvictions:
     """The evictions of one workload in this run.
 
     ``before``: the report before the first one; None if an earlier run began. ``outcome``: the outcome that this run recorded; None before
-    its first eviction. ``evicted``: the eviction whose replacement is awaited. ``denied``: the server certainly did not make the last
-    eviction. ``limits``: the limits of the run. ``retry_error``: the error for which the next eviction must wait.
+    its first eviction. ``evicted``: the eviction whose replacement is awaited. ``rejected``: the server certainly did not carry out the
+    last request. ``unanswered``: requests with an unknown result whose pods still exist, by the pod's uid. The server may carry them out
+    later. ``limits``: the limits of the run. ``retry_error``: the error for which the next eviction must wait.
     """
 
     def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, limits: WorkloadLimits) -> None:
@@ -56,23 +57,49 @@ class WorkloadEvictions:
         self.limits = limits
         self.before: t.Optional[WorkloadReport] = None
         self.outcome: t.Optional[Outcome] = None
-        self.evicted: t.Optional[Evicted] = None
-        self.denied = False
+        self.evicted: t.Optional[Eviction] = None
+        self.unanswered: dict[str, Eviction] = {}
+        self.rejected = False
         self.retry_error: t.Optional[KubeError] = None
         self.vanished = 0
         self._api = api
         self._options = options
 
-    def note_eviction(self, move: Move, report: WorkloadReport, observation: Observation) -> None:
-        """Record the eviction of the move's pod."""
-        self.denied = False
-        known = {pod.metadata.uid for pod in observation.snapshot.owned_pods(report.workload)}
-        evicted = EvictedPod(move.pod.metadata.name, move.pod.spec.node_name)
-        self.evicted = Evicted(evicted, move.pod.metadata.uid, report, known)
-        self.result.action = EVICTED
-        self.result.evicted.append(evicted)
+    @property
+    def may_have_evicted(self) -> bool:
+        """True if this run has evicted a pod, or the server may still carry out a request of this run."""
+        return bool(self.result.evicted or self.unanswered)
 
-    def note_replacement(self, evicted: Evicted, report: WorkloadReport, observation: Observation) -> None:
+    def eviction_of(self, move: Move, report: WorkloadReport, observation: Observation) -> Eviction:
+        """Return the eviction of the move's pod, which is not made yet."""
+        known = {pod.metadata.uid for pod in observation.snapshot.owned_pods(report.workload)}
+        return Eviction(EvictedPod(move.pod.metadata.name, move.pod.spec.node_name), move.pod.metadata.uid, report, known)
+
+    def note_eviction(self, eviction: Eviction) -> None:
+        """Record an eviction that was made."""
+        self.rejected = False
+        self.unanswered.pop(eviction.uid, None)
+        self.evicted = eviction
+        self.result.action = EVICTED
+        self.result.evicted.append(eviction.pod)
+
+    def note_error(self, error: KubeError, move: Move, eviction: Eviction) -> None:
+        """Record an error of the request. It counts for the limits, unless the server certainly carried out no request for the pod."""
+        self.rejected = was_not_applied(error)
+        if not self.rejected:
+            self.unanswered[eviction.uid] = eviction
+        elif eviction.uid not in self.unanswered:
+            self.limits.remove(move.pod)
+
+    def note_late_evictions(self, workload: Workload, observation: Observation) -> bool:
+        """Record the evictions without an answer whose pods are gone. Return whether there are any."""
+        placed = {pod.metadata.uid for pod in observation.snapshot.placed_pods(workload)}
+        late = [eviction for uid, eviction in self.unanswered.items() if uid not in placed]
+        for eviction in late:
+            self.note_eviction(eviction)
+        return bool(late)
+
+    def note_replacement(self, evicted: Eviction, report: WorkloadReport, observation: Observation) -> None:
         """Record the replacement of the evicted pod."""
         self.evicted = None
         for pod in observation.snapshot.placed_pods(report.workload):
@@ -88,9 +115,9 @@ class WorkloadEvictions:
     def refuse(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
         """Refuse further evictions.
 
-        Without any eviction, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
+        If certainly none was made, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
         """
-        if self.result.evicted or self.outcome is None:
+        if self.may_have_evicted or self.outcome is None:
             self.result.stop(REFUSED, reason)
             if self.outcome is not None:
                 self.conclude(report, observation, is_cut_short=True)
@@ -101,10 +128,10 @@ class WorkloadEvictions:
     def fail(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
         """Fail because the server cannot evict a pod.
 
-        Without any eviction, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
+        If certainly none was evicted, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
         """
         self.result.end(FAILED_ACTION, reason)
-        if self.result.evicted:
+        if self.may_have_evicted:
             self.result.outcome = FAILED
             self.conclude(report, observation)
         elif self.outcome is not None:
@@ -140,7 +167,7 @@ class WorkloadEvictions:
 
 
 def end_denied(evictions: WorkloadEvictions, error: KubeError, move: Move, report: WorkloadReport, observation: Observation) -> None:
-    """End the evictions with an error that shows that the server did nothing: a refusal or a server error."""
+    """End the evictions with the error of a request: a refusal or a server error."""
     if isinstance(error, ApiError) and is_admission_denial(error):
         evictions.refuse(denial(error, move), report, observation)
     elif isinstance(error, (BudgetError, MultipleBudgetsError)):
@@ -302,34 +329,22 @@ class EvictionDenied(_EvictionStep):
         options: RestartOptions,
         evictions: WorkloadEvictions,
         move: Move,
-        before: WorkloadReport,
         error: KubeError,
         budget_wait: BudgetWait,
     ) -> None:
         super().__init__(api, options, evictions)
         self._budget_wait = budget_wait
         self._move = move
-        self._before = before
         self._error = error
-        evictions.denied = was_not_applied(error)  # otherwise the eviction may have been made
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
-        evictions, error, move = self._evictions, self._error, self._move
-        if not evictions.denied:
-            placed = {pod.metadata.uid for pod in observation.snapshot.placed_pods(report.workload)}
-            if move.pod.metadata.uid not in placed:
-                evictions.note_eviction(move, self._before, observation)  # only the response was lost
-                return self._options.wait
-            evictions.limits.remove(move.pod)
+        evictions, error = self._evictions, self._error
+        if evictions.note_late_evictions(report.workload, observation):
+            return self._options.wait  # only the response was lost
         if is_transient(error) and not self._budget_wait.over:
             evictions.retry_error = error
             return True
-        if evictions.denied or isinstance(error, MultipleBudgetsError):
-            end_denied(evictions, error, move, report, observation)
-            return False
-        self.result.outcome = FAILED
-        self.result.end(FAILED_ACTION, Reason("error", str(error)))
-        evictions.conclude(report, observation)
+        end_denied(evictions, error, self._move, report, observation)
         return False
 
 
@@ -340,9 +355,11 @@ class PodGone(_EvictionStep):
         super().__init__(api, options, evictions)
         self._error = error
         evictions.vanished += 1
-        evictions.denied = False
+        evictions.rejected = False
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
+        if self._evictions.note_late_evictions(report.workload, observation) and self._options.wait:
+            return True
         if self._evictions.vanished > MOST_PODS_GONE:
             self.result.outcome = FAILED
             self.result.end(FAILED_ACTION, Reason("error", str(self._error)))

@@ -13,13 +13,13 @@ from ...model.codec import replace
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import format_time
 from ...spread.history import RESTARTED_AT, is_eviction, is_pending_for_current_revision
-from ...spread.preconditions.window import window_violation
 from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
-from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, read_outcome
+from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, new_write_id, read_outcome
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
+from .live_window import is_inside_live_window
 from .move_strategy import StaleDecisionError
 from .result import RestartResult
 
@@ -45,16 +45,16 @@ def record_eviction(api: KubeApi, decided_on: Workload, outcome: Outcome, snapsh
     have evicted a pod. Raise it also if the maintenance window has ended.
     """
     metadata, known = decided_on.metadata, read_outcome(decided_on.metadata.annotations)
-    written = outcome
+    written = replace(outcome, write_id=new_write_id())
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         nonlocal written
         now = live.workload.metadata
         if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
             raise StaleDecisionError
-        if read_outcome(now.annotations) != known or window_violation(live.workload, snapshot, now_s=api.now_s()) is not None:
+        if read_outcome(now.annotations) != known or not is_inside_live_window(api, live.workload, snapshot):
             raise StaleDecisionError
-        written = replace(outcome, time=format_time(next_outcome_time(api.now_s(), live.workload)))
+        written = replace(written, time=format_time(next_outcome_time(api.now_s(), live.workload)))
         return {OUTCOME_ANNOTATION: written.to_annotation()}
 
     try:
@@ -153,7 +153,9 @@ def _record(
             raise _OutcomeNotWrittenError(f"{workload} was changed by another client meanwhile: the outcome is not recorded")
         attempts = 0 if outcome == IMPROVED and settled else max(0, found.attempts - (not counted))
         revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
-        final = replace(found, attempts=attempts, outcome=outcome, revision=revision, number=number, expected=None, generation=None)
+        final = replace(
+            found, attempts=attempts, outcome=outcome, revision=revision, number=number, expected=None, generation=None, write_id=None
+        )
         return {OUTCOME_ANNOTATION: final.to_annotation()}
 
     try:

@@ -26,10 +26,11 @@ from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
-from ...state.restart_outcome import PENDING, Outcome, make_outcome, read_outcome
+from ...state.restart_outcome import PENDING, Outcome, make_outcome, new_write_id, read_outcome
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
+from .live_window import is_inside_live_window
 from .move_strategy import StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
@@ -56,7 +57,7 @@ def write_restart(
     def write(live: LiveWorkload) -> None:
         nonlocal first, outcome, written, patched
         workload = live.workload
-        is_valid = is_still_valid_for(workload, decided_on, snapshot, options, now_s=api.now_s())
+        is_valid = is_still_valid_for(workload, decided_on, snapshot, options) and is_inside_live_window(api, workload, snapshot)
         if first is not None and (live.template != first.template or not is_valid):
             raise _ChangedMeanwhileError
         if first is None and (workload.metadata.generation != metadata.generation or not is_valid):
@@ -80,7 +81,7 @@ class _ChangedMeanwhileError(Exception):
 
 
 def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, number: t.Optional[int]) -> Outcome:
-    return make_outcome(
+    outcome = make_outcome(
         now_s=next_outcome_time(api.now_s(), live),
         attempts=decision.attempts,
         outcome=PENDING,
@@ -88,6 +89,7 @@ def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, nu
         eligible=decision.eligible,
         number=number,
     )
+    return replace(outcome, write_id=new_write_id())
 
 
 def _with_expected_generation(outcome: Outcome, live: Workload) -> Outcome:

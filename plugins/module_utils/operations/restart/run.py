@@ -68,9 +68,10 @@ class _Batches:
         may_wait = options.wait and not options.dry_run
         self._budget_wait = BudgetWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
         limits = RunLimits(options)
+        self._evictions = EvictionStrategy(api, options, self._budgets, self._budget_wait, limits)
         self._strategies: dict[str, MoveStrategy] = {
             ROLLOUT: RolloutStrategy(api, options, self._budgets, limits),
-            EVICT_SURPLUS: EvictionStrategy(api, options, self._budgets, self._budget_wait, limits),
+            EVICT_SURPLUS: self._evictions,
         }
         self._blocked: list[Target] = []
         self._strategy_of: dict[Target, MoveStrategy] = {}
@@ -86,7 +87,17 @@ class _Batches:
             self._in_batches()
         else:
             self._without_waiting()
+        if self._evictions.unanswered_results:
+            self._record_late_evictions()
         return list(self._results.values())
+
+    def _record_late_evictions(self) -> None:
+        """Read the cluster once more, because the API server may have carried out requests whose answers were lost."""
+        try:
+            self._evictions.record_late_evictions(self._observe(last=True))
+        except KubeError as error:
+            for result in self._evictions.unanswered_results:
+                result.warnings.append(f"it is unknown whether an eviction without an answer of {result.target} was made: {error}")
 
     def _in_batches(self) -> None:
         waiting = list(self._targets)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...model.api.namespace import Namespace
 from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
@@ -26,12 +27,15 @@ from ...state.maintenance_window import (
 )
 
 
-def window_violation(workload: Workload, snapshot: ClusterSnapshot, *, now_s: float) -> t.Optional[Reason]:
+def window_violation(
+    workload: Workload, snapshot: ClusterSnapshot, *, now_s: float, namespace: t.Optional[Namespace] = None
+) -> t.Optional[Reason]:
     """Return the reason if no pod of the workload may be moved at ``now_s``. None inside of the window, and without a window.
 
-    ``now_s`` is in seconds since the epoch, by the API server's clock.
+    ``now_s`` is in seconds since the epoch, by the API server's clock. ``namespace`` is the workload's namespace if it was read after the
+    snapshot.
     """
-    namespace = snapshot.namespaces.get(workload.metadata.namespace)
+    namespace = namespace or snapshot.namespaces.get(workload.metadata.namespace)
     found = annotated_window(workload.metadata.annotations, namespace.metadata.annotations if namespace is not None else None)
     if found is None:
         return None

@@ -105,18 +105,14 @@ def _no_gain_text(prediction: t.Optional[Prediction]) -> str:
     return f"{text}: {', '.join(texts)}" if texts else text
 
 
-def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> bool:
+def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSnapshot, options: RestartOptions) -> bool:
     """Return whether the decision to restart ``decided_on``, as it is on ``snapshot``, also holds for its present state ``live``.
-
-    ``now_s`` must be inside of the maintenance window, which may have been changed or may have ended since the decision.
 
     The spec must be unchanged except for the number of replicas, which an autoscaler may write at any time. With another number of
     replicas, the restart must still pass the checks and affect no other budget. Its prediction is not repeated, because the nodes of the
     additional replicas are not known yet.
     """
     if live.metadata.uid != decided_on.metadata.uid or live.metadata.deletion_timestamp is not None:
-        return False
-    if window_violation(live, snapshot, now_s=now_s) is not None:
         return False
     replicas = live.spec.replicas
     scaled = replace_fields(decided_on, spec=replace_fields(decided_on.spec, replicas=replicas))

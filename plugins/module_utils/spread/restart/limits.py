@@ -19,12 +19,14 @@ LIMIT_REACHED = "limit_reached"
 class RunLimits:
     """Counts the restarts and evictions of one run, or in check mode those that it would make.
 
-    A request with an unknown result counts until it is certain that it had no effect.
+    A request with an unknown result counts until the end of the run, because the API server may carry it out later. Several requests for
+    the same pod count as one.
     """
 
     def __init__(self, options: RestartOptions) -> None:
         self._options = options
         self._moves: Counter[Target] = Counter()
+        self._pods: set[str] = set()
         self._nodes: Counter[str] = Counter()
         self._namespaces: Counter[str] = Counter()
 
@@ -41,7 +43,9 @@ class RunLimits:
         return _reached("max_workloads", pluralize(limit, "workload"))
 
     def eviction_limit_violation(self, target: Target, pod: Pod) -> t.Optional[Reason]:
-        """Return the reason why the pod of the workload may not be evicted. None if it may."""
+        """Return the reason why the pod of the workload may not be evicted. None if it may, or if its eviction is counted already."""
+        if pod.metadata.uid in self._pods:
+            return None
         options, node, namespace = self._options, pod.spec.node_name, pod.metadata.namespace
         limits = (
             ("max_evictions", options.max_evictions, sum(self._nodes.values()), ""),
@@ -62,8 +66,19 @@ class RunLimits:
         """Count a restart of the workload."""
         self._moves[target] += 1
 
-    def add_eviction(self, target: Target, pod: Pod, number: int = 1) -> None:
-        """Count an eviction of the pod. ``number`` -1 takes back an eviction that was counted and not made."""
+    def add_eviction(self, target: Target, pod: Pod) -> None:
+        """Count the eviction of the pod, once."""
+        if pod.metadata.uid not in self._pods:
+            self._pods.add(pod.metadata.uid)
+            self._count(target, pod, 1)
+
+    def remove_eviction(self, target: Target, pod: Pod) -> None:
+        """Take back an eviction that was counted and certainly not made."""
+        if pod.metadata.uid in self._pods:
+            self._pods.remove(pod.metadata.uid)
+            self._count(target, pod, -1)
+
+    def _count(self, target: Target, pod: Pod, number: int) -> None:
         self._moves[target] += number
         self._nodes[pod.spec.node_name] += number
         self._namespaces[pod.metadata.namespace] += number
@@ -84,8 +99,8 @@ class WorkloadLimits(t.NamedTuple):
         self.run.add_eviction(self.target, pod)
 
     def remove(self, pod: Pod) -> None:
-        """Take back an eviction that was counted and not made."""
-        self.run.add_eviction(self.target, pod, -1)
+        """Take back an eviction that was counted and certainly not made."""
+        self.run.remove_eviction(self.target, pod)
 
 
 def _reached(name: str, amount: str, where: str = "") -> Reason:

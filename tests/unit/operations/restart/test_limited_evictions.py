@@ -14,7 +14,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
 from tests.unit.support.cluster import NOW, ClusterBuilder, workers
 from tests.unit.support.fakes import FakeApi
@@ -55,10 +54,6 @@ class EvictingApi(FakeApi):
         self._now = NOW + day * DAY_S
         options = RestartOptions(strategy=EVICT_SURPLUS, wait_timeout_s=3, **limits)
         return run_restart(self, [Target("Deployment", "app", name) for name in names], options)
-
-    def outcome_of(self, name: str) -> str | None:
-        annotation: str | None = self._objects["Deployment", name]["metadata"].get("annotations", {}).get(OUTCOME_ANNOTATION)
-        return annotation
 
 
 @pytest.mark.parametrize("limit", ["max_evictions", "max_evictions_per_node", "max_evictions_per_namespace"])

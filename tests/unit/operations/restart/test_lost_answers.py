@@ -5,15 +5,27 @@
 from __future__ import annotations
 
 import contextlib
+import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ApiError, OverloadedError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ApiError,
+    ConflictError,
+    MultipleBudgetsError,
+    OverloadedError,
+    UnreachableError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.move_strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import record_eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.rollout import write_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import RestartDecision
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import make_outcome
 
 from tests.unit.support.cluster import ClusterBuilder, Json, workers
 from tests.unit.support.fakes import FakeApi
@@ -22,6 +34,8 @@ NOW = 1_767_225_600.0
 LOST = UnreachableError("connection reset")
 GIVEN_UP = ApiError("HTTP 504", status=504, reason="Timeout")
 NOT_TAKEN = OverloadedError("HTTP 429", status=429)
+DECISION = RestartDecision("restart", Reason("collapsed"), attempts=1, revision="hash1", eligible="x")
+OUTCOME = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
 
 
 class Unanswering(FakeApi):
@@ -61,16 +75,148 @@ def test_an_eviction_without_an_answer_is_seen_in_the_pods(error: Exception, mad
     assert (result.action, api.asked, len(result.evicted)) == (action, 1, int(action == "evicted"))
 
 
-@pytest.mark.parametrize("answers_lost", [True, False])
-def test_what_is_remembered_is_ours_only_if_an_answer_was_lost(answers_lost: bool) -> None:
-    def got_through(workload: Json) -> None:
-        workload["metadata"].setdefault("annotations", {})[OUTCOME_ANNOTATION] = outcome.to_annotation()
+class LateEviction(FakeApi):
+    """The answer to the first eviction is lost, and its pod is evicted only with the eviction number ``late_after``.
+
+    Evicted pods are not replaced. ``then`` is the answer to later requests for the first pod.
+    """
+
+    def __init__(self, cluster: ClusterBuilder, *, late_after: int = 99, then: Exception = LOST) -> None:
+        super().__init__(cluster, now=NOW)
+        self.asked: list[str] = []
+        self.made: list[str] = []
+        self._late_after = late_after
+        self._then = then
+        self._first = ""
+
+    def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
+        if dry_run:
+            return
+        self.asked.append(name)
+        if len(self.asked) == self._late_after:
+            self._remove(self._first)
+        if uid == self._first:
+            raise self._then
+        if not self._first:
+            self._first = uid
+            raise LOST
+        self._remove(uid)
+
+    def _remove(self, uid: str) -> None:
+        self.made += [pod.metadata.name for pod in self._cluster.pods if pod.metadata.uid == uid]
+        self._cluster.pods[:] = [pod for pod in self._cluster.pods if pod.metadata.uid != uid]
+
+    def watch(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
+        return iter(())
+
+    def watch_selected(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
+        return iter(())
+
+
+def three_workloads() -> ClusterBuilder:
+    cluster = workers(3)
+    for name, home in (("web", "worker-1"), ("mid", "worker-1"), ("api", "worker-2")):
+        cluster.deployment(name, [home] * 3)
+    return cluster
+
+
+def evict(api: FakeApi, *names: str, **options: t.Any) -> dict[str, RestartResult]:
+    targets = [Target("Deployment", "app", name) for name in names]
+    given = RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": 1.5, "wait_sleep_s": 1, **options})
+    return {result.target.name: result for result in run_restart(api, targets, given)}
+
+
+@pytest.mark.parametrize(("wait", "late_after"), [(True, 2), (True, 3), (False, 2)])
+@pytest.mark.parametrize("limit", ["max_evictions", "max_workloads", "max_evictions_per_namespace"])
+def test_an_eviction_without_an_answer_counts_for_the_limits_until_the_end_of_the_run(limit: str, wait: bool, late_after: int) -> None:
+    api = LateEviction(three_workloads(), late_after=late_after)
+    results = evict(api, "web", "mid", "api", wait=wait, **{limit: 2})
+    assert len(api.made) == 2
+    assert sorted(pod.pod for result in results.values() for pod in result.evicted) == sorted(api.made)
+    assert results["api"].action == "skipped" and results["api"].message.startswith(f"the limit {limit} ")
+
+
+def test_an_eviction_without_an_answer_counts_for_its_node() -> None:
+    api = LateEviction(three_workloads(), late_after=2)
+    results = evict(api, "web", "mid", "api", max_evictions_per_node=1)
+    assert [len(results[name].evicted) for name in ("web", "mid", "api")] == [1, 0, 1] and len(api.made) == 2
+    assert results["mid"].message.startswith("the limit max_evictions_per_node ")
+
+
+@pytest.mark.parametrize("error", [LOST, NOT_TAKEN, GIVEN_UP])
+def test_a_repetition_for_the_same_pod_does_not_count_again(error: Exception) -> None:
+    api = LateEviction(three_workloads(), then=error)
+    results = evict(api, "web", "mid", "api", max_evictions=2)
+    asked = [name for name in api.asked if name.startswith("web")]
+    assert len(asked) > 1 and set(asked) == {asked[0]}, "the pod was requested again"
+    assert [len(results[name].evicted) for name in ("web", "mid", "api")] == [0, 1, 0] and len(api.made) == 1
+    assert (results["web"].action, results["web"].changed, results["api"].action) == ("failed", True, "skipped")
+
+
+def test_a_pod_that_is_evicted_late_is_in_the_result_although_a_later_request_was_rejected() -> None:
+    api = LateEviction(three_workloads(), late_after=3, then=NOT_TAKEN)
+    results = evict(api, "web", "mid", "api")
+    assert [pod.pod for pod in results["web"].evicted] == [name for name in api.made if name.startswith("web")] != []
+    assert api.outcome_of("web") is not None, "an outcome that may belong to an eviction stays"
+
+
+def test_an_eviction_that_several_budgets_reject_does_not_count() -> None:
+    error = MultipleBudgetsError("HTTP 500", status=500, reason="")
+    cluster = three_workloads()
+    api = Unanswering(cluster, error, made=False)
+    results = evict(api, "web", "api", max_evictions=1, wait=False)
+    assert {result.message for result in results.values()} == {"HTTP 500"} and api.asked == 2
+
+
+class LostPatch(FakeApi):
+    """Another run writes its outcome just before the first patch, whose answer is lost. ``arrives``: the patch itself was made."""
+
+    def __init__(self, cluster: ClusterBuilder, *, arrives: bool) -> None:
+        super().__init__(cluster, now=NOW)
+        self._arrives = arrives
+        self._lost = False
+
+    def merge_patch(self, resource: Resource, namespace: str, name: str, patch: Json, *, dry_run: bool = False) -> t.Any:
+        if self._lost:
+            return super().merge_patch(resource, namespace, name, patch, dry_run=dry_run)
+        self._lost = True
+        if self._arrives:
+            super().merge_patch(resource, namespace, name, patch)
+        else:  # the other run has decided the same, in the same second
+            (decided_on,) = self._cluster.snapshot().workloads()
+            record_eviction(self, decided_on, OUTCOME, self._cluster.snapshot())
+        error = ConflictError(f"cannot patch {name}", status=409)
+        error.repeated = True
+        raise error
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_an_outcome_is_ours_only_if_this_run_wrote_it_even_if_another_run_writes_the_same_in_the_same_second(arrives: bool) -> None:
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 3)
+    (decided_on,) = cluster.snapshot().workloads()
+    api = LostPatch(cluster, arrives=arrives)
+    with contextlib.nullcontext() if arrives else pytest.raises(StaleDecisionError):
+        record_eviction(api, decided_on, OUTCOME, cluster.snapshot())
+    assert len(api.patches) == 1
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_restart_is_ours_only_if_this_run_wrote_it(arrives: bool) -> None:
+    class SameRestart(LostPatch):
+        def merge_patch(self, resource: Resource, namespace: str, name: str, patch: Json, *, dry_run: bool = False) -> t.Any:
+            if self._arrives or self._lost:
+                return super().merge_patch(resource, namespace, name, patch, dry_run=dry_run)
+            self._lost = True
+            snapshot = self._cluster.snapshot()
+            write_restart(self, snapshot.workloads()[0], DECISION, snapshot, RestartOptions())
+            error = ConflictError(f"cannot patch {name}", status=409)
+            error.repeated = True
+            raise error
 
     cluster = workers(3)
     cluster.deployment("web", ["worker-1"] * 3)
-    (judged,) = cluster.snapshot().workloads()
-    outcome = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
-    api = FakeApi(cluster, now=NOW, meddlers=[got_through], answers_lost=answers_lost)
-    with contextlib.nullcontext() if answers_lost else pytest.raises(StaleDecisionError):
-        assert record_eviction(api, judged, outcome, cluster.snapshot()).outcome == outcome
-    assert (api.tried, api.patches) == (1, [])
+    snapshot = cluster.snapshot()
+    api = SameRestart(cluster, arrives=arrives)
+    restarted = write_restart(api, snapshot.workloads()[0], DECISION, snapshot, RestartOptions())
+    assert (restarted is not None) is arrives and len(api.patches) == 1

@@ -133,17 +133,3 @@ def test_a_workload_that_changed_before_the_first_write_is_checked_again() -> No
     with pytest.raises(StaleDecisionError):
         write_restart(api, judged.workloads()[0], DECISION, judged, RestartOptions())
     assert not api.tried
-
-
-@pytest.mark.parametrize("answers_lost", [True, False])
-def test_an_equal_restart_is_ours_only_if_an_answer_was_lost(answers_lost: bool) -> None:
-    def got_through(workload: Json) -> None:
-        workload["metadata"].setdefault("annotations", {}).update(written["metadata"]["annotations"])
-        workload["spec"]["template"]["metadata"]["annotations"] = written["spec"]["template"]["metadata"]["annotations"]
-
-    _first, api = write(web(3))
-    (written,) = api.patches
-    snapshot = web(3).snapshot()
-    api = FakeApi(web(3), now=NOW, meddlers=[got_through], answers_lost=answers_lost)
-    again = write_restart(api, snapshot.workloads()[0], DECISION, snapshot, RestartOptions())
-    assert (again is not None) == answers_lost and not api.patches

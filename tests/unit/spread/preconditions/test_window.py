@@ -7,14 +7,18 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, KubeError, UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NAMESPACES, Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import Namespace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.window import window_violation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart, is_still_valid_for
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import (
     EVICT_SURPLUS,
     STRATEGIES,
@@ -24,7 +28,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
-from tests.unit.support.cluster import NOW, ClusterBuilder, Json, workers
+from tests.unit.support.cluster import NOW, ClusterBuilder, Json, struct, workers
 from tests.unit.support.fakes import FakeApi
 
 # NOW is Thursday 2026-01-01 00:00 UTC.
@@ -133,16 +137,6 @@ def test_window_that_ends_between_two_evictions_ends_the_run() -> None:
     assert eviction(cluster, ours=ours, now_s=NOW + 3600) == ("refused", "outside_window")
 
 
-def test_decision_does_not_hold_for_a_workload_whose_window_was_closed_meanwhile() -> None:
-    snapshot = uneven(OPEN).snapshot()
-    (judged,) = snapshot.workloads()
-    (closed,) = uneven(CLOSED).snapshot().workloads()
-    options = RestartOptions()
-    assert is_still_valid_for(judged, judged, snapshot, options, now_s=NOW)
-    assert not is_still_valid_for(closed, judged, snapshot, options, now_s=NOW)
-    assert not is_still_valid_for(judged, judged, snapshot, options, now_s=NOW + 3600)
-
-
 def _close(kept: Json) -> None:
     kept["metadata"].setdefault("annotations", {})[WINDOW_ANNOTATION] = CLOSED
 
@@ -166,6 +160,65 @@ def test_window_that_is_closed_just_before_the_write_prevents_it(strategy: str) 
     expected = ("refused", "outside_window") if strategy == EVICT_SURPLUS else ("skipped", "changed_meanwhile")
     assert result.reason is not None and (result.action, result.reason.code) == expected
     assert (api.patches, api.evicted) == ([], 0)
+
+
+class ClosingApi(EvictingApi):
+    """The namespace gets another window, or the time passes, between the snapshot and the write. ``error``: it cannot be read then."""
+
+    def __init__(self, cluster: ClusterBuilder, *, window: str = "", later_s: float = 0, error: KubeError | None = None) -> None:
+        super().__init__(cluster, now=NOW)
+        self._window, self._later_s, self._error = window, later_s, error
+        self.read_namespaces = 0
+
+    def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
+        if self._window:
+            self._cluster.namespaces[:] = [
+                struct(Namespace, {"metadata": {"name": "app", "annotations": {WINDOW_ANNOTATION: self._window}}})
+            ]
+        self._now += self._later_s
+        return super().get_bytes(resource, namespace, name)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
+        self.read_namespaces += resource is NAMESPACES
+        if resource is NAMESPACES and self._error is not None:
+            raise self._error
+        return super().get(resource, namespace, name)
+
+
+def run_once(api: FakeApi, strategy: str) -> RestartResult:
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], RestartOptions(strategy=strategy, wait=False))
+    return result
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("change", [{"window": CLOSED}, {"window": WRONG}, {"later_s": 3600}])
+def test_window_of_the_namespace_that_is_closed_just_before_the_write_prevents_it(strategy: str, change: dict[str, t.Any]) -> None:
+    api = ClosingApi(uneven(namespace=OPEN), **change)
+    result = run_once(api, strategy)
+    assert result.reason is not None
+    assert (result.action, result.reason.code) == ("refused", "invalid_window" if WRONG in change.values() else "outside_window")
+    assert (api.patches, api.evicted) == ([], 0)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_namespace_is_read_again_only_for_a_workload_without_a_window(strategy: str) -> None:
+    own, namespaces = ClosingApi(uneven(OPEN), window=CLOSED), ClosingApi(uneven(namespace=OPEN))
+    assert {run_once(own, strategy).action, run_once(namespaces, strategy).action} <= {"restarted", "evicted"}
+    assert (own.read_namespaces, namespaces.read_namespaces) == (0, 1)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_namespace_of_the_snapshot_counts_if_a_role_forbids_to_read_it_again(strategy: str) -> None:
+    forbidden = ForbiddenError('namespaces "app" is forbidden: User "me" cannot get resource "namespaces"', status=403)
+    assert run_once(ClosingApi(uneven(namespace=OPEN), window=CLOSED, error=forbidden), strategy).action in ("restarted", "evicted")
+    api = ClosingApi(uneven(namespace=OPEN), later_s=3600, error=forbidden)
+    assert (run_once(api, strategy).action, api.patches, api.evicted) == ("refused", [], 0)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_nothing_is_written_if_the_namespace_cannot_be_read_again(strategy: str) -> None:
+    api = ClosingApi(uneven(namespace=OPEN), error=UnreachableError("connection reset"))
+    assert (run_once(api, strategy).action, api.patches, api.evicted) == ("failed", [], 0)
 
 
 def test_workload_of_a_namespace_that_cannot_be_read_is_protected() -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 
 import pytest
@@ -24,8 +25,13 @@ from tests.unit.support.cluster import NOW, struct, workers
 WEB, API = Target("Deployment", "shop", "web"), Target("Deployment", "shop", "api")
 
 
-def pod(node: str, namespace: str = "shop") -> Pod:
-    return struct(Pod, {"metadata": {"name": "x", "namespace": namespace, "uid": "x"}, "spec": {"nodeName": node}})
+def pod(node: str, namespace: str = "shop", uid: str = "") -> Pod:
+    """A pod with this uid, otherwise with one of its own."""
+    metadata = {"name": "x", "namespace": namespace, "uid": uid or f"{next(NUMBERS)}"}
+    return struct(Pod, {"metadata": metadata, "spec": {"nodeName": node}})
+
+
+NUMBERS = itertools.count()
 
 
 def text(reason: Reason | None) -> str:
@@ -73,9 +79,23 @@ def test_evictions_are_counted_in_a_run_for_a_node_and_in_a_namespace(limit: str
 
 def test_an_eviction_that_was_not_made_does_not_count() -> None:
     limits = RunLimits(RestartOptions(max_evictions=1, max_workloads=1))
-    limits.of(WEB).add(pod("a"))
-    limits.of(WEB).remove(pod("a"))
+    web = pod("a")
+    limits.of(WEB).add(web)
+    limits.of(WEB).remove(web)
     assert limits.eviction_limit_violation(API, pod("a")) is None
+    limits.of(WEB).remove(web)
+    limits.of(WEB).add(pod("a"))
+    assert limits.eviction_limit_violation(API, pod("a")) is not None, "nothing is taken back twice"
+
+
+def test_a_pod_counts_once_and_may_be_requested_again() -> None:
+    limits = RunLimits(RestartOptions(max_evictions=2, max_evictions_per_node=2, max_evictions_per_namespace=2, max_workloads=2))
+    web = pod("a", uid="web")
+    for _request in range(3):
+        assert limits.of(WEB).violation(web) is None
+        limits.of(WEB).add(web)
+    limits.of(API).add(pod("a"))
+    assert limits.of(WEB).violation(web) is None and limits.of(WEB).violation(pod("a")) is not None
 
 
 def plan(options: RestartOptions, *homes: str) -> tuple[list[tuple[str, str]], str]:
