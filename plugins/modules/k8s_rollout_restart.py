@@ -32,7 +32,8 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows the annotation of the pod template that a restart changes, and the pods by node before and after the evictions.
+      - Shows the annotation of the pod template that a restart changes, the pods by node before and after the evictions, and the outcome
+        that is recorded for the restart or the evictions of an earlier run.
   idempotent:
     description: A second run with the same options changes nothing.
     support: partial
@@ -122,6 +123,7 @@ options:
     description:
       - The number of restarts in a row that did not help. After that the workload is not restarted until it or its eligible nodes change.
         After a change of the nodes, one more restart is allowed. It does not shorten the doubled O(cooldown).
+      - A restart, or a run with evictions, that improves the spread does not count. Only one that ends well spread starts the count again.
     type: int
     default: 3
   max_parallel:
@@ -275,6 +277,7 @@ workloads:
     evicted:
       description:
         - The pods that were evicted, in their order; empty for a rollout.
+        - A pod whose eviction had no answer is listed if it was evicted before the end of the run.
         - In check mode the pods that would be evicted, and for each pod the best node for its replacement.
       type: list
       elements: dict
@@ -294,7 +297,8 @@ workloads:
     outcome:
       description: >-
         The result of the action; V(improved), V(unchanged), V(worse), V(failed), V(pending) (not checked yet), or empty if nothing was
-        done.
+        done. If the outcome of an earlier run is recorded now, the workload counts as changed, also in check
+        mode. While that rollout or replacement is in progress, check mode reports V(pending) and no change.
       type: str
     duration:
       description: Seconds from the decision to the end of the rollout or of the last eviction.

@@ -150,6 +150,12 @@ def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ..
     return label_requirements(params, name)
 
 
+def _kinds(kinds: t.Optional[Sequence[str]]) -> tuple[str, ...]:
+    if kinds is not None and not kinds:
+        raise OptionError(f"kinds: is empty; name at least one of {', '.join(KINDS)}, or leave the option out to check both")
+    return KINDS if kinds is None else tuple(kinds)
+
+
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     """Return CheckOptions from the module's options. Raise OptionError that names the option."""
     times = option_times(params, {"cooldown": DEFAULT_COOLDOWN_S})
@@ -160,7 +166,7 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
         exclude_namespaces=check_namespace_names(params.get("exclude_namespaces") or (), "exclude_namespaces"),
         namespace_label_selectors=_label_requirements(params, "namespace_label_selectors"),
         label_selectors=_label_requirements(params, "label_selectors"),
-        kinds=tuple(params.get("kinds") or KINDS),
+        kinds=_kinds(params.get("kinds")),
         topology_keys=check_topology_keys(params["topology_keys"]),
         max_skew=params.get("max_skew"),
         min_ready_nodes=params["min_ready_nodes"],

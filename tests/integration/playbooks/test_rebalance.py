@@ -307,11 +307,14 @@ def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster:
                 "rebalance_map_path is ., which is a folder: name a file in it",
             ],
         ),
+        "namespaces": ({"rebalance_namespaces": []}, ["namespaces: is empty; name at least one namespace"]),
+        "kinds": ({"rebalance_kinds": []}, ["kinds: is empty; name at least one of Deployment, StatefulSet"]),
+        "keys": ({"rebalance_topology_keys": []}, ["topology_keys: is empty; name at least one node label"]),
         "file": ({"rebalance_kubeconfig": "nowhere"}, ["kubeconfig: there is no file nowhere", "(in the playbooks: rebalance_kubeconfig"]),
     }
     common = {"rebalance_namespaces": [waiting]}
     hosts = {host: {**common, **variables} for host, (variables, _said) in wrong.items()}
-    empty = {"rebalance_max_skew": "", "rebalance_kinds": "", "rebalance_context": ""}
+    empty = {"rebalance_max_skew": "", "rebalance_kinds": "", "rebalance_topology_keys": None, "rebalance_context": ""}
     inventory = Inventory(tmp_path, cluster, {**hosts, "good": {**common, **empty, "rebalance_plan_only": "yes"}})
     before = _nodes(cluster, waiting)
 
@@ -322,7 +325,7 @@ def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster:
     for host, (_variables, said) in wrong.items():
         assert run.recap(host)["failed"] == 1, run.output
         assert [text for text in said if text not in run.output] == [], run.output
-    assert set(run.stats) == {"file", "good"}
+    assert set(run.stats) == {"namespaces", "kinds", "keys", "file", "good"}
     assert (run.stats["good"]["plan"], run.stats["good"]["restarted"]) == (True, 1)
 
 

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import typing as t
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_labels_exist
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import KINDS, check_labels_exist, check_options
 
 from tests.unit.support.cluster import ClusterBuilder, workers
 
@@ -33,3 +35,20 @@ def test_one_node_with_the_label_is_enough_and_without_nodes_all_pass() -> None:
     cluster.node("other", labels={ZONE: "a"})
     check_labels_exist([ZONE], cluster.nodes)
     check_labels_exist([ZONE], ClusterBuilder().nodes)
+
+
+@pytest.mark.parametrize("name", ["namespaces", "kinds", "topology_keys"])
+def test_an_empty_list_does_not_mean_all(name: str) -> None:
+    """It often comes from a template that has found nothing."""
+    with pytest.raises(OptionError, match=f"{name}: is empty; name at least one"):
+        check_options({**PARAMS, name: []})
+    assert check_options(PARAMS).kinds == check_options({**PARAMS, "kinds": None}).kinds == KINDS
+
+
+PARAMS: dict[str, t.Any] = {
+    "namespace_annotation": "",
+    "topology_keys": ["kubernetes.io/hostname"],
+    "min_ready_nodes": 2,
+    "predict": True,
+    "max_attempts": 3,
+}

@@ -29,11 +29,10 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
-from ...spread.restart.limits import LIMIT_REACHED, RunLimits
+from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
-from ...state.maintenance_window import OUTSIDE_WINDOW
 from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks
 from .budget_wait import BudgetWait, SlowError
@@ -120,8 +119,9 @@ class EvictionStrategy:
             if report is None or not evictions.note_late_evictions(report.workload, observation):
                 continue
             result.action, result.outcome = FAILED_ACTION if action == FAILED_ACTION else EVICTED, outcome or PENDING
-            reason = result.reason or Reason("error", "")
-            result.reason = Reason(reason.code, f"{reason.text}; the API server has evicted pod {result.evicted[-1].pod} afterwards")
+            if result.reason is not None:
+                text = f"{result.reason.text}; the API server has evicted pod {result.evicted[-1].pod} afterwards"
+                result.reason = Reason(result.reason.code, text)
 
     def _evict(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions, template: bytes) -> Step:
         pod = move.pod.metadata
@@ -224,15 +224,11 @@ class EvictionStrategy:
             result.outcome = PENDING if result.evicted else ""
             return
         if evictions.outcome is None:
-            result.before = {}
-        if self._options.dry_run:
-            result.outcome = PENDING
-            return
+            result.before, result.outcome = {}, PENDING
         if evictions.before is not None and not evictions.may_have_evicted and not decision.even:
             evictions.revert()
             return
-        is_cut_short = decision.reason is not None and decision.reason.code in (LIMIT_REACHED, OUTSIDE_WINDOW)
-        evictions.conclude(report, observation, even=decision.even, is_cut_short=is_cut_short)
+        evictions.conclude(report, observation, even=decision.even)
 
     def _plan(
         self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, evictions: WorkloadEvictions

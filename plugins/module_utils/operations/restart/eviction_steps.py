@@ -120,7 +120,7 @@ class WorkloadEvictions:
         if self.may_have_evicted or self.outcome is None:
             self.result.stop(REFUSED, reason)
             if self.outcome is not None:
-                self.conclude(report, observation, is_cut_short=True)
+                self.conclude(report, observation)
             return
         self.result.end(REFUSED, reason)
         self.revert()
@@ -137,23 +137,25 @@ class WorkloadEvictions:
         elif self.outcome is not None:
             self.revert()
 
-    def conclude(self, report: WorkloadReport, observation: Observation, *, even: bool = False, is_cut_short: bool = False) -> None:
+    def conclude(self, report: WorkloadReport, observation: Observation, *, even: bool = False, is_replaced: bool = True) -> None:
         """Compare the last report of the workload with the first one, and record the result.
 
-        ``even``: no further eviction is useful. ``is_cut_short``: further evictions would be useful, but a limit, a window or a refusal
-        prevents them now. Evictions that have improved the spread then do not count as an attempt, so that the next run continues.
+        ``even``: no further eviction is useful. ``is_replaced``: the evicted pods have replacements that are available. Evictions that have
+        improved the spread do not count as an attempt, whatever prevents further evictions now, so that the next run continues.
         """
-        result = self.result
+        result, compared = self.result, PENDING
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
-        if result.outcome != FAILED and (self._options.verify_spread or even):
+        if self._options.verify_spread or even:
             earlier = self.before.distributions if self.before is not None else None
-            result.outcome = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
+            compared = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
+        if result.outcome != FAILED:
+            result.outcome = compared
         if result.outcome != PENDING:
             # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
             pending = self.outcome or read_outcome(report.workload.metadata.annotations)
             # If this run began and no pod was evicted, the attempt could not help and does not count.
-            counted = (bool(result.evicted) or self.before is None) and not (is_cut_short and result.outcome == IMPROVED)
+            counted = (bool(result.evicted) or self.before is None) and not (is_replaced and compared == IMPROVED)
             finalize(
                 self._api,
                 result,
@@ -163,6 +165,7 @@ class WorkloadEvictions:
                 settled=even,
                 counted=counted,
                 event="SpreadEvictionOutcome",
+                dry_run=self._options.dry_run,
             )
 
 
@@ -304,7 +307,7 @@ class Replacement(_EvictionStep):
             self.result.fail_unfinished(
                 "replacement_not_ready", progress, timeout_s=self._options.wait_timeout_s, cause=cause, advice=ENOUGH_TIME
             )
-            evictions.conclude(report, observation)
+            evictions.conclude(report, observation, is_replaced=False)
             return False
         evicted = evictions.evicted
         if evicted is None:

@@ -127,18 +127,23 @@ def finalize(
     settled: bool,
     event: str,
     counted: bool = True,
+    dry_run: bool = False,
 ) -> None:
     """Replace the ``pending`` outcome, if it is unchanged, by the result's outcome, and write an Event with reason ``event``.
 
     ``settled``: the workload is well spread now. Only then the attempts are reset, because otherwise a skew that alternates would be
-    restarted forever. ``counted``: the attempt counts. A failed write is a warning of the result.
+    restarted forever. ``counted``: the attempt counts. ``dry_run``: nothing is written, and the result is that of a run that writes. A
+    failed write is a warning of the result.
     """
+    if dry_run:
+        result.changed = result.is_recorded = True
+        return
     try:
         live = _record(api, workload, pending, result.outcome, snapshot, settled=settled, counted=counted)
     except _OutcomeNotWrittenError as error:
         result.warnings.append(str(error))
         return
-    result.changed = True
+    result.changed = result.is_recorded = True
     record_event(api, result, live, reason=event, message=f"{result.outcome}: {result.in_words}")
 
 

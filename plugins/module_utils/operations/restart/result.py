@@ -16,7 +16,7 @@ from ...spread.history import RESTARTED_AT
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
-from ...state.restart_outcome import FAILED
+from ...state.restart_outcome import FAILED, PENDING
 
 
 @dataclass
@@ -35,7 +35,8 @@ class RestartResult:
 
     ``outcome``: improved, unchanged, worse, failed or pending; empty if nothing was done. ``before`` and ``after``: replicas by topology
     key and domain. ``stamps``: the annotation that a restart changes in the pod template, before and after. ``pods``: the names of the
-    placed pods by node before the first eviction. ``missing``: the target does not exist, or no longer.
+    placed pods by node before the first eviction. ``is_recorded``: the outcome replaces the pending one in the workload's annotation.
+    ``missing``: the target does not exist, or no longer.
     """
 
     target: Target
@@ -49,6 +50,7 @@ class RestartResult:
     pods: dict[str, list[str]] = field(default_factory=dict)
     duration_s: float = 0.0
     changed: bool = False
+    is_recorded: bool = False
     missing: bool = False
     warnings: list[str] = field(default_factory=list)
     _began_s: t.Optional[float] = None
@@ -122,7 +124,7 @@ def restart_result(results: Sequence[RestartResult], *, named: bool, diff: bool 
     """
     bad = [result for result in results if result.action == FAILED_ACTION or (named and not _is_done(result))]
     warnings = (warning for result in results for warning in result.warnings)
-    changes = {"diff": [_diff(result) for result in results if result.evicted or any(result.stamps)]} if diff else {}
+    changes = {"diff": [_diff(result) for result in results if result.evicted or any(result.stamps) or result.is_recorded]} if diff else {}
     return {
         **changes,
         "changed": any(result.changed for result in results),
@@ -164,12 +166,17 @@ def _complaint(result: RestartResult) -> str:
 
 
 def _diff(result: RestartResult) -> dict[str, t.Any]:
-    """Return the change of one workload: an annotation of its pod template, or the pods that its evictions remove from the nodes."""
+    """Return the change of one workload.
+
+    That is an annotation of its pod template, the pods that its evictions remove from the nodes, or the recorded outcome of an earlier run.
+    """
     header = str(result.target)
     if result.evicted:
         gone = {(pod.node, pod.pod) for pod in result.evicted}
         after = {node: [name for name in names if (node, name) not in gone] for node, names in result.pods.items()}
         return {"before_header": header, "after_header": header, "before": {"pods": result.pods}, "after": {"pods": after}}
+    if not any(result.stamps):
+        return {"before_header": header, "after_header": header, "before": {"outcome": PENDING}, "after": {"outcome": result.outcome}}
     before, after_stamp = ({RESTARTED_AT: stamp} if stamp else {} for stamp in result.stamps)
     return {"before_header": header, "after_header": header, "before": _template(before), "after": _template(after_stamp)}
 

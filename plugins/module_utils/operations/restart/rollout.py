@@ -26,7 +26,7 @@ from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
-from ...state.restart_outcome import PENDING, Outcome, make_outcome, new_write_id, read_outcome
+from ...state.restart_outcome import IMPROVED, PENDING, Outcome, make_outcome, new_write_id, read_outcome
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
@@ -160,7 +160,7 @@ class RolloutStrategy:
         result.before = {}
         progress = rollout_progress(report.workload)
         under_way = progress.state == WAITING
-        if self._options.dry_run or (under_way and not self._options.wait):
+        if under_way and (self._options.dry_run or not self._options.wait):
             return None
         outcome = read_outcome(report.workload.metadata.annotations)
         return _Rollout(self._api, self._options, result, report.workload, outcome, progress=None if under_way else progress)
@@ -255,5 +255,15 @@ class _Rollout:
                 )
         if result.outcome != PENDING:
             settled = is_well_spread(report.distributions, max_skew=self._options.max_skew)
-            finalize(self._api, result, self._workload, self._outcome, observation.snapshot, settled=settled, event="SpreadRestartOutcome")
+            finalize(
+                self._api,
+                result,
+                self._workload,
+                self._outcome,
+                observation.snapshot,
+                settled=settled,
+                counted=result.outcome != IMPROVED,
+                event="SpreadRestartOutcome",
+                dry_run=self._options.dry_run,
+            )
         return False

@@ -9,13 +9,15 @@ import json
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
     RestartSimulation,
     SimulatedRestart,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster import ClusterBuilder, Json, workers
@@ -77,12 +79,78 @@ def test_ended_rollouts_share_one_second_look(wait):
     assert api.listed.count("nodes") == 2
 
 
-def test_a_dry_run_takes_no_second_look():
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize(
+    ("homes", "status"),
+    [
+        pytest.param(("worker-1", "worker-2"), None, id="improved"),
+        pytest.param(("worker-1", "worker-1"), None, id="unchanged"),
+        pytest.param(("worker-1", "worker-2"), LATE, id="failed"),
+    ],
+)
+def test_check_mode_has_the_result_of_the_run_that_records_the_outcome_of_an_ended_rollout(
+    homes: tuple[str, ...], status: Json | None, wait: bool
+) -> None:
+    results = []
+    for dry_run in (True, False):
+        cluster = workers(2)
+        target = interrupted(cluster, "web", *homes, status=status)
+        api = FakeApi(cluster, now=NOW)
+        found = restart_result(run_restart(api, [target], RestartOptions(dry_run=dry_run, wait=wait)), named=False, diff=True)
+        found["workloads"][0].pop("duration")
+        results.append(found)
+        assert bool(api.patches) is not dry_run
+    assert results[0] == results[1] and results[0]["changed"]
+    outcome = results[0]["workloads"][0]["outcome"]
+    assert [(change["before"], change["after"]) for change in results[0]["diff"]] == [({"outcome": "pending"}, {"outcome": outcome})]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_rollout_in_progress_is_no_change_for_a_run_that_does_not_wait_for_it(dry_run: bool) -> None:
     cluster = workers(2)
-    target = interrupted(cluster, "web", "worker-1", "worker-2")
-    api = FakeApi(cluster, now=NOW)
-    (result,) = run_restart(api, [target], RestartOptions(dry_run=True))
-    assert (result.outcome, api.patches, api.listed.count("nodes")) == ("pending", [], 1)
+    target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
+    found = restart_result(
+        run_restart(FakeApi(cluster, now=NOW), [target], RestartOptions(dry_run=dry_run, wait=dry_run)), named=False, diff=True
+    )
+    assert (found["changed"], found["diff"], found["workloads"][0]["outcome"]) == (False, [], "pending")
+
+
+def evicted_earlier(homes: list[str], **annotations: str) -> tuple[FakeApi, Target]:
+    """A Deployment of which an earlier run evicted a pod without waiting, an hour ago."""
+    cluster = workers(3)
+    outcome = make_outcome(now_s=NOW - 3600, attempts=1, outcome="pending", revision="hash1", eligible="x")
+    cluster.deployment("web", homes, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation(), **annotations}})
+    return FakeApi(cluster, now=NOW), Target("Deployment", "app", "web")
+
+
+@pytest.mark.parametrize(
+    ("homes", "annotations"),
+    [
+        pytest.param(["worker-1", "worker-2"], {}, id="even"),
+        pytest.param(["worker-1"] * 3, {WINDOW_ANNOTATION: "Wed 00:00-24:00 UTC"}, id="outside of the window"),
+    ],
+)
+def test_check_mode_has_the_result_of_the_run_that_records_the_outcome_of_earlier_evictions(
+    homes: list[str], annotations: dict[str, str]
+) -> None:
+    results = []
+    for dry_run in (True, False):
+        api, target = evicted_earlier(homes, **annotations)
+        options = RestartOptions(strategy=EVICT_SURPLUS, dry_run=dry_run)
+        found = restart_result(run_restart(api, [target], options), named=False, diff=True)
+        found["workloads"][0].pop("duration")
+        results.append(found)
+        assert bool(api.patches) is not dry_run
+    assert results[0] == results[1] and results[0]["changed"] and len(results[0]["diff"]) == 1
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_outcome_of_earlier_evictions_stays_pending_without_verify_spread(dry_run: bool) -> None:
+    api, target = evicted_earlier(["worker-1"] * 3, **{WINDOW_ANNOTATION: "Wed 00:00-24:00 UTC"})
+    before = api.outcome_of("web")
+    options = RestartOptions(strategy=EVICT_SURPLUS, verify_spread=False, dry_run=dry_run)
+    (result,) = run_restart(api, [target], options)
+    assert (result.outcome, result.changed, api.outcome_of("web")) == ("pending", False, before)
 
 
 @pytest.mark.parametrize("answers_lost", [True, False])
