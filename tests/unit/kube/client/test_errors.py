@@ -43,7 +43,7 @@ DENIED = ApiError('admission webhook "a" denied the request: no', status=500, re
         pytest.param(NotSentError("refused"), True, True, False, False, id="the request was not sent"),
         pytest.param(OverloadedError("busy", status=429), True, True, False, False, id="too many requests"),
         pytest.param(BudgetError("budget", status=429), True, True, False, False, id="a budget allows none now"),
-        pytest.param(MultipleBudgetsError("two", status=500, reason=""), False, False, False, False, id="two budgets"),
+        pytest.param(MultipleBudgetsError("two", status=500, reason=""), False, True, False, False, id="two budgets"),
         pytest.param(ApiError("x", status=500, reason="InternalError"), True, False, True, False, id="an error of the server"),
         pytest.param(ApiError("x", status=504, reason="Timeout"), True, False, True, False, id="the server gave up"),
         pytest.param(ApiError("x", status=502), True, False, True, True, id="a proxy has no server"),
