@@ -47,7 +47,7 @@ def up(
     """Bring a cluster up, or adopt the one that runs in `folder`; returns when its control plane is ready.
 
     A running cluster whose components died is repaired; one that cannot be repaired is created again, with a message.
-    Nodes of the scenario that exist are left alone. Raises LabError, with nothing left running.
+    Nodes of the scenario that exist are not changed. Raises LabError, with nothing left running.
     """
     layout = Layout.of(folder, name)
     wanted = {"name": name, "variant": variant_named(variant).name, "prometheus": prometheus}

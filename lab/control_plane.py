@@ -94,7 +94,7 @@ def server_of(layout: Layout) -> str:
 
 
 def wait_healthy(layout: Layout, *, timeout_s: float, log: Callable[[str], None]) -> None:
-    """Wait until every component says that it is ready; a component that ended fails at once."""
+    """Wait until every component says that it is ready; a component that ended fails immediately."""
     deadline = time.monotonic() + timeout_s
     next_line = time.monotonic() + PROGRESS_EVERY_S
     waiting = components(layout)

@@ -287,7 +287,7 @@ def _judge(workloads: list[Workload], before: dict[Workload, Pods], after: dict[
         if workload.expect == "spread" and (after[workload].piled_up or after[workload].running < workload.replicas):
             wrong.append(f"{workload} should be spread by now: {after[workload]}")
         if workload.expect == "stay" and after[workload].nodes != before[workload].nodes:
-            wrong.append(f"{workload} should have been left alone: {after[workload]}")
+            wrong.append(f"{workload} should not have been moved: {after[workload]}")
     if wrong:
         raise DemoError("\n".join(["the cluster is not as it should be", *wrong]))
 

@@ -59,7 +59,7 @@ def load(etcd_address: str, objects: Iterable[dict[str, Any]]) -> int:
 
 
 def unload(etcd_address: str, kind: str, namespace: str) -> None:
-    """Remove all objects of a kind from a namespace, at once."""
+    """Remove all objects of a kind from a namespace by one request."""
     etcd = Etcd(etcd_address)
     try:
         prefix = f"/registry/{STORED_AS[kind]}/{namespace}"

@@ -143,7 +143,7 @@ def _patches(layout: Layout, variant: Variant, *, prometheus: bool) -> list[dict
     override = {"key": "manage-all-nodes", "value": "false", "override": True}
     patches[-1]["extraArgs"].append(override)
     if not variant.scheduler_config:
-        # This flag would win over the file, unlike those for limits.
+        # This flag would override the file, unlike those for limits.
         patches.append(_patch("kube-scheduler", ("leader-elect", "false")))
     if not variant.disable_limits:
         # The limits are for the cluster's users: its own controllers shall not throttle themselves on top.

@@ -65,7 +65,7 @@ def send_signal(pid: int, number: signal.Signals) -> None:
 def kill_all(kwok: Path, *, timeout_s: float = 10.0) -> int:
     """End every process of a cluster and return how many there were; raise when one survives.
 
-    SIGKILL at once: the cluster's data goes with it, and a paused process would not see a gentler signal.
+    SIGKILL immediately: the cluster's data goes with it, and a paused process would not see a gentler signal.
     """
     killed: set[int] = set()
     deadline = time.monotonic() + timeout_s

@@ -95,7 +95,7 @@ def namespaces(lab_cluster: Cluster) -> Iterator[NamespaceFactory]:
 
 @pytest.fixture
 def fresh_cluster(lab_folder: Path) -> Iterator[ClusterFactory]:
-    """Brings up a cluster of one's own, taken down after the test."""
+    """Brings up a separate cluster, which is taken down after the test."""
     yield from _clusters(lab_folder)
 
 

@@ -59,7 +59,7 @@ def _run(name: str, command: list[str], started: float, *, hold: bool) -> int:
 def _environment() -> dict[str, str]:
     return os.environ | {
         "PATH": os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)]),
-        # Output goes through a pipe: some programs colour it all the same.
+        # Output goes through a pipe: some programs colour it nevertheless.
         "NO_COLOR": "1",
         # Through a pipe Python would hold its output back until it has a buffer full.
         "PYTHONUNBUFFERED": "1",
@@ -67,7 +67,7 @@ def _environment() -> dict[str, str]:
 
 
 def _pass_on(name: str, process: subprocess.Popen[bytes], started: float, *, hold: bool) -> None:
-    """Copy the command's output to standard output, as it comes or all at once at its end, and say now and then that it lives."""
+    """Copy the command's output to standard output, as it comes or as a whole at its end, and say now and then that it lives."""
     assert process.stdout is not None
     source = process.stdout.fileno()
     held: list[bytes] = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Runs `ansible-test sanity` on what ships, without containers and with nothing but pip's package index.
+"""Runs `ansible-test sanity` on what ships, without containers and only with pip's package index.
 
 ansible-test gets a home of its own in the cache: its environments and its pip are kept there.
 """

@@ -14,8 +14,8 @@ from tests.bench import big_cluster
 from tests.bench.measure import Figures
 from tests.bench.page import goal, machine, table
 
-CLUSTERS = """Pods are stored as their controllers would have left them, and then nothing but the API server and etcd runs. One Deployment
-in {collapsed_every} is piled up on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
+CLUSTERS = """Pods are stored as their controllers would have left them, and then only the API server and etcd run. One Deployment
+in {collapsed_every} has all replicas on one node. Of every 20 Deployments, two have required and preferred anti-affinity by hostname, two a
 spread constraint by zone (DoNotSchedule), one a required pod affinity by zone to another Deployment, and one a bound claim whose volume
 half of the zones can reach."""
 DESCHEDULER_FACTOR = 5
@@ -112,10 +112,10 @@ def _findings(size: Measured) -> str:
     """What the programs found, so that nobody is measured idling."""
     evicted = sum(size.evictions.values())
     return (
-        f"Of {size.piled_up} piled-up Deployments k8s_spread_check finds {size.collapsed}, {size.restartable} of them restartable.\n"
+        f"Of {size.piled_up} collapsed Deployments k8s_spread_check finds {size.collapsed}, {size.restartable} of them restartable.\n"
         f"The descheduler would evict {evicted} pods of {len(size.evictions)} Deployments: of each that it finds, all replicas on the node "
-        f"but one are duplicates, which makes {big_cluster.REPLICAS - 1}. (Its dry\nrun works on a copy of the cluster and begins before "
-        "that is whole, so it misses what lies on the nodes that it looks at first.)"
+        f"but one are duplicates, which are {big_cluster.REPLICAS - 1}. (Its dry run uses\na copy of the cluster and begins before the "
+        "copy is complete, so it does not find the pods on the nodes that it checks first.)"
     )
 
 

@@ -23,8 +23,8 @@ MOST_GROWTH = 2.3
 RUNS = 9
 
 TEXT = """One of three zones is full. All Deployments are in one namespace, and each has {replicas} replicas on one node and a budget. The
-check judges them by zone and by node, and simulates a restart of each. *Least* is the run with the least CPU time: the speed of a shared
-machine can change by a factor of two within a minute, and whatever else happens on it only adds to the time."""
+check compares them by zone and by node, and simulates a restart of each. *Least* is the run with the least CPU time: the speed of a shared
+machine can change by a factor of two within a minute, and other programs only make a run slower."""
 
 
 @dataclass(frozen=True)

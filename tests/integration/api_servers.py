@@ -112,7 +112,7 @@ def shifted_clock(cluster: Cluster, server: str, seconds: float) -> Iterator[str
 
 
 def kubeconfig_for(source: Path, server: str, target: Path) -> Path:
-    """The same user at another server; a token, because a proxy cannot hand on a client certificate."""
+    """The same user at another server; a token, because a proxy cannot forward a client certificate."""
     text = re.sub(r"server: \S+", f"server: {server}", source.read_text())
     if server.startswith("http:"):
         document = yaml.safe_load(text)

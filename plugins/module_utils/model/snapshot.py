@@ -135,7 +135,7 @@ class ClusterSnapshot:
     def once(self, function: t.Callable[[ClusterSnapshot], T]) -> T:
         """Return the result of the function for this snapshot. The function is called once and its result is kept.
 
-        ``function`` must be defined in a module and depend on nothing but the snapshot.
+        ``function`` must be defined in a module and depend only on the snapshot.
         """
         if function not in self._results:
             self._results[function] = function(self)

@@ -125,7 +125,7 @@ def _deployment_progress(workload: Workload) -> Progress:
         return Progress(FAILED, f"{workload} exceeded its progress deadline: {progressing.message}")
     missing = _missing(workload)
     if missing and spec.paused:
-        return Progress(FAILED, f"{missing}, and {workload} is paused: its rollout does not go on before kubectl rollout resume")
+        return Progress(FAILED, f"{missing}, and {workload} is paused: its rollout does not continue before kubectl rollout resume")
     return Progress(WAITING, missing) if missing else Progress(DONE, "rolled out")
 
 

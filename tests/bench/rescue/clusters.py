@@ -46,7 +46,7 @@ def names_of(group: NodeGroup) -> list[str]:
 
 
 def fill(cluster: Cluster, crowds: Sequence[Crowd]) -> int:
-    """Store the crowds; the number of objects. The programs read everything at once at their start, instead of following each change."""
+    """Store the crowds; the number of objects. The programs read everything at their start, instead of following each change."""
     for name in sorted({name for crowd in crowds for name in crowd.namespaces}):
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         cluster.wait_namespace(name)

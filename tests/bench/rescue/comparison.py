@@ -26,7 +26,7 @@ WAYS = {"scheduler": ("standard", False), "rescuer": ("budget_safe", True), "bot
 """By name the variant of the cluster, and whether the rescuer runs."""
 PODS, DAEMON_SETS = "/api/v1/namespaces/kube-system/pods", "/apis/apps/v1/namespaces/kube-system/daemonsets"
 HOPELESS_AFTER_S = 5.0
-"""A pod that the scheduler has promised no node by then gets none by itself."""
+"""A pod that the scheduler has not nominated by then gets no node by itself."""
 TIMEOUT_S = 30.0
 SETTLED_S = 1.0
 
@@ -98,7 +98,7 @@ def _bound_at_s(history: PodHistory, name: str, daemon: Daemon | None) -> float 
 
 
 def _is_hopeless(history: PodHistory, name: str, daemon: Daemon | None) -> bool:
-    """The scheduler has promised it no node, or the rescuer says that it is impossible."""
+    """The scheduler has not nominated it, or the rescuer says that it is impossible."""
     life = history.labelled(name)
     if life is None or daemon is None:
         return life is not None and "nominated" not in life.seen

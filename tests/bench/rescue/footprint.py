@@ -63,7 +63,7 @@ def _change(cluster: Cluster, seconds: float) -> None:
 
 
 def _rescue_many(cluster: Cluster, daemon: Daemon) -> dict[str, float]:
-    """So many critical pods at once, until all are bound."""
+    """So many critical pods at the same time, until all are bound."""
     history, names = PodHistory(cluster), [f"crowding-{number}" for number in range(RESCUES)]
     began_at_s, began_s = time.monotonic(), daemon.cpu_s()
     for name in names:

@@ -49,22 +49,23 @@ def section(found: Measured) -> str:
 CLUSTERS = """All programs of the control plane run. Each node has four pods of ReplicaSets of four sizes, without free capacity; their
 priorities are mixed, a few are critical themselves, and half of the ReplicaSets have a budget that allows 0, 1 or 5 disruptions."""
 
-LATENCY = """One critical pod after the other is created, of five sizes in turn, and bound by the scheduler on the node that the rescuer (a
-process of its own, settle time 0, scheduler without preemption) has cleared; then it is deleted and the node fills up again. The times are
-those at which a watch tells, because what the API keeps has whole seconds. A simulated node ends a pod at its `deletionTimestamp`, which is
-cut to a whole second, so up to a second too early; *beyond the grace period* is the whole time without what the victims really took, or
-without their grace period where they took longer."""
+LATENCY = """One critical pod after the other is created, of five sizes in turn. The rescuer clears a node for it, and the scheduler binds
+it there. The rescuer is a separate process with a settle time of 0, and the scheduler has no preemption. Then the pod is deleted, and the
+node becomes full again. All times are those at which a watch shows the change, because the times in the API are in whole seconds. A
+simulated node ends a pod at its `deletionTimestamp`. That is a whole second, so the end is up to a second too early. *Beyond the grace
+period* is the whole time without the time that the victims took to end, or without their grace period if they took longer."""
 
-PLANNING = """A look at the cluster through a warm watch cache in which one pod has changed since the look before, and the plan for one
-critical pod. Medians and maxima."""
+PLANNING = """One snapshot of a warm cache in which one pod has changed since the snapshot before, and the plan for one critical pod.
+Medians and maxima."""
 
-FOOTPRINT = """Resident memory, and cpu as a share of one core. Heartbeats of all nodes go on. At the end {rescues} critical pods are
-created at once, each of which needs victims of its own."""
+FOOTPRINT = """Resident memory, and cpu as a share of one core. Heartbeats of all nodes continue. At the end {rescues} critical pods are
+created at the same time, each of which needs victims of its own."""
 
-COMPARISON = """Three clusters are filled alike (by the same seed), ten nodes for each situation; victims have a grace period of 1 s.
-*Scheduler* is the stock scheduler with its preemption, *rescuer* the rescuer with a settle time of 2 s and a scheduler without preemption,
-*both* the rescuer beside the stock scheduler. Seconds from creation to bound, from one run. Victims are all pods that had to go for it, by
-the audit log; a budget is violated where more of its pods had to go than it allowed."""
+COMPARISON = """Three clusters have the same pods (by the same seed), with ten nodes for each situation. Victims have a grace period of 1
+s. *Scheduler* is kube-scheduler with its preemption. *Rescuer* is the rescuer with a settle time of 2 s, and a kube-scheduler without
+preemption. *Both* is the rescuer together with a kube-scheduler that preempts. The seconds are from the creation of the pod until it is
+bound, in one run. Victims are all pods that were evicted or deleted for it, by the audit log. A budget is violated if more of its pods
+were evicted or deleted than it allowed."""
 
 
 def _goals(found: Measured) -> str:
@@ -76,12 +77,12 @@ def _goals(found: Measured) -> str:
     planned = [ms for pod in found.planning["pods"].values() for ms in pod["wall_ms"]]
     rows.append(("planning for one pod, median", goal(statistics.median(planned), PLAN_MS, "ms")))
     slowest = max(statistics.median(pod["wall_ms"]) for pod in found.planning["pods"].values())
-    rows.append(("planning for the slowest sort of pod, median", goal(slowest, PLAN_MS, "ms")))
+    rows.append(("planning for the slowest kind of pod, median", goal(slowest, PLAN_MS, "ms")))
     beside = f"beside {hopeless.PODS} different pods that no eviction helps"
     together = f"a possible rescue starts whose pod appears together with {hopeless.PODS} different ones that no eviction helps"
     rows.append((together, goal(found.hopeless["together_s"], STARTED_S, "s", digits=1)))
     rows.append((f"a possible rescue starts {beside}, slowest", goal(found.hopeless["started_s"], STARTED_S, "s", digits=1)))
-    rows.append((f"each pod is judged again {beside}", goal(found.hopeless["again_s"], AGAIN_S, "s", digits=1)))
+    rows.append((f"each pod is planned again {beside}", goal(found.hopeless["again_s"], AGAIN_S, "s", digits=1)))
     rows.append(("resident after all rescues", goal(found.footprint["rescued_mb"], MEMORY_MB, "MB")))
     rows.append(("cpu while nothing happens", goal(found.footprint["idle"] * 100, IDLE_PERCENT, "%", digits=1)))
     return table(("goal", "reached"), rows)
@@ -142,7 +143,7 @@ def _footprint(found: Mapping[str, float]) -> str:
         (f"nothing happens ({footprint.IDLE_S:.0f} s)", "", f"{found['idle']:.1%}"),
         (f"{footprint.CHANGES_A_SECOND} pods a second change", f"{found['changed_mb']:.0f} MB", f"{found['changing']:.1%}"),
         (
-            f"{footprint.RESCUES} pods at once, all bound after {found['rescues_s']:.0f} s",
+            f"{footprint.RESCUES} pods at the same time, all bound after {found['rescues_s']:.0f} s",
             f"{found['rescued_mb']:.0f} MB",
             f"{found['rescues_cpu_s']:.1f} s in all",
         ),
@@ -177,8 +178,8 @@ def _winners(ways: Mapping[str, Sequence[Json]]) -> str:
             f"- **The scheduler is faster.** Where both place the pod, it was sooner in {sooner} of {len(both)} situations, by "
             f"{statistics.median(other - own for own, other in both):.1f} s in the median, of which 2 s are the rescuer's settle time.",
             f"- **Only the rescuer** places the pod: {'; '.join(only_rescuer) or 'nowhere'}.",
-            f"- **Only the scheduler** places it, at the cost of what the rescuer leaves alone: {'; '.join(refused) or 'nowhere'}.",
-            f"- Budgets violated in all: {violated[0]} by the scheduler, {violated[1]} by the rescuer. Beside the stock scheduler the "
-            "rescuer cannot change that: preemption comes first.",
+            f"- **Only the scheduler** places it, and violates what the rescuer respects: {'; '.join(refused) or 'nowhere'}.",
+            f"- Budgets violated in all: {violated[0]} by the scheduler, {violated[1]} by the rescuer. A rescuer cannot prevent the "
+            "preemption of kube-scheduler, which comes first.",
         ]
     )

@@ -143,7 +143,7 @@ def _wires(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> tuple
     return kubeconfigs, wires
 
 
-def test_a_check_in_the_middle_of_a_list_goes_on_with_it(story: Story) -> None:
+def test_a_check_in_the_middle_of_a_list_continues_with_it(story: Story) -> None:
     agent = f"{AGENT}k8s_spread_check"
     before = [event.path for event in story.before if event.user_agent == agent and event.resource == "pods"]
     assert any("continue=" not in path for path in before), "it has not had the first page"

@@ -83,7 +83,7 @@ def test_requests_outlive_the_denials_of_a_server_that_has_just_started(cluster:
     assert askers.errors == []
 
 
-def test_a_missing_role_is_reported_at_once(cluster: Cluster) -> None:
+def test_a_missing_role_is_reported_immediately(cluster: Cluster) -> None:
     kubeconfig = cluster.service_account("nobody", cluster_role=None)
     client = connect(user_agent=f"{AGENT}nobody", kubeconfig=str(kubeconfig))
     mark = cluster.audit().mark()
@@ -92,7 +92,7 @@ def test_a_missing_role_is_reported_at_once(cluster: Cluster) -> None:
     assert [event.code for event in requests_seen(cluster, mark, user_agent=f"{AGENT}nobody")] == [403]
 
 
-def test_a_role_that_is_taken_away_is_reported_after_a_while(cluster: Cluster) -> None:
+def test_a_role_that_is_removed_is_reported_after_a_while(cluster: Cluster) -> None:
     api = impatient_api(cluster)
     api.list_all(PODS)
     path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/lab:default:early:cluster-admin"

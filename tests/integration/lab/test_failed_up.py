@@ -31,7 +31,7 @@ esac
 
 @pytest.fixture
 def broken_scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LAB_BIN_DIR with all programs, of which kube-scheduler ends at once."""
+    """LAB_BIN_DIR with all programs, of which kube-scheduler ends immediately."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for program in binaries.PROGRAMS:

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two clusters at once: up, repeated up, single components killed and paused, down without leftovers."""
+"""Two clusters at the same time: up, repeated up, single components killed and paused, down without leftovers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_clusters_have_their_own_ports_and_answer(pair: tuple[Cluster, Cluster])
         assert "v1.36.3" in cluster.kubectl("version")
 
 
-def test_repeated_up_returns_at_once(pair: tuple[Cluster, Cluster]) -> None:
+def test_repeated_up_returns_immediately(pair: tuple[Cluster, Cluster]) -> None:
     left, _ = pair
     before, lines = pids_of(left), list[str]()
     started = time.monotonic()

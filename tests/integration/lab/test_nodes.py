@@ -71,7 +71,7 @@ def test_node_can_be_made_not_ready_and_ready_again(lab_cluster: Cluster, by_han
     wait_for(lambda: is_ready(api, by_hand))
 
 
-def test_node_without_the_annotation_and_its_pods_are_left_alone(lab_cluster: Cluster, by_hand: str, pods: Pods) -> None:
+def test_node_without_the_annotation_and_its_pods_are_not_changed(lab_cluster: Cluster, by_hand: str, pods: Pods) -> None:
     api = lab_cluster.api
     add(api, by_hand, annotations={})
     pods.create("untouched", node=by_hand)

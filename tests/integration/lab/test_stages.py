@@ -73,7 +73,7 @@ def test_ready_false_holds_readiness_and_can_be_changed(pods: Pods) -> None:
     assert pods.phase("held") == "Running"
 
 
-def test_waiting_gives_the_containers_that_reason_until_it_is_taken_away(pods: Pods) -> None:
+def test_waiting_gives_the_containers_that_reason_until_it_is_removed(pods: Pods) -> None:
     def reasons() -> list[str]:
         statuses = (pods.get("waits") or {})["status"]["containerStatuses"]
         return [status["state"].get("waiting", {}).get("reason", "") for status in statuses]

@@ -59,7 +59,7 @@ def is_remembering(review: Review) -> bool:
 
 
 def is_eviction(review: Review) -> bool:
-    """Whether a pod is to be evicted in earnest."""
+    """The request evicts a pod and is no dry run."""
     return bool(review.get("subResource") == "eviction" and not review.get("dryRun"))
 
 

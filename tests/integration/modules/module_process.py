@@ -23,7 +23,7 @@ PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
 def start_module(
     name: str, params: dict[str, Any], *, check_mode: bool = False, diff: bool = False, env: dict[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    """The running module; its options have been handed over."""
+    """The running module; its options have been passed to it."""
     arguments = {"ANSIBLE_MODULE_ARGS": {**params, "_ansible_check_mode": check_mode, "_ansible_diff": diff}}
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBECONFIG", "PYTHONPATH"))}
     process = subprocess.Popen(

@@ -165,7 +165,7 @@ def _restart_that_hangs(cluster: Cluster, manifest: dict[str, Any]) -> dict[str,
 
     wait_until(hangs, what="a new pod without a node")
     time.sleep(SETTLED_S)
-    assert hangs(), "the rollout went on"
+    assert hangs(), "the rollout continued"
     return _counts(_refusals(cluster, manifest)[0])
 
 

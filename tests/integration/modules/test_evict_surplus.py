@@ -62,7 +62,7 @@ def code(line: dict[str, Any]) -> str:
 
 
 def evictions(cluster: Cluster, mark: int, namespace: str, *, dry_run: bool = False) -> list[AuditEvent]:
-    """What was asked of the Eviction subresource, in earnest or as a dry run."""
+    """The requests for the Eviction subresource, with and without dry run."""
     events = cluster.audit().events(since=mark, verb="create", resource="pods", user_agent=AGENT)
     asked = [event for event in events if event.subresource == "eviction" and event.namespace == namespace]
     return [event for event in asked if event.path.endswith("?dryRun=All") is dry_run]
@@ -291,7 +291,7 @@ def test_budgets_that_open_soon_are_waited_for_once_in_a_run_and_nothing_is_writ
     assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
 
 
-def test_a_budget_that_opens_meanwhile_lets_the_run_go_on(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_a_budget_that_opens_meanwhile_lets_the_run_continue(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web, free, other = deployment(namespace, "web", 2), deployment(namespace, "free", 2), deployment(namespace, "other", 1)
     keep = {**budget(namespace, "keep", "x"), "spec": {"selector": {"matchExpressions": [NOT_FREE]}, "minAvailable": 2}}
     pile_up(cluster, web, free, other, keep)
@@ -412,7 +412,7 @@ def test_an_unavailable_webhook_is_waited_for_once_in_a_run_and_nothing_is_writt
     assert all(outcome(cluster, web) is None for web in webs)
 
 
-def test_a_webhook_that_is_available_again_lets_the_run_go_on(
+def test_a_webhook_that_is_available_again_lets_the_run_continue(
     cluster: Cluster, modules: Modules, namespace: str, webhook_down: Callable[[], None]
 ) -> None:
     web = deployment(namespace, "web", 2)
@@ -553,7 +553,7 @@ def test_a_replacement_that_comes_back_ends_the_attempt(cluster: Cluster, module
 # --- interruptions ----------------------------------------------------------------------------------------------------
 
 
-def test_killed_after_an_eviction_the_next_run_goes_on(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_killed_after_an_eviction_the_next_run_continues(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = slow(deployment(namespace, "web", 3), 8)  # the process is killed before the replacement is ready, also on a slow machine
     pile_up(cluster, web)
     mark = cluster.audit().mark()
@@ -620,4 +620,4 @@ def test_credentials_that_may_not_watch_or_not_evict(cluster: Cluster, modules: 
     else:
         assert (line["action"], line["outcome"], code(line)) == ("failed", "", "error"), line
         assert "Grant the verb 'create' on pods/eviction" in line["message"]
-        assert outcome(cluster, web) is None, "with the right granted the next run may begin at once"
+        assert outcome(cluster, web) is None, "with the right granted the next run may begin immediately"

@@ -51,7 +51,7 @@ def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Clust
     assert codes.count(409) >= 1
 
 
-def test_an_edit_in_between_wins_and_the_restart_is_skipped(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_an_edit_in_between_is_kept_and_the_restart_is_skipped(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     edited: list[str] = []

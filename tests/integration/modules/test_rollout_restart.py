@@ -264,7 +264,7 @@ def test_several_at_a_time(cluster: Cluster, modules: Modules, namespace: str) -
     assert {w["outcome"] for w in done["workloads"]} == {"improved"}
 
 
-def test_a_rollout_of_somebody_else_is_not_taken_for_the_restart_of_a_stateful_set(
+def test_a_rollout_of_another_client_is_not_taken_for_the_restart_of_a_stateful_set(
     cluster: Cluster, modules: Modules, namespace: str
 ) -> None:
     db = stateful_set(namespace, "db", 3, podManagementPolicy="Parallel")

@@ -105,7 +105,7 @@ def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, names
     assert line["duration"] < 100, "it did not wait for the other clock"
 
 
-def test_two_restarts_at_once_are_one(cluster: Cluster, modules: Modules, namespace: str, ahead_and_behind: Machines) -> None:
+def test_two_restarts_at_the_same_time_are_one(cluster: Cluster, modules: Modules, namespace: str, ahead_and_behind: Machines) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     first, both = threading.Event(), threading.Event()

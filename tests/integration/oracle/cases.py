@@ -192,7 +192,7 @@ def bare_specs() -> st.SearchStrategy[Json]:
 
 @st.composite
 def existing_pods(draw: Draw) -> Existing:
-    """A pod on one of the nodes: starting, running, resized, finished or on its way out; or one nominated for a node."""
+    """A pod on one of the nodes: starting, running, resized, finished or terminating; or one nominated for a node."""
     spec = draw(bare_specs() if chance(draw, 4) else pod_specs())
     spec["affinity"] = draw(pod_affinities(affinity_tenths=1, anti_affinity_tenths=2))
     node_name = f"node-{draw(st.integers(0, NODE_COUNT - 1))}"

@@ -58,7 +58,7 @@ class Stored:
         return {"name": "probe", "persistentVolumeClaim": {"claimName": name}}
 
     def clear(self) -> None:
-        """Take away what the last case had."""
+        """Remove the objects of the last case."""
         for claim in self._api.get("/api/v1/persistentvolumeclaims")["items"]:
             if claim["metadata"].get("finalizers"):
                 self._request("PATCH", _path(claim), {"metadata": {"finalizers": None}})

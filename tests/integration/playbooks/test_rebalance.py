@@ -138,7 +138,7 @@ def _nodes(cluster: Cluster, namespace: str) -> dict[str, str]:
     }
 
 
-def test_two_clusters_are_planned_then_spread_and_left_alone_after_that(
+def test_two_clusters_are_planned_then_spread_and_not_changed_after_that(
     cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
 ) -> None:
     places = {"berlin": piled_up(), "munich": piled_up()}

@@ -35,7 +35,7 @@ class Solution(NamedTuple):
 
 
 class World:
-    """A cluster as it was read, without the pods that are on their way out; ``options`` are those of the rescue."""
+    """A cluster as it was read, without the pods that are terminating; ``options`` are those of the rescue."""
 
     def __init__(self, snapshot: ClusterSnapshot, options: Json) -> None:
         self.snapshot = snapshot
@@ -127,7 +127,7 @@ class World:
     # --- together ---------------------------------------------------------------------------------------------------------
 
     def permits(self, victims: Sequence[Pod], evicted: int) -> bool:
-        """The bound on victims and all budgets, for all of them at once."""
+        """The bound on victims and all budgets, for all of them together."""
         most = self._options["max_victims"]
         if most is not None and evicted + len(victims) > most:
             return False

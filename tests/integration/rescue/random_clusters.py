@@ -230,7 +230,7 @@ def _group(chance: random.Random, name: str, places: tuple[int, ...], owner: str
 
 
 def _budgets(chance: random.Random, groups: list[Group]) -> list[Budget]:
-    """Over some of the groups that are not on their way out; now and then two over the same."""
+    """Over some of the groups that are not terminating; now and then two over the same."""
     able = [group for group in groups if not group.leaving]
     chance.shuffle(able)
     budgets: list[Budget] = []

@@ -96,7 +96,7 @@ class RandomScene(Scene):
             self._create(f"{APPS}/{SYSTEM}/replicasets", {"metadata": {"name": whole}, "spec": spec})
 
     def begin_leaving(self) -> None:
-        """Delete the pods that are on their way out when the rescue begins."""
+        """Delete the pods that are terminating when the rescue begins."""
         for group in self.task.groups:
             for number in range(len(group.places)) if group.leaving else ():
                 path = f"/api/v1/namespaces/{self.namespace}/pods/{group.name}-{number}"

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rescues beside the scheduler's own preemption: they act where it does not help, and leave alone what it solves.
+"""Rescues beside the scheduler's own preemption: they act where it does not help, and do nothing if it helps.
 
 Preemption does not keep to budgets, so that budgets are looked at over this program's requests only.
 """

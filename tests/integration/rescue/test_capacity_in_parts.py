@@ -36,7 +36,7 @@ def test_pod_that_tolerates_the_taint_does_not_take_the_capacity_of_the_first_vi
     assert scene.nominated(pod) == "" and scene.bound_to(pod) == node
 
 
-def test_pod_does_not_take_the_capacity_of_the_first_victim_on_a_node_that_somebody_has_reserved_for_add_ons(
+def test_pod_does_not_take_the_capacity_of_the_first_victim_on_a_node_that_a_user_has_reserved_for_add_ons(
     scene: Scene, rescues: Rescues
 ) -> None:
     """The taint of such a node is not the rescue's, and its pods tolerate it."""

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Annotations that a kubelet could have written on its own Node, and taints whose annotation somebody has edited or removed."""
+"""Annotations that a kubelet could have written on its own Node, and taints whose annotation a user has edited or removed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import pytest
 
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene
-from tests.integration.rescue.test_interrupted import ATTEMPTS, Killed, attempts, forget_lease
-from tests.integration.workloads import wait_until
+from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts, killed_during_a_rescue
 
 PAST, FUTURE = "2020-01-01T00:00:00Z", "2199-01-01T00:00:00Z"
 NO_PROOF = "is not proved"
@@ -96,25 +95,12 @@ def test_forged_annotation_does_not_close_its_node(scene: Scene, rescues: Rescue
     assert (row["status"], row["node"]) == ("rescued", node), row
 
 
-def killed_while_it_waits(scene: Scene, rescues: Rescues, *, tolerates: bool = True, grace: int = 10) -> tuple[str, str]:
-    """A node that a killed run holds, and the pod for which; the victim goes on ending."""
-    (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=grace)
-    pod = scene.critical("dns", tolerates=tolerates)
-    killed = Killed(scene, rescues, pod)
-    killed.start()
-    wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
-    killed.kill()
-    forget_lease(scene.cluster)
-    return node, pod
-
-
 EDITS: list[Any] = [None, "{nonsense", hold_fields(pod="other", uid="other", deadline=PAST)]
 
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_taint_whose_annotation_was_edited_or_removed_is_removed_by_state_released(scene: Scene, rescues: Rescues, edit: Any) -> None:
-    node, pod = killed_while_it_waits(scene, rescues)
+    node, pod = killed_during_a_rescue(scene, rescues)
     assert list(records(scene)) == [f"hold.{node}"]
     annotate(scene, node, edit)
     expected = [{"node": node, "pod": f"{SYSTEM}/{pod}"}]
@@ -124,16 +110,16 @@ def test_taint_whose_annotation_was_edited_or_removed_is_removed_by_state_releas
 
 
 @pytest.mark.parametrize("edit", EDITS)
-def test_rescue_goes_on_where_the_annotation_of_its_node_was_edited_or_removed(scene: Scene, rescues: Rescues, edit: Any) -> None:
-    node, pod = killed_while_it_waits(scene, rescues)
+def test_rescue_continues_where_the_annotation_of_its_node_was_edited_or_removed(scene: Scene, rescues: Rescues, edit: Any) -> None:
+    node, pod = killed_during_a_rescue(scene, rescues)
     annotate(scene, node, edit)
     row = rescues.one(pod)
     assert (row["status"], row["node"]) == ("rescued", node) and len(scene.evictions()) == 1
     assert scene.held() == [] and records(scene) == {}
 
 
-def test_hold_without_taint_goes_on_where_its_annotation_was_removed(scene: Scene, rescues: Rescues) -> None:
-    node, pod = killed_while_it_waits(scene, rescues, tolerates=False)
+def test_hold_without_taint_continues_where_its_annotation_was_removed(scene: Scene, rescues: Rescues) -> None:
+    node, pod = killed_during_a_rescue(scene, rescues, tolerates=False)
     annotate(scene, node, None)
     row = rescues.one(pod)
     assert (row["status"], row["node"]) == ("rescued", node) and len(scene.evictions()) == 1
@@ -141,14 +127,14 @@ def test_hold_without_taint_goes_on_where_its_annotation_was_removed(scene: Scen
 
 
 def test_deadline_of_an_edited_annotation_does_not_count(scene: Scene, rescues: Rescues) -> None:
-    node, pod = killed_while_it_waits(scene, rescues)
+    node, pod = killed_during_a_rescue(scene, rescues)
     annotate(scene, node, {**json.loads(annotation(scene, node) or ""), "deadline": PAST})
     row = rescues.one(pod)
     assert (row["status"], row["node"]) == ("rescued", node) and len(scene.evictions()) == 1 and scene.held() == []
 
 
 def test_taint_whose_annotation_was_removed_is_removed_when_the_pod_is_gone(scene: Scene, rescues: Rescues) -> None:
-    node, pod = killed_while_it_waits(scene, rescues)
+    node, pod = killed_during_a_rescue(scene, rescues)
     annotate(scene, node, None)
     scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pod}", {"gracePeriodSeconds": 0})
     result = rescues.run(label_selector=f"scene={scene.id}")
@@ -157,8 +143,8 @@ def test_taint_whose_annotation_was_removed_is_removed_when_the_pod_is_gone(scen
 
 @pytest.mark.parametrize("annotated", [True, False])
 def test_taint_with_the_hash_of_a_critical_pod_is_removed_without_a_record(scene: Scene, rescues: Rescues, annotated: bool) -> None:
-    """Somebody has deleted the ConfigMap, or an older version has set the taint."""
-    node, pod = killed_while_it_waits(scene, rescues)
+    """A user has deleted the ConfigMap, or an older version has set the taint."""
+    node, pod = killed_during_a_rescue(scene, rescues)
     scene.api.request("DELETE", ATTEMPTS)
     if not annotated:
         annotate(scene, node, None)

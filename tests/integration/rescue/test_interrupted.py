@@ -102,27 +102,33 @@ def test_killed_between_hold_and_evictions(scene: Scene, rescues: Rescues, numbe
     assert (entry["attempts"], entry["under_way"], entry["victims"]) == (0, {}, {})
 
 
-@pytest.mark.parametrize("tolerates", [True, False])
-def test_killed_while_it_waits(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
-    """Without the toleration the pod is nominated, which the scheduler forgets before the next run comes."""
+def killed_during_a_rescue(scene: Scene, rescues: Rescues, *, tolerates: bool = True, grace: int = 10) -> tuple[str, str]:
+    """The node that a killed run holds, and its critical pod. The victim is still terminating."""
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=9)
+    scene.occupant("web", node, cpu="800m", grace=grace)
     pod = scene.critical("dns", tolerates=tolerates)
     killed = Killed(scene, rescues, pod)
     killed.start()
     wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
     killed.kill()
-    assert scene.held() == [node]
     forget_lease(scene.cluster)
+    return node, pod
+
+
+@pytest.mark.parametrize("tolerates", [True, False])
+def test_killed_while_it_waits(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
+    """Without the toleration the pod is nominated, which the scheduler forgets before the next run comes."""
+    node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates, grace=9)
+    assert scene.held() == [node]
     if not tolerates:
         scene.bare("short", node, cpu="10m")
         scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/short", {"gracePeriodSeconds": 0})
-        wait_until(lambda: not scene.nominated(pod), what="the scheduler to try it in vain")
+        wait_until(lambda: not scene.nominated(pod), what="a try of the scheduler without effect")
     row = rescues.one(pod)
     assert row["status"] == "rescued" and len(scene.evictions()) == 1 and scene.held() == []
 
 
-def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_taken_off(scene: Scene, rescues: Rescues) -> None:
+def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_removed(scene: Scene, rescues: Rescues) -> None:
     """Also on a node that was cordoned meanwhile, and on one that has gone down."""
     nodes = scene.nodes(2)
     scene.occupant("one", nodes[0], cpu="800m", grace=5)
@@ -144,14 +150,7 @@ def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_taken_off(scene: S
 
 @pytest.mark.parametrize("tolerates", [True, False])
 def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
-    (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=8)
-    pod = scene.critical("dns", tolerates=tolerates)
-    killed = Killed(scene, rescues, pod)
-    killed.start()
-    wait_until(lambda: len(scene.evictions()) == 1, what="the eviction")
-    killed.kill()
-    forget_lease(scene.cluster)
+    node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates, grace=8)
     plan = rescues.run(state="released", check_mode=True)
     assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
     assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == [] and not scene.nominated(pod)
@@ -352,7 +351,7 @@ def test_who_is_told_what(scene: Scene, rescues: Rescues) -> None:
     assert {"RescueHold", "RescueHoldReleased"} <= reasons("/api/v1/namespaces/default/events", node)
 
 
-def test_two_runs_at_once_evict_as_one(scene: Scene, rescues: Rescues) -> None:
+def test_two_runs_at_the_same_time_evict_as_one(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="300m", replicas=3, grace=2)
     pod = scene.critical("dns", cpu="600m")

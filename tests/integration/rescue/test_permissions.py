@@ -137,7 +137,7 @@ def _one_without_the_toleration(scene: Scene) -> str:
 
 
 def _one_of_a_silent_scheduler(scene: Scene) -> str:
-    """Somebody has reported it long ago."""
+    """It was reported long ago."""
     pod = scene.critical("silent", wait=False, schedulerName="silent")
     scene.api.merge_patch(f"/api/v1/namespaces/{SYSTEM}/pods/{pod}/status", {"status": {"conditions": [SILENT]}})
     return pod

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Errors of the program itself end the process, so that it is started again, and the other copy leads at once."""
+"""Errors of the program itself end the process, so that it is started again, and the other replica leads immediately."""
 
 from __future__ import annotations
 

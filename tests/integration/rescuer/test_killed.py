@@ -98,7 +98,7 @@ def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, 
 
 
 def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: Cluster, rescues: Rescues, daemons: Start) -> None:
-    """A run was killed, somebody has removed the annotation beside the taint, and the pod is gone."""
+    """A run was killed, a user has removed the annotation beside the taint, and the pod is gone."""
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m", grace=60)
     pod = scene.critical("dns")

@@ -133,7 +133,7 @@ def test_a_stop_finishes_what_is_under_way(scene: Scene, cluster: Cluster, daemo
     assert daemon.said("stopping", clearing=True) and daemon.said("stopped")
 
 
-def test_a_stop_gives_the_node_back_in_time_and_the_other_copy_leads_at_once(scene: Scene, daemons: Start) -> None:
+def test_a_stop_gives_the_node_back_in_time_and_the_other_copy_leads_immediately(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons, "--stop-timeout=1s")
     node = full_node(scene, grace=8)
     pod = scene.critical("dns")

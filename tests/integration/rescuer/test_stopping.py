@@ -101,7 +101,7 @@ class SlowOnce:
 def test_an_eviction_that_is_under_way_at_the_stop_is_the_only_one(
     scene: Scene, cluster: Cluster, daemons: Start, lossy: tuple[Wire, Path], stop_timeout: str, terms: int
 ) -> None:
-    """The API server goes on with the eviction when the leader has ended. The next leader may only evict another pod."""
+    """The API server continues with the eviction when the leader has ended. The next leader may only evict another pod."""
     wire_to_server, kubeconfig = lossy
     leader = daemons(f"--stop-timeout={stop_timeout}", "--grace-period=10s", kubeconfig=kubeconfig)
     wait_until(lambda: leader.leads, timeout_s=40, what="a leader")

@@ -62,7 +62,7 @@ def grant(cluster: Cluster, *rules: Json, without: tuple[str, ...] = ()) -> None
 def test_a_leader_that_may_not_use_the_config_map_lets_another_copy_lead(
     scene: Scene, cluster: Cluster, daemons: Start, user: Path, left: tuple[str, ...]
 ) -> None:
-    """Without the right to read it, and without only the right to write it, which nothing but a write can show."""
+    """Without the right to read it, and without only the right to write it, which only a write can show."""
     unable = daemons("--housekeeping-interval=1s", kubeconfig=user)
     wait_until(lambda: unable.leads, timeout_s=60, what="a leader")
     able = daemons("--housekeeping-interval=1s")

@@ -88,7 +88,7 @@ def test_a_holder_that_is_gone_is_waited_for(cluster: Cluster, api: KubeApi, nam
     lease.release()
 
 
-def test_a_lease_that_somebody_else_has_taken_is_lost(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
+def test_a_lease_that_another_client_has_taken_is_lost(cluster: Cluster, api: KubeApi, namespace: str, name: str) -> None:
     lease = LeaderLease(api, "a", name=name, namespace=namespace, duration_s=2)
     assert lease.acquire(0)
     now = format_micro_time(api.now_s())
@@ -134,7 +134,7 @@ def test_without_an_api_server_it_ends_before_others_may_have_it(cluster: Cluste
     lease.release()
 
 
-def test_what_help_is_needed_for_ends_at_once(cluster: Cluster, api: KubeApi, name: str) -> None:
+def test_what_help_is_needed_for_ends_immediately(cluster: Cluster, api: KubeApi, name: str) -> None:
     with pytest.raises(NotFoundError):
         LeaderLease(api, "a", name=name, namespace="not-there").acquire(60)
     kubeconfig = cluster.service_account("no-lease", cluster_role=None)

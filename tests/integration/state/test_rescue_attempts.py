@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attempts in a ConfigMap that is not there, is written by several at once, is edited by hand, or whose answers are lost."""
+"""Attempts in a ConfigMap that does not exist, that several programs write, that a user edits, or whose answers are lost."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Admissible:
         self._api.request("DELETE", f"{case.path}/{case.name}", {"gracePeriodSeconds": 0})
 
     def _fields(self, resource: Resource) -> list[tuple[tuple[str, ...], Json]]:
-        """The fields of the resource's objects that somebody may set."""
+        """The fields of the resource's objects that a user may set."""
         if resource.kind not in self._paths:
             found = self._schemas.paths(self._schemas.of(resource))
             self._paths[resource.kind] = [entry for entry in found if entry[0][0] not in ("apiVersion", "kind", "metadata")] + [

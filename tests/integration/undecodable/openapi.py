@@ -67,7 +67,7 @@ class Schemas:
         return {"array": [], "string": "", "integer": 0, "number": 0, "boolean": False}.get(found.get("type", ""), {})
 
     def paths(self, schema: Json, depth: int = 0, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
-        """Every field below an object, with its schema; ``[]`` stands for the items of a list."""
+        """Every field below an object, with its schema; ``[]`` means the items of a list."""
         _name, schema = self.resolve(schema)
         for key, value in schema.get("properties", {}).items():
             yield from self._below(value, depth, (*path, key))
@@ -155,7 +155,7 @@ class Maker:
         return bytes(changed)
 
     def misfit(self, value: Any) -> Any:
-        """The value with one of its parts replaced by one of another type, where it is valid JSON all the same."""
+        """The value with one of its parts replaced by one of another type, where it is valid JSON nevertheless."""
         parts = list(_containers(value))
         container = self.random.choice(parts)
         key = self.random.choice(list(container) if isinstance(container, dict) else range(len(container)))

@@ -75,7 +75,7 @@ def test_revision_of_a_replica_set_that_is_no_number_ends_no_check(cluster: Clus
     ],
     ids=["year 10000", "huge attempts", "deep", "deep and broken"],
 )
-def test_remembered_outcome_that_somebody_edited_ends_no_check(cluster: Cluster, scene: Scene, outcome: str) -> None:
+def test_remembered_outcome_that_a_user_edited_ends_no_check(cluster: Cluster, scene: Scene, outcome: str) -> None:
     web = deployment(scene.namespace, "web", 2)
     web["metadata"]["annotations"] = {OUTCOME: outcome}
     piled_up(cluster, scene, web)

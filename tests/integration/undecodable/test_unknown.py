@@ -121,8 +121,8 @@ def test_undecodable_node_is_no_candidate(scene: Scene, proxy: Proxy) -> None:
     assert skipped(result) == [("Node", "", first)]
 
 
-def test_objects_of_every_followed_kind_may_be_undecodable_at_once(cluster: Cluster, scene: Scene, proxy: Proxy) -> None:
-    """With null in place of their metadata they have no name any more, and are reported all the same."""
+def test_objects_of_every_followed_kind_may_be_undecodable_together(cluster: Cluster, scene: Scene, proxy: Proxy) -> None:
+    """With null in place of their metadata they have no name any more, and are reported nevertheless."""
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="900m")
     claim = {"accessModes": ["ReadWriteOnce"], "storageClassName": "none", "resources": {"requests": {"storage": "1Gi"}}}

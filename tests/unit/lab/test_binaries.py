@@ -89,7 +89,7 @@ def test_programs_are_built_once_with_a_line_each(path_folder: Path, tmp_path: P
     assert binaries.ensure(pytest.fail) == folder
 
 
-def test_an_interrupted_build_leaves_nothing_and_goes_on_later(path_folder: Path, tmp_path: Path) -> None:
+def test_an_interrupted_build_leaves_nothing_and_continues_later(path_folder: Path, tmp_path: Path) -> None:
     put(path_folder, "go", FAKE_GO.replace("build*)", "build*) [ -e $FAKE/ok ] || exec sleep 60;"))
 
     def interrupt(_line: str) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How a list goes on, wherever the server writes it."""
+"""The continue token of a list, at every place where the server writes it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ for thread in threads:
 
 
 @pytest.mark.parametrize("_run", range(8))
-def test_threads_may_read_everything_at_once(_run: int) -> None:
+def test_threads_may_read_everything_at_the_same_time(_run: int) -> None:
     command, env = [sys.executable, "-X", "faulthandler", "-c", PROGRAM], {"PYTHONPATH": str(COLLECTIONS)}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -31,7 +31,7 @@ def program(path: Path, version: str | None) -> Path:
     return path
 
 
-def test_newest_preferred_version_wins(on_path: Path) -> None:
+def test_newest_preferred_version_is_used(on_path: Path) -> None:
     program(on_path / "python3", "3 11")
     program(on_path / "python3.12", "3 12")
     newest = program(on_path / "python3.13", "3 13")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From the bytes of a list to the verdict, the data passes at most twelve files, so that a reader can follow it.
 
-The data has six forms on its way: the bytes of a page, the objects of the lists, the snapshot, the eligible nodes of a workload, its
+The data has six forms: the bytes of a page, the objects of the lists, the snapshot, the eligible nodes of a workload, its
 distributions over domains, and its verdicts. A file of ``module_utils`` is on the path if, in a check of the cluster below, one of its
 functions returns or yields one of these forms, alone or in a list, or makes a snapshot. An object of a list counts by its uid, and only
 until the snapshot exists: a function that returns some pods later answers a question about the snapshot.
@@ -116,7 +116,7 @@ class Lists:
 
 
 class Path:
-    """The files whose functions return a form of the data. ``skipped`` are those that only hand on the bytes of a page."""
+    """The files whose functions return a form of the data. ``skipped`` are those that only pass on the bytes of a page."""
 
     def __init__(self, lists: Lists) -> None:
         self._lists = lists

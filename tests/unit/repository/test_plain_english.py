@@ -43,6 +43,25 @@ IDIOMS = {
     r"turned down\b": "rejected",
     r"whoever\b": "the caller",
     r"as it were\b": "",
+    r"at once\b": "immediately, at the same time",
+    r"all the same\b": "nevertheless",
+    r"(someone|somebody)\b": "a user, another client",
+    r"is the matter\b": "has a problem",
+    r"(goes|go|went|going) on\b": "continues",
+    r"hand(s|ed|ing)? on\b": "pass",
+    r"(takes?|taken|took) (off|away)\b": "remove",
+    r"let(s|ting)? go\b": "allows, releases",
+    r"nothing but\b": "only",
+    r"(has|have|is|are) yet to\b": "has not yet",
+    r"on (its|their) way out\b": "terminating",
+    r"in earnest\b": "without dry run",
+    r"promised? (to|no|it|the|whose)\b": "nominated",
+    r"(left|leaves?) alone\b": "is not changed",
+    r"one's own\b": "separate",
+    r"it takes two\b": "at least 2 are needed",
+    r"still ending\b": "still terminating",
+    r"wins\b|win over\b": "has precedence, overrides",
+    r"be told\b": "be distinguished, be given",
 }
 """A pattern, and what to write in its place."""
 CODE = re.compile(r"``.*?``|`[^`\n]+`", re.DOTALL)
@@ -81,6 +100,15 @@ def documentation(source: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno + number, entry) for number, entry in enumerate(re.split(r"\n\s*(?:-|[\w]+:)\s", text)))
 
 
+def messages(source: str) -> Iterator[tuple[int, str]]:
+    """Line and text of every string of several words: messages of errors, reasons and logs."""
+    tree = ast.parse(source)
+    documented = {id(statement.value) for statement in ast.walk(tree) if isinstance(statement, (ast.Assign, ast.Expr))}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and id(node) not in documented:
+            yield node.lineno, node.value
+
+
 def paragraphs(document: str) -> Iterator[str]:
     """The paragraphs of a document in Markdown, without code blocks."""
     yield from CODE_BLOCK.sub("", document).split("\n\n")
@@ -109,6 +137,12 @@ def test_docstrings_are_statements(file: Path) -> None:
 def test_documentation_of_modules_and_plugins_has_no_idiom(file: Path) -> None:
     source = file.read_text(encoding="utf-8")
     assert not [f"{file.name}:{line}: {idiom}" for line, text in documentation(source) for idiom in idioms_in(text)]
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=id_of)
+def test_messages_have_no_idiom(file: Path) -> None:
+    found = [f"{file.name}:{line}: {idiom}" for line, text in messages(file.read_text(encoding="utf-8")) for idiom in idioms_in(text)]
+    assert not found
 
 
 @pytest.mark.parametrize("file", TESTS, ids=id_of)

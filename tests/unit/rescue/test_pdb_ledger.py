@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What PodDisruptionBudgets let go, alone and together."""
+"""The evictions that PodDisruptionBudgets allow, alone and together."""
 
 from __future__ import annotations
 

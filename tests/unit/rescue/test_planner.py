@@ -98,7 +98,7 @@ def test_lack_of_capacity_is_cured() -> None:
         (critical(), [pod("web", "800m", on="n", ends_in_s=46)], RescueContext(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=-60)], RescueContext(), IMPOSSIBLE, "no_node"),
         (critical(), [pod("web", "800m", on="n", ends_in_s=3)], RescueContext(awaits_terminating=False), IMPOSSIBLE, "no_node"),
-        # A kubelet can write the condition of the scheduler's victims: it counts only on the node that the scheduler has promised.
+        # A kubelet can write the condition of the scheduler's victims: it counts only on the node for which the scheduler has nominated it.
         (
             critical(),
             [pod("web", "800m", on="n", ends_in_s=3, preempted=True)],
@@ -143,7 +143,7 @@ def test_why_it_is_pending_decides(the_pod: Pod, pods: list[Pod], context: Rescu
 
 
 @pytest.mark.parametrize("ends_in_s", [-60, 3600])
-def test_node_whose_preempted_pods_do_not_end_is_left_alone_and_named(ends_in_s: float) -> None:
+def test_node_whose_preempted_pods_do_not_end_is_not_changed_and_named(ends_in_s: float) -> None:
     pods = [pod("stuck", "800m", on="n1", ends_in_s=ends_in_s, preempted=True), pod("web", "800m", on="n2")]
     plan = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
     assert plan.choice is not None and plan.choice.node == "n2"

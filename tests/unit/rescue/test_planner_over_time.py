@@ -68,7 +68,7 @@ class Looks:
             self._pods.pop(self._random.randrange(len(self._pods)))
 
     def _change_budget(self, _other: Cluster) -> None:
-        """Several at once: those of one workload decide about few pods."""
+        """Several changes together: those of one workload decide about few pods."""
         self._budgets.pop(self._random.choice(APPS), None)
         allowed = self._random.choice((0, 0, 1, 3))
         changed = (app for app in APPS if chance(self._random, 60))
@@ -106,7 +106,7 @@ def random_facts(random: Random, nodes: t.Sequence[str]) -> RescueContext:
     )
 
 
-def test_a_planner_that_goes_on_judges_as_one_that_starts() -> None:
+def test_a_planner_that_continues_judges_as_one_that_starts() -> None:
     seen: Counter[str] = Counter()
     for seed in range(CLUSTERS):
         random = Random(f"looks/{seed}")
@@ -127,7 +127,7 @@ def test_a_planner_that_goes_on_judges_as_one_that_starts() -> None:
 
 
 def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
-    """Also where nothing but budgets has changed."""
+    """Also if only budgets have changed."""
     changed = 0
     for seed in range(CLUSTERS):
         random = Random(f"reach/{seed}")

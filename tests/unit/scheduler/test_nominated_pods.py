@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nodes that are promised to pending pods."""
+"""Nodes for which pending pods are nominated."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class TestEligibleNodes:
 
 
 class TestTopologyKeys:
-    """Zones and racks, and several keys at once."""
+    """Zones and racks, and several keys together."""
 
     def test_zones(self):
         cluster = workers(4)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Holds: what is written on a node, and that exactly this is taken off again."""
+"""Holds: the fields that are written on a node, and exactly these fields are removed again."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def applied(document: Json, operations: list[Json]) -> Json:
         node([OTHER, ADMINISTRATORS]),
     ],
 )
-def test_a_hold_is_put_beside_everything_and_taken_off_alone(before: Json) -> None:
+def test_a_hold_is_put_beside_everything_and_removed_alone(before: Json) -> None:
     held = applied(before, hold_patch(before, hold()))
     assert held["spec"]["taints"] == [*(before["spec"].get("taints") or []), {"key": KEY, "value": hold().value, "effect": "NoSchedule"}]
     assert decode_hold(hold_annotation(decode_json(Node, encode_json(held))) or "") == hold() and is_hold_on(held, hold())
@@ -92,13 +92,13 @@ def test_a_change_meanwhile_fails_the_patch() -> None:
             applied(changed, operations)
 
 
-def test_a_taint_that_was_taken_off_by_hand_leaves_only_the_annotation_to_remove() -> None:
+def test_a_taint_that_was_removed_by_hand_leaves_only_the_annotation_to_remove() -> None:
     held = applied(node(), hold_patch(node(), hold()))
     held["spec"].pop("taints")
     assert applied(held, release_patch(held, hold()))["metadata"]["annotations"] == {}
 
 
-def test_another_s_hold_is_not_taken_off() -> None:
+def test_another_s_hold_is_not_removed() -> None:
     other = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="host_2")
     held = applied(node(), hold_patch(node(), other))
     assert release_patch(held, hold()) == []

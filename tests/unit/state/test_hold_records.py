@@ -51,7 +51,7 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("text", NONSENSE)
-def test_a_record_that_somebody_edited_proves_nothing_and_is_removed(text: str) -> None:
+def test_a_record_that_a_user_edited_proves_nothing_and_is_removed(text: str) -> None:
     data = {"hold.n": text, **stored(record("good"))}
     assert list(read_hold_records(data)) == ["good"]
     assert hold_record_patch(data) == {"hold.n": None}
@@ -63,7 +63,7 @@ def test_only_what_changes_is_written() -> None:
     newer = replace(record(), hold=replace(record().hold, writer="another"))
     assert hold_record_patch(data, put=newer) == stored(newer)
     assert hold_record_patch(data, drop=[record()]) == {"hold.n": None}
-    assert hold_record_patch(data, drop=[newer]) == {}, "somebody else has written it since"
+    assert hold_record_patch(data, drop=[newer]) == {}, "another program has written it since"
 
 
 def test_attempts_and_records_leave_each_other_alone() -> None:

@@ -78,7 +78,7 @@ def test_another_holder_is_a_transition(before: LeaseSpec) -> None:
     assert (parse_time(after.acquire_time or ""), after.lease_transitions, after.holder_identity) == (NOW, 5, "me")
 
 
-def test_a_released_lease_is_free_at_once() -> None:
+def test_a_released_lease_is_free_immediately() -> None:
     free = released_spec(held_by("me", renewed_s=NOW), now_s=NOW)
     assert can_acquire(free, "other", unchanged_for_s=0)
     assert lease_patch(free)["holderIdentity"] is None, "so that a merge patch takes it away"

@@ -93,7 +93,7 @@ def test_used_up_attempts_do_not_come_back_by_waiting() -> None:
         (entry(2, pod="same"), "same", "backoff"),
     ],
 )
-def test_what_is_under_way_goes_on_and_is_no_failure_yet(kept: AttemptRecord, pod_uid: str, expected: str | None) -> None:
+def test_what_is_under_way_continues_and_is_no_failure_yet(kept: AttemptRecord, pod_uid: str, expected: str | None) -> None:
     assert refusal(kept, 3, pod_uid) == expected
 
 

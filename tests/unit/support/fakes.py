@@ -366,7 +366,7 @@ class Scene(t.NamedTuple):
 
 
 def end_of(on: Scene, clock: run._Clock, *, wait: bool = True, dry_run: bool = False) -> End | None:
-    """The end of a run on the scene now, or None if it goes on."""
+    """The end of a run on the scene now, or None if it continues."""
     return end_of_run(run._state_of(on.controller, clock, t.cast(t.Any, on.lease)), wait=wait, dry_run=dry_run)
 
 

@@ -46,7 +46,7 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     for library, error in IMPORT_ERRORS.items():
         if error is not None:
             install = f"{sys.executable} -m pip install --upgrade {' '.join(LIBRARIES)}"
-            text = f"{missing_required_lib(library)} To install all libraries of the module: {install}"
+            text = f"{missing_required_lib(library)}. To install all libraries of the module, run: {install}"
             module.fail_json(msg=text, exception=error)
     return module
 

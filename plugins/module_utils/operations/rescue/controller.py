@@ -656,7 +656,7 @@ class RescueController:
     def _plan_again(self, task: RescueTask, view: ReconcileView) -> bool:
         """Discard a dry run's plan after some time and plan again, so that the old plan does not reserve capacity.
 
-        Only dry runs that go on do this.
+        Only dry runs that continue do this.
         """
         if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
             return False

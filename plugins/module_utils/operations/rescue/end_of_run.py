@@ -48,7 +48,7 @@ class RunState(t.NamedTuple):
 
 
 def end_of_run(state: RunState, *, wait: bool = True, dry_run: bool = False) -> t.Optional[End]:
-    """Return the end of the run, or None if it goes on."""
+    """Return the end of the run, or None if it continues."""
     if state.is_unreadable and state.is_over:
         return End.UNREADABLE
     if state.has_unexplained and not state.is_over:

@@ -315,7 +315,7 @@ class RescueTask:
         """Return the reason to give up the node if more pods than planned would have to be evicted.
 
         None otherwise. A planned victim that may not be evicted any more can be replaced by another one, but the number of victims does not
-        grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could go on until the node is
+        grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could continue until the node is
         empty. ``pods``: the pods on the node now.
         """
         further = self._unplanned_victims(choice)

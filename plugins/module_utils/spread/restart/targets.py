@@ -60,7 +60,7 @@ def read_check(value: t.Any) -> CheckedResult:
     options = value.get("options")
     missing = [name for name in (*_LISTS, "options") if name not in value]
     if missing or not isinstance(options, Mapping):
-        raise OptionError(f"check: {_WHAT}; this has no {missing[0] if missing else 'valid options'}")
+        raise OptionError(f"check: {_WHAT}; {f'the key {missing[0]} is missing' if missing else 'its options are not valid'}")
     targets = {name: tuple(_target(name, entry) for entry in _list(name, value[name])) for name in _LISTS}
     keys, max_skew = _list("options.topology_keys", options.get("topology_keys")), options.get("max_skew")
     predicted = options.get("predict", True)

@@ -159,7 +159,7 @@ def test_since_when_a_pod_is_unschedulable(cluster: Cluster, user: Path, cache: 
     assert cache.unschedulable_since(found.metadata.uid) is None
 
 
-def test_an_evicted_pod_leaves_at_once(cluster: Cluster, api: KubeApi, cache: ClusterInformer, namespace: str) -> None:
+def test_an_evicted_pod_leaves_immediately(cluster: Cluster, api: KubeApi, cache: ClusterInformer, namespace: str) -> None:
     cluster.apply(pod(namespace, "leaver", nodeName="worker-4", terminationGracePeriodSeconds=30))
     found = wait_for(cache, namespace, "leaver", lambda found: found.ready)
     with cache._changed:  # nothing gets through in between

@@ -165,7 +165,7 @@ def test_why_the_scheduler_finds_no_node_is_found(cluster: Cluster, api: KubeApi
     assert abs(parse_time(event.last_seen) - api.now_s()) < 30
 
 
-def test_the_servers_clock_goes_on_between_its_answers(api: KubeApi) -> None:
+def test_the_servers_clock_continues_between_its_answers(api: KubeApi) -> None:
     api.get(NODES, "", NODE)
     before = api.now_s()
     time.sleep(2.2)

@@ -95,7 +95,7 @@ def test_lists_that_were_handed_out_do_not_change() -> None:
     assert names(n1) == ["a"] and store.by_node.lists["n2"] is n2
 
 
-def test_a_write_that_the_structs_do_not_show_changes_nothing_but_the_resource_version() -> None:
+def test_a_write_that_the_structs_do_not_show_changes_only_the_resource_version() -> None:
     store = Filled()
     store.list(pod("a", "n1"))
     (before,), version = store.items(), store.version

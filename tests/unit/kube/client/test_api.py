@@ -309,7 +309,7 @@ def denied(verb: str = "list") -> ApiError:
     return api_error(verb=verb, target=RequestTarget("pods", "pods in all namespaces"), status=403, message=text)
 
 
-def test_a_first_denial_is_reported_at_once() -> None:
+def test_a_first_denial_is_reported_immediately() -> None:
     api, transport, clock = api_with(denied(), page("a"))
     with pytest.raises(ForbiddenError, match="Grant the verb 'list'"):
         api.list_all(PODS)
@@ -327,7 +327,7 @@ def test_a_denial_after_a_lost_connection_is_asked_again() -> None:
     assert names(api.list_all(PODS)) == ["b"]
 
 
-def test_a_role_that_was_taken_away_is_reported_after_ten_seconds() -> None:
+def test_a_role_that_was_removed_is_reported_after_ten_seconds() -> None:
     api, _transport, clock = api_with(page("a"), *[denied()] * 40)
     api.list_all(PODS)
     with pytest.raises(ForbiddenError) as caught:

@@ -84,7 +84,7 @@ def test_a_server_that_stays_silent_is_not_waited_for_for_ever() -> None:
     over.set()
 
 
-def test_a_certificate_of_somebody_else_is_not_tried_again(tmp_path: t.Any) -> None:
+def test_a_certificate_of_another_client_is_not_tried_again(tmp_path: t.Any) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     path = tmp_path / "ca"

@@ -37,7 +37,7 @@ def test_a_denial_of_what_was_allowed_may_pass_for_ten_seconds() -> None:
     time.now_s += EARLY_FOR_S - 0.1
     assert denials.is_early(LIST)
     time.now_s += 0.2
-    assert not denials.is_early(LIST), "somebody has taken the role away"
+    assert not denials.is_early(LIST), "a user has removed the role"
     time.now_s += 3600
     assert not denials.is_early(LIST)
     denials.note_allowed(LIST)

@@ -191,7 +191,7 @@ def test_a_renewed_certificate_authority_is_used_after_tls_has_failed(server: Se
     client.ask()
 
 
-def test_many_threads_that_are_refused_at_once_read_the_kubeconfig_once(server: Server, tmp_path: Path) -> None:
+def test_many_threads_that_are_refused_at_the_same_time_read_the_kubeconfig_once(server: Server, tmp_path: Path) -> None:
     server.accepted = {"one"}
     loads: list[int] = []
     client = Client(server, tmp_path / "config", token="one")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A Lease that somebody deletes while it is held has one holder at a time."""
+"""A Lease that a user deletes while it is held has one holder at a time."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def contender(server: Server, name: str, time: Time) -> LeaderLease:
 def test_the_first_program_of_a_cluster_begins_immediately_and_leaves_a_trace() -> None:
     server, time = Server(), Time()
     assert contender(server, "a", time).acquire(0)
-    assert CONFIG_MAPS.plural in server.kept, "later programs could not tell that somebody has held it"
+    assert CONFIG_MAPS.plural in server.kept, "later programs could not see that a program has held it"
 
 
 @pytest.mark.parametrize("seen", [True, False])
@@ -140,7 +140,7 @@ def test_a_holder_that_was_frozen_does_not_create_its_deleted_lease_again_before
     assert not holder.held and not holder.acquire(0) and other.held
 
 
-def test_a_lease_from_which_somebody_has_removed_the_holder_is_not_free_before_its_duration_is_over() -> None:
+def test_a_lease_from_which_a_user_has_removed_the_holder_is_not_free_before_its_duration_is_over() -> None:
     server, time = Server(), Time()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0)

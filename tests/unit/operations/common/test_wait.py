@@ -29,7 +29,7 @@ TIMEOUT_S, PAUSE_S = 0.5, 0.1
         pytest.param(None, id="closed"),
     ],
 )
-def test_a_watch_that_ends_at_once_is_followed_by_a_pause(end: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_that_ends_immediately_is_followed_by_a_pause(end: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
     watches: list[str] = []
 
     def watch(*_args: t.Any, **options: t.Any) -> Iterator[WatchEvent]:

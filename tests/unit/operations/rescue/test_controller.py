@@ -399,7 +399,7 @@ def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
 def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
     on = full("n")
     on.controller.reconcile()
-    on.controller.tasks.clear()  # the program that held the node was killed, and somebody has taken its taint off
+    on.controller.tasks.clear()  # the program that held the node was killed, and a user has removed its taint
     on.cluster.evicted.clear()
     on.cluster.nodes["n"]["spec"]["taints"] = []
     on.controller.reconcile()
@@ -426,7 +426,7 @@ def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False) -> None:
 
 
 def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, times: int) -> None:
-    """Watches go on, and reads get no answer: etcd is away."""
+    """Watches continue, and reads get no answer: etcd is away."""
     get, failures = on.cluster.get, iter(range(times))
 
     def read(resource: t.Any, namespace: str, name: str) -> t.Any:
@@ -448,7 +448,7 @@ def test_a_run_that_cannot_look_at_the_cluster_fails_instead_of_finding_no_pods(
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_run_goes_on_after_a_first_look_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+def test_a_run_continues_after_a_first_look_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     on = full("n", dry_run=dry_run)
     fail_reads_of_the_config_map(on, monkeypatch, times=1)
     on.cluster.refuse_eviction = lambda _name, dry: None if dry else on.cluster.pods["dns"]["spec"].update(nodeName="n")
@@ -558,7 +558,7 @@ def test_a_node_that_may_not_be_held_makes_it_try_another(error: KubeError) -> N
 
 
 @pytest.mark.parametrize("annotation", ["{nonsense", None])
-def test_an_annotation_that_somebody_edits_meanwhile_leaves_no_taint(annotation: str | None) -> None:
+def test_an_annotation_that_a_user_edits_meanwhile_leaves_no_taint(annotation: str | None) -> None:
     on = full("n")
     on.controller.reconcile()
     annotations = on.cluster.nodes["n"]["metadata"]["annotations"]

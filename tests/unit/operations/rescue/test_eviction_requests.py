@@ -24,7 +24,7 @@ VICTIM = Victim(Pod(metadata=ObjectMeta(name="v", namespace="app", uid="u")), 0,
 
 
 class Late(Future[None]):
-    """Its answer comes directly after somebody has given up to wait for it."""
+    """Its answer comes directly after the wait for it has ended."""
 
     def result(self, timeout: float | None = None) -> None:
         if not self.done() and timeout is not None:

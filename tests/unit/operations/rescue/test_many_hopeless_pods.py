@@ -166,7 +166,7 @@ def test_a_node_is_released_between_two_judgements(judged: Judged) -> None:
 
 @pytest.mark.usefixtures("slow")
 def test_every_pod_is_judged_again_before_another_one_is_twice(judged: Judged) -> None:
-    """Although all are due again at once, as where one round takes longer than the time after which they are."""
+    """Although all are due again at the same time, as where one round takes longer than the time after which they are."""
     on = crowded()
     for _tick in range(3 * MANY):
         due_again(on)

@@ -97,7 +97,7 @@ def test_nothing_is_left_of_it(end: str) -> None:
     assert nominated(on) == ""
 
 
-def test_a_nomination_by_somebody_else_meanwhile_is_not_taken_away() -> None:
+def test_a_nomination_by_another_client_meanwhile_is_not_removed() -> None:
     on = full("n")
     on.controller.reconcile()
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
@@ -115,7 +115,7 @@ def test_who_has_lost_the_lease_takes_nothing_away() -> None:
     assert nominated(on) == "" and not on.controller.is_clearing
 
 
-def test_a_promise_of_the_scheduler_s_is_left_alone() -> None:
+def test_a_nomination_of_the_scheduler_is_not_changed() -> None:
     """It preempts on another node while an eviction is waited for."""
     on = full("n", "m")
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else BudgetError("not now", status=429)
@@ -130,7 +130,7 @@ def test_a_promise_of_the_scheduler_s_is_left_alone() -> None:
     assert nominated(on) == "m" and task.reason is not None and task.reason.code == "preemption_under_way" and on.cluster.evicted == []
 
 
-def test_a_promise_whose_victims_hang_is_left_alone() -> None:
+def test_a_nomination_whose_victims_hang_is_not_changed() -> None:
     """Without it the scheduler would preempt once more, on a third node."""
     on = full("n", "m")
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "m"
@@ -186,7 +186,7 @@ def test_a_conflict_ends_nothing() -> None:
     assert nominated(on) == "n"
 
 
-def test_what_cannot_be_taken_away_at_the_end_is_taken_away_later() -> None:
+def test_what_cannot_be_removed_at_the_end_is_removed_later() -> None:
     on = full("n")
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
@@ -220,7 +220,7 @@ def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
     assert on.cluster.held == [] and [entry.under_way for entry in on.attempts.kept.values()] == [{}]
 
 
-def test_all_that_is_released_is_taken_away() -> None:
+def test_all_that_is_released_is_removed() -> None:
     on = full("n")
     on.controller.reconcile()
     on.controller.tasks.clear()
@@ -263,7 +263,7 @@ def test_what_may_not_be_nominated_is_not_evicted_for(error: KubeError) -> None:
     assert task.status == "failed" and str(error) in str(task.reason) and on.cluster.evicted == [] and on.attempts.kept == {}
 
 
-def test_a_nomination_that_cannot_be_taken_away_yet_is_tried_again() -> None:
+def test_a_nomination_that_cannot_be_removed_yet_is_tried_again() -> None:
     on = full("n", "m")
     on.controller.reconcile()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
@@ -378,7 +378,7 @@ def test_nomination_beside_a_taint_that_fails_is_tried_again_and_stops_nothing(e
     assert nominated(on) == "n"
 
 
-# --- beside a taint that somebody else has set ------------------------------------------------------------------------
+# --- beside a taint that another client has set ------------------------------------------------------------------------
 
 ADMINISTRATORS_TAINT = {"key": "CriticalAddonsOnly", "value": "true", "effect": "NoSchedule"}
 
@@ -392,7 +392,7 @@ def on_reserved_node(**options: t.Any) -> Scene:
 
 
 @pytest.mark.parametrize("hold", ["auto", "taint", "none"])
-def test_pod_is_nominated_beside_the_taint_of_somebody_else_and_again_after_each_failed_attempt(hold: str) -> None:
+def test_pod_is_nominated_beside_the_taint_of_another_client_and_again_after_each_failed_attempt(hold: str) -> None:
     """The pods of such a node tolerate the taint. What replaces the first victim must not take its capacity."""
     on = on_reserved_node(hold=hold)
     asked: list[str] = []
@@ -407,7 +407,7 @@ def test_pod_is_nominated_beside_the_taint_of_somebody_else_and_again_after_each
 
 
 @pytest.mark.parametrize("end", ["stopped", "in vain", "cordoned"])
-def test_nomination_beside_the_taint_of_somebody_else_ends_with_the_rescue(end: str) -> None:
+def test_nomination_beside_the_taint_of_another_client_ends_with_the_rescue(end: str) -> None:
     on = on_reserved_node()
     on.controller.reconcile()
     assert nominated(on) == "n"
@@ -424,7 +424,7 @@ def test_nomination_beside_the_taint_of_somebody_else_ends_with_the_rescue(end: 
     assert nominated(on) == ""
 
 
-def test_without_the_role_a_rescue_beside_the_taint_of_somebody_else_goes_on_without_a_nomination() -> None:
+def test_without_the_role_a_rescue_beside_the_taint_of_another_client_continues_without_a_nomination() -> None:
     on = on_reserved_node()
     on.cluster.refuse_patch = lambda name, _release: NO_ROLE if name == "dns" else None
     on.controller.reconcile()
@@ -432,7 +432,7 @@ def test_without_the_role_a_rescue_beside_the_taint_of_somebody_else_goes_on_wit
     assert on.cluster.evicted == ["v1", "v2"] and len(on.notes.errors) == 1, on.notes.errors
 
 
-def test_rescue_beside_the_taint_of_somebody_else_goes_on_when_the_lease_comes_back() -> None:
+def test_rescue_beside_the_taint_of_another_client_continues_when_the_lease_comes_back() -> None:
     """There is no hold that would show that the node is still being cleared."""
     on = on_reserved_node()
     on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name == "v1" else TROUBLE

@@ -301,7 +301,7 @@ class _LateEntry(dict[str, t.Any]):
         return True
 
 
-def test_a_nomination_that_comes_while_the_renewal_finds_nothing_to_do_is_renewed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nomination_that_comes_while_the_renewal_finds_nothing_to_do_is_renewed_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     on = one_rescue()
     nominations: t.Any = on.controller.nominations
     monkeypatch.setattr(nomination, "WAIT_S", 2 * DEADLINE_S)
@@ -329,7 +329,7 @@ def test_a_version_of_the_pod_is_nominated_once() -> None:
     assert on.cluster.patches == patches
 
 
-@pytest.mark.parametrize("end", ["released", "lease lost", "let go", "bound", "nominated by somebody else"])
+@pytest.mark.parametrize("end", ["released", "lease lost", "abandoned", "bound", "nominated by another client"])
 def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
     on = one_rescue()
     if end == "released":
@@ -337,11 +337,11 @@ def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
     clear(on)
     if end == "lease lost":
         on.lease.held = False
-    elif end == "let go":
+    elif end == "abandoned":
         on.controller.abandon_holds()
     elif end == "bound":
         on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
-    elif end == "nominated by somebody else":
+    elif end == "nominated by another client":
         on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
     patches = on.cluster.patches
     on.controller.nominations.renew()

@@ -106,7 +106,7 @@ def test_a_scheduler_that_is_seen_long_after_its_lease_ran_out_does_not_use_it()
     assert code(event_ago_s=610, ago_s=610, bound_ago_s=610) == "scheduler_down"
 
 
-def test_a_pod_that_somebody_has_created_with_a_node_is_no_sign_of_life() -> None:
+def test_a_pod_that_a_user_has_created_with_a_node_is_no_sign_of_life() -> None:
     assert code(pod("created", on="n")) == "scheduler_down"
     assert code(pod("created", on="n"), lease=False) == "scheduler_silent"
 

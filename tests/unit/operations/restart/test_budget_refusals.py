@@ -30,7 +30,7 @@ CAUSE = Cause("DisruptionBudget", "The disruption budget keep needs 3 healthy po
 
 
 class EvictionRequests(FakeApi):
-    """Answers evictions with ``answer`` (dry runs with ``dry``), and counts those that were asked for in earnest."""
+    """Answers evictions with ``answer`` (dry runs with ``dry``), and counts those without dry run."""
 
     def __init__(self, cluster: ClusterBuilder, *, answer: KubeError | None = None, dry: KubeError | None = None) -> None:
         super().__init__(cluster, now=NOW)
@@ -46,7 +46,7 @@ class EvictionRequests(FakeApi):
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses, which pass at once."""
+    """The pauses, which pass immediately."""
     pauses: list[float] = []
     monkeypatch.setattr(budget_wait.time, "sleep", pauses.append)
     return pauses
@@ -164,7 +164,7 @@ def test_an_eviction_that_admission_denies_is_refused_in_its_words_and_nothing_i
 
 
 @pytest.mark.parametrize("denied", DENIALS)
-def test_an_eviction_that_is_denied_only_in_earnest_leaves_what_was_remembered_as_it_was(denied: KubeError, slept: list[float]) -> None:
+def test_an_eviction_that_is_denied_only_without_dry_run_leaves_the_outcome_as_it_was(denied: KubeError, slept: list[float]) -> None:
     cluster = workers(3)
     earlier = make_outcome(now_s=NOW - 7200, attempts=1, outcome="improved", revision="hash1", eligible="x", number=1).to_annotation()
     cluster.deployment("web", ["worker-1"] * 3, metadata={"annotations": {OUTCOME_ANNOTATION: earlier}})

@@ -39,7 +39,7 @@ OUTCOME = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1
 
 
 class Unanswering(FakeApi):
-    """Every eviction ends with an error; ``made`` says whether the pod is gone all the same."""
+    """Every eviction ends with an error; ``made`` says whether the pod is gone nevertheless."""
 
     def __init__(self, cluster: ClusterBuilder, error: Exception, *, made: bool) -> None:
         super().__init__(cluster, now=NOW)

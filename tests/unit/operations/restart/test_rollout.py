@@ -90,7 +90,7 @@ def deleted(workload: Json) -> None:
         pytest.param([deleted], False, id="being deleted"),
     ],
 )
-def test_after_a_conflict_the_restart_goes_on_where_its_judgement_still_holds(meddlers: list[Meddler], restarted: bool) -> None:
+def test_after_a_conflict_the_restart_continues_where_its_judgement_still_holds(meddlers: list[Meddler], restarted: bool) -> None:
     written, api = write(web(3), *meddlers)
     assert ((written is not None), len(api.patches)) == (restarted, int(restarted))
     assert api.tried <= 5

@@ -60,7 +60,7 @@ def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, s
     assert remembered(api) == [verdict]
 
 
-def test_a_rollout_under_way_is_left_alone_by_a_run_that_does_not_wait():
+def test_a_rollout_under_way_is_not_changed_by_a_run_that_does_not_wait():
     cluster = workers(2)
     target = interrupted(cluster, "web", "worker-1", "worker-2", status=UNDER_WAY)
     api = FakeApi(cluster, now=NOW)

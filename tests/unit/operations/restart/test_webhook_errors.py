@@ -116,7 +116,7 @@ def test_a_run_that_does_not_wait_names_the_webhook_without_a_pause(options: dic
     assert 'failed calling webhook "keeper.example"' in reason_text(result.reason)
 
 
-def test_a_webhook_that_fails_only_in_earnest_leaves_nothing_written(slept: list[float]) -> None:
+def test_a_webhook_that_fails_only_without_dry_run_leaves_nothing_written(slept: list[float]) -> None:
     names = ["web", "api"]
     api = EvictionRequests(piled_up(*names), earnest=answer(500, DOWN))
     results = run(api, *names)
@@ -188,7 +188,7 @@ def test_check_mode_says_that_a_webhook_without_dry_runs_cannot_be_asked(strateg
     assert "Deployment app/web cannot be tried in check mode" in said and NO_DRY_RUN in said and "denied" not in said
 
 
-def test_a_webhook_without_dry_runs_is_asked_in_earnest(slept: list[float]) -> None:
+def test_a_webhook_without_dry_runs_is_called_by_the_eviction(slept: list[float]) -> None:
     denied = answer(403, 'admission webhook "keeper.example" denied the request: keep it', reason="Forbidden")
     api = EvictionRequests(piled_up("web"), dry=answer(400, NO_DRY_RUN, reason="BadRequest"), earnest=denied)
     (result,) = run(api, "web")

@@ -53,7 +53,7 @@ class BruteForce:
         return next(((order, name, subset) for order, _position, name, subset in sets if self.fits(name, subset)), None)
 
     def permitted(self, pods: t.Sequence[Pod]) -> bool:
-        """Not more than the options and the budgets let go together."""
+        """Not more than the options and the budgets allow together."""
         most = self._cluster.options.max_victims
         counted = Counter(key for key in map(self._budgets.budget_of, pods) if key is not None)
         allowed = {

@@ -220,7 +220,7 @@ def test_every_rule_counts(pod: t.Any, here: t.Any, expected: list[str]) -> None
     assert sorted(names(search(pending(**({"cpu": "100m"} | pod)), [A], pods).best()) or []) == expected
 
 
-def test_a_node_promised_to_another_critical_pod_is_full() -> None:
+def test_a_node_nominated_for_another_critical_pod_is_full() -> None:
     here = [running("a-1", "900m", name="one"), running("b-1", "900m", name="two", priority=3)]
     waiting = replace(pending("700m", owner="other"), status=PodStatus(phase="Pending", nominated_node_name="a-1"))
     assert names(search(pending(), [A, B], [*here, waiting]).best()) == ["two"]

@@ -94,7 +94,7 @@ def test_devices_that_a_class_may_offer_are_unknown(classes: list[str] | None, a
         ({}, {"hostNetwork": True, "hostUsers": False}, "node_declared_features"),
     ],
 )
-def test_a_node_that_lacks_something_else_is_out_all_the_same(requests: t.Any, needs: t.Any, expected: str) -> None:
+def test_a_node_that_lacks_something_else_is_out_nevertheless(requests: t.Any, needs: t.Any, expected: str) -> None:
     classes = [DeviceClass(spec=DeviceClassSpec(extended_resource_name=GPU))]
     found = feasibility_of(pod({GPU: "1", **requests}, **needs), [node()], device_classes=classes)
     assert [reason.code for reason in found.rejected["node-1"]] == [expected]

@@ -273,7 +273,7 @@ def promised(node_name: str, labels: Json, *, terminating: bool = False, namespa
         pytest.param(spread(), promised("a-1", WEB), "a-2 b-1", id="it counts on its own node alone"),
         pytest.param(spread(), promised("a-1", {"app": "db"}), "a-1 a-2 b-1", id="other labels"),
         pytest.param(spread(), promised("a-1", WEB, namespace="other"), "a-1 a-2 b-1", id="another namespace"),
-        pytest.param(spread(), promised("a-1", WEB, terminating=True), "a-2 b-1", id="on its way out"),
+        pytest.param(spread(), promised("a-1", WEB, terminating=True), "a-2 b-1", id="terminating"),
         pytest.param(spread(selector={}), promised("a-1", {}), "a-2 b-1", id="of an empty selector, which counts no pods that run"),
         pytest.param(spread(selector=None), promised("a-1", WEB), "a-1 a-2 b-1", id="no selector"),
         pytest.param(spread(), promised("gone", WEB), "a-1 a-2 b-1", id="for a node that is gone"),

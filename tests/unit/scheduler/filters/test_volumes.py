@@ -163,7 +163,7 @@ def test_zones_of_a_volume(labels: t.Any, zones: t.Any, open_to: bool) -> None:
     assert open_to or [reason.text for reason, _count in found.counts()] == ["node(s) had no available volume zone"]
 
 
-# --- volumes that are yet to be found or made -------------------------------------------------------------------------
+# --- volumes that are not found or made yet --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_capacity_that_a_driver_publishes(published: list[t.Any], open_to: bool)
     assert open_to or [reason.text for reason, _count in found.counts()] == ["node(s) did not have enough free storage"]
 
 
-# --- claims that are yet to be made -----------------------------------------------------------------------------------
+# --- claims that are not made yet -------------------------------------------------------------------------------------
 
 
 def test_an_ephemeral_volume_waits_for_its_claim_which_must_be_its_own() -> None:
@@ -359,7 +359,7 @@ def test_a_claim_for_one_pod_closes_every_node_until_its_pod_has_left() -> None:
 
 
 def nominated(node_name: str = "node-1", **spec: t.Any) -> Pod:
-    """A pending pod that was promised the node."""
+    """A pending pod that is nominated for the node."""
     return pod(status={"phase": "Pending", "nominatedNodeName": node_name}, **spec)
 
 

@@ -51,7 +51,7 @@ def test_a_thread_that_dies_is_not_overlooked(shutdown: ShutdownSignal) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_start_at_once_and_is_only_noted_afterwards(shutdown: ShutdownSignal, number: signal.Signals) -> None:
+def test_a_signal_ends_the_start_immediately_and_is_only_noted_afterwards(shutdown: ShutdownSignal, number: signal.Signals) -> None:
     with pytest.raises(StoppedAtStartError), shutdown.stop_raises():
         threading.Timer(0.1, lambda: os.kill(os.getpid(), number)).start()
         time.sleep(60)

@@ -48,7 +48,7 @@ def test_the_flags_of_the_original() -> None:
     assert settings.listen == Address("", 9235)
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     file = config(tmp_path, "grace_period: 1\nsettle_time: 1\nmax_attempts: 1\n")
     settings = read("--grace-period=3", file=file, RESCUER_GRACE_PERIOD="2", RESCUER_SETTLE_TIME="2s")
     assert (settings.rescue.grace_period_s, settings.rescue.settle_time_s, settings.rescue.max_attempts) == (3, 2, 1)

@@ -205,7 +205,7 @@ def test_a_resized_pod_does_not_count_beside_one_that_is_not() -> None:
     assert found.unknown == () and asked(found.pod) == {"main": {"cpu": "300m"}, "proxy": {"cpu": "500m"}}
 
 
-def test_a_resized_pod_with_another_container_is_a_difference_all_the_same() -> None:
+def test_a_resized_pod_with_another_container_is_a_difference_nevertheless() -> None:
     cluster, workload = web()
     change(cluster, 1, metadata=RESIZED, spec={"containers": [container(cpu="3"), container("proxy")]})
     assert "spec.containers" in fields(next_pod(workload, cluster.snapshot()))

@@ -206,12 +206,12 @@ def test_the_next_run_says_that_the_hanging_rollout_is_its_own_and_why_it_hangs(
 @pytest.mark.parametrize(
     "cluster",
     [
-        pytest.param(hanging("failed", restarted_at="2026-01-01T00:00:00Z"), id="restarted by somebody else"),
-        pytest.param(hanging("failed", number=1), id="rolled by somebody else since"),
+        pytest.param(hanging("failed", restarted_at="2026-01-01T00:00:00Z"), id="restarted by another client"),
+        pytest.param(hanging("failed", number=1), id="rolled by another client since"),
         pytest.param(hanging("improved"), id="the own restart has ended"),
     ],
 )
-def test_a_hanging_rollout_of_somebody_else_is_not_called_its_own(cluster: ClusterBuilder) -> None:
+def test_a_hanging_rollout_of_another_client_is_not_called_its_own(cluster: ClusterBuilder) -> None:
     said = refused(cluster)
     assert said.startswith(
         "rolling: a rollout of Deployment app/web does not progress: container main of pod web-0 waits with CrashLoopBackOff: "

@@ -338,7 +338,7 @@ class TestDeclaredConstraints:
         cluster.deployment("web", ["worker-1"] * 3, template=template)
         assert helps(cluster) == (True, [])
 
-    def test_full_nodes_are_domains_all_the_same(self):
+    def test_full_nodes_are_domains_nevertheless(self):
         cluster = workers(3)
         cluster.deployment("web", ["worker-1"] * 2, template=hard())
         fill(cluster, "worker-2", "worker-3", cpu="4")
@@ -441,7 +441,7 @@ class TestAdvice:
         assert self.advice(cluster) == expected
 
     @pytest.mark.parametrize(("app", "expected"), [("nginx", ["anti_affinity_misses_itself"]), ("web", [])])
-    def test_an_anti_affinity_that_selects_someone_else(self, app, expected):
+    def test_an_anti_affinity_that_selects_other_pods(self, app, expected):
         term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
         affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}}
         cluster = workers(2)

@@ -119,7 +119,7 @@ def test_a_pending_restart_is_resumed_only_for_the_revision_that_it_made(number,
 
 
 @pytest.mark.parametrize(("expected_revision", "action"), [(None, "resume"), ("rev1", "resume"), ("rev0", "restart")])
-def test_a_stateful_set_with_another_revision_than_the_restart_made_is_somebody_elses(expected_revision, action):
+def test_a_stateful_set_with_another_revision_than_the_restart_made_is_of_another_client(expected_revision, action):
     outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="before", eligible="x")
     outcome = replace(outcome, expected=expected_revision)
     template = {"metadata": {"labels": {"app": "db"}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
@@ -206,7 +206,7 @@ def test_an_interrupted_restart_that_was_paused_meanwhile_is_refused():
     assert decision(interrupted("worker-1", "worker-1", paused=True)) == ("refused", "paused")
 
 
-def test_a_rollout_of_someone_else_after_an_interrupted_restart_counts_as_theirs():
+def test_a_rollout_of_another_client_after_an_interrupted_restart_counts_as_theirs():
     cluster = interrupted("worker-1", "worker-1")
     cluster.replica_sets.clear()
     cluster.replica_set("web", 1, "hash0")
