@@ -9,14 +9,20 @@ from collections.abc import Mapping
 
 from .values.duration import parse_duration
 
+LONGEST_S = 365 * 24 * 3600
+"""The maximum of each option that is a time, in seconds."""
+
 
 class OptionError(ValueError):
     """An option has an invalid value. The text begins with the option's name."""
 
 
 def seconds_of(params: Mapping[str, t.Any], name: str) -> int:
-    """Return the option ``name`` in whole seconds. Raise OptionError if it is not a duration."""
+    """Return the option ``name`` in whole seconds. Raise OptionError if it is not a duration, or above LONGEST_S."""
     try:
-        return parse_duration(params[name])
+        seconds = parse_duration(params[name])
     except ValueError as error:
         raise OptionError(f"{name}: {error}") from None
+    if seconds > LONGEST_S:
+        raise OptionError(f"{name} is {params[name]}: the maximum is a year, {LONGEST_S} seconds")
+    return seconds

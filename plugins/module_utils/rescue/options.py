@@ -39,8 +39,6 @@ TIMES = {
     "settle_time": "settle_time_s",
 }
 """The options that are times, and their fields of RescueOptions."""
-LONGEST_S = 365 * 24 * 3600
-"""The highest value of each option in TIMES, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +123,6 @@ def _check(options: RescueOptions) -> None:
         if value is not None and value < least:
             words = "1, or 0 with allow_zero_grace" if name == "grace_period" else str(least)
             raise OptionError(f"{name} is {value}: it must be at least {words}")
-    for name, field in TIMES.items():
-        if getattr(options, field) > LONGEST_S:
-            raise OptionError(f"{name} is {getattr(options, field)}: the maximum is a year, {LONGEST_S} seconds")
     if options.wait_timeout_s + options.evict_timeout_s > UNDER_WAY_FOR_S:
         raise OptionError(
             f"wait_timeout is {options.wait_timeout_s} and evict_timeout is {options.evict_timeout_s}: together the maximum is "

@@ -45,6 +45,11 @@ def test_an_empty_list_does_not_mean_all(name: str) -> None:
     assert check_options(PARAMS).kinds == check_options({**PARAMS, "kinds": None}).kinds == KINDS
 
 
+def test_a_time_above_a_year_is_refused() -> None:
+    with pytest.raises(OptionError, match="cooldown is 31536001: the maximum is a year, 31536000 seconds"):
+        check_options({**PARAMS, "cooldown": "31536001"})
+
+
 PARAMS: dict[str, t.Any] = {
     "namespace_annotation": "",
     "topology_keys": ["kubernetes.io/hostname"],

@@ -40,7 +40,7 @@ def compare_skew(before: t.Optional[t.Sequence[Distribution]], after: t.Sequence
         return IMPROVED if even else UNCHANGED
     now, then = skew_cost(after), skew_cost(before)
     # A changed number of replicas changes the cost by itself, and fewer than two replicas have no spread.
-    sizes = [[one.replicas + one.without_domain for one in look] for look in (before, after)]
+    sizes = [[one.replicas + one.without_domain for one in distributions] for distributions in (before, after)]
     if now == then or sizes[0] != sizes[1] or min(sizes[1], default=0) < 2:
         return UNCHANGED
     return IMPROVED if now < then else WORSE

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from ...model.api.workload import Workload
 from ...model.codec import encode_json
 from ...model.codec import replace as replace_fields
-from ...model.messages import pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_cooldown import RestartPermission
 from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
+from ..preconditions.no_gain import no_gain_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.window import window_violation
-from ..prediction.prediction import Prediction
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
@@ -90,19 +89,7 @@ def _benefit_violation(workload_report: WorkloadReport) -> t.Optional[Reason]:
     """Return the reason why the workload needs no restart, or a restart is not certain to help. None if it helps."""
     if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
         return workload_report.verdict.reason
-    if workload_report.prediction is None or workload_report.prediction.restart_helps is not True:
-        return Reason("no_gain", _no_gain_text(workload_report.prediction))
-    return None
-
-
-def _no_gain_text(prediction: t.Optional[Prediction]) -> str:
-    certain = prediction is not None and prediction.restart_helps is False
-    text = (
-        "a restart would not spread the replicas better" if certain else "it is unknown whether a restart would spread the replicas better"
-    )
-    blockers = prediction.blockers if prediction is not None else ()
-    texts = [f"{b.reason.text} ({pluralize(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
-    return f"{text}: {', '.join(texts)}" if texts else text
+    return no_gain_violation(workload_report.prediction)
 
 
 def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSnapshot, options: RestartOptions) -> bool:
