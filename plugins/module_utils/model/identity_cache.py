@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A cache of values by the identity of objects, for objects whose hash is slow, such as a tuple of thousands of names."""
+"""Values by the identity of objects, for objects whose hash is slow, such as a tuple of thousands of names.
+
+An entry holds its objects. They are not freed as long as the entry exists, so no other object gets their ids. The objects must not change.
+Two equal objects that are not the same one make two entries, which costs time and is never wrong.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,36 @@ from collections.abc import Hashable
 V = t.TypeVar("V")
 
 
+class IdentityDict(dict[t.Any, tuple[object, V]], t.Generic[V]):
+    """Values by keys that contain the ids of objects, for code that is called for every pod of a cluster. Nothing is removed from it.
+
+    ``get(key)`` is the method of ``dict``: it returns None, or an entry whose second part is the value. Entries are added with ``keep``
+    only.
+    """
+
+    def keep(self, key: Hashable, objects: object, value: V) -> V:
+        """Return the value, and store it with the objects whose ids are in the key. One object may hold the others."""
+        self[key] = objects, value
+        return value
+
+
 class IdentityCache(t.Generic[V]):
     """The values that were used last, at most ``most``, by the identity of the objects from which they are computed.
 
-    An entry holds its objects. They are not freed as long as the entry exists, so no other object gets their ids. The objects must not
-    change. Two equal objects that are not the same one make two entries, which costs time and is never wrong.
-
-    A dict that is asked for every pod of a cluster, such as the loads of ``ClusterState``, follows the same rule without this class. A call
-    takes about as long as ten lookups in a dict.
+    A call takes about as long as ten lookups in an ``IdentityDict``.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._entries: dict[tuple[Hashable, ...], tuple[tuple[object, ...], V]] = {}
+        self._entries: IdentityDict[V] = IdentityDict()
 
     def get(self, objects: tuple[object, ...], make: t.Callable[[], V], *, key: Hashable = None) -> V:
         """Return the value for exactly these objects and this key. If it is not in the cache, call ``make`` for it."""
         identity = (key, *map(id, objects))
         try:
-            entry = self._entries.pop(identity)
+            value = self._entries.pop(identity)[1]
         except KeyError:
-            entry = objects, make()
+            value = make()
             while len(self._entries) >= self._most:
                 del self._entries[next(iter(self._entries))]
-        self._entries[identity] = entry
-        return entry[1]
+        return self._entries.keep(identity, objects, value)

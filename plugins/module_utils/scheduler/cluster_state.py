@@ -11,14 +11,15 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
+from ..model.identity_cache import IdentityDict
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
 from .affinity_term_index import AffinityTermIndex
 from .filters.interface import PodChange
 from .node_info import NodeInfo, PodLoad, pod_key
 from .pod_requests import node_allocatable
-from .pod_volumes import PodVolumes, resolve_volumes
-from .storage_index import StorageIndex, claims_used
+from .storage.pod_volumes import PodVolumes, resolve_volumes
+from .storage.storage_index import StorageIndex, claims_used
 
 MAX_STATIC_SIGNATURES = 8
 """The number of static signatures for which the rejected nodes are kept."""
@@ -207,9 +208,9 @@ class _SnapshotState:
         self.positions: dict[str, int] = {name: position for position, name in enumerate(self.names)}
         self.infos: dict[str, NodeInfo] = {}
         self.rejections_by_signature: BoundedCache[Hashable, dict[str, Reasons]] = BoundedCache(MAX_STATIC_SIGNATURES)
-        self._loads: dict[tuple[t.Any, ...], tuple[Pod, PodLoad]] = {}
+        self._loads: IdentityDict[PodLoad] = IdentityDict()
         self._last_load: tuple[Pod, PodLoad] | None = None
-        self._allocatable: dict[int, dict[str, int]] = {}
+        self._allocatable: IdentityDict[dict[str, int]] = IdentityDict()
         self._nominated: list[Pod] | None = None
         self._storage: StorageIndex | None = None
         self._last_volumes: tuple[Pod, PodVolumes | None] | None = None
@@ -282,8 +283,7 @@ class _SnapshotState:
 
     def load(self, pod: Pod) -> PodLoad:
         """Return the requests and host ports of the pod on its node."""
-        # The pods of one template share their parts (model/interning.py), so their load is computed once. The pod is stored with the load:
-        # its parts must not be freed while their ids are keys.
+        # The pods of one template share their parts (model/interning.py), so their load is computed once.
         spec, status, last = pod.spec, pod.status, self._last_load
         if last is not None and last[0].spec is spec and last[0].status is status:
             return last[1]
@@ -300,19 +300,16 @@ class _SnapshotState:
             id(status.conditions),
         )
         known = self._loads.get(key)
-        if known is None:
-            known = self._loads[key] = (pod, PodLoad.of(pod))
+        load = known[1] if known is not None else self._loads.keep(key, pod, PodLoad.of(pod))
         # The pods of a simulated restart differ only in their metadata, and their loads are requested one after another.
-        self._last_load = (pod, known[1])
-        return known[1]
+        self._last_load = (pod, load)
+        return load
 
     def _allocatable_of(self, node: Node) -> dict[str, int]:
-        # Equal nodes share their allocatable too. The snapshot keeps it alive, so its id is not reused.
-        key = id(node.status.allocatable)
-        offer = self._allocatable.get(key)
-        if offer is None:
-            offer = self._allocatable[key] = node_allocatable(node)
-        return offer
+        # Equal nodes share their allocatable too.
+        offer = node.status.allocatable
+        known = self._allocatable.get(id(offer))
+        return known[1] if known is not None else self._allocatable.keep(id(offer), offer, node_allocatable(node))
 
 
 def _nodes_with_other_pods(after: ClusterSnapshot, before: ClusterSnapshot) -> set[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.codec import replace
+from ..model.identity_cache import IdentityDict
 from ..model.reason import PASSED, Reason, Reasons
 from .cluster_state import ClusterState
 from .filter_cache import FilterCache, NodeLocalResult, SignatureResults, SnapshotResults, pod_signature
@@ -33,10 +34,10 @@ from .filters.interface import TopologyFilter
 from .filters.spread_domains import SpreadDomains
 from .node_info import NodeInfo, PodLoad, pod_key
 from .nominated_pods import NominatedPods, nominated_before
-from .pod_volumes import PodVolumes
 from .profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from .static_filters import static_filters
-from .storage_index import StorageIndex
+from .storage.pod_volumes import PodVolumes
+from .storage.storage_index import StorageIndex
 from .unknowns.pod import NOMINATED, pod_unknowns, undecodable_pod_unknowns
 from .unknowns.too_many_rules import without_excess_rules
 from .unknowns.volumes import volume_unknowns
@@ -131,8 +132,8 @@ class FilterRunner:
         )
         # The results by node name. A changed count of a topology filter can change each of them.
         self._results: dict[str, FilterResult] = {}
-        # The results of the node-local filters on a node without pods, by the id of the node's allocatable.
-        self._results_on_empty: dict[int, FilterResult] = {}
+        # The results of the node-local filters on a node without pods, by the node's allocatable.
+        self._results_on_empty: IdentityDict[FilterResult] = IdentityDict()
         self._generation = 0
         self._applied = 0
         self._apply_changes()
@@ -259,17 +260,14 @@ class FilterRunner:
         self._update()
         if self._has_volume_filters or not self._only_node_local or name in self._nominated:
             return None
-        # On a node without pods the other filters depend only on its allocatable. Equal nodes share it, and the cluster state keeps it
-        # alive.
+        # On a node without pods the other filters depend only on its allocatable. Equal nodes share it.
         allocatable = self._cluster_state.snapshot_info(name).allocatable
         known = self._results_on_empty.get(id(allocatable))
-        if known is None:
-            empty = NodeInfo.build(self._nodes[name], allocatable, {})
-            known = self._results_on_empty[id(allocatable)] = (
-                next(filter(None, (rule(empty) for rule in self._node_info_filters)), PASSED),
-                PASSED,
-            )
-        return known
+        if known is not None:
+            return known[1]
+        empty = NodeInfo.build(self._nodes[name], allocatable, {})
+        reasons = next(filter(None, (rule(empty) for rule in self._node_info_filters)), PASSED)
+        return self._results_on_empty.keep(id(allocatable), allocatable, (reasons, PASSED))
 
     def _update(self) -> None:
         if self._applied != len(self._cluster_state.changes):

@@ -11,7 +11,7 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from .filters.node_ports import HostPort, UsedPorts, host_ports
 from .pod_requests import PODS, pod_requests
-from .storage_index import AttachedVolumes
+from .storage.storage_index import AttachedVolumes
 
 
 class PodLoad(t.NamedTuple):

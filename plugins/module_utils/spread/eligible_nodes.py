@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.api.workload import Workload
+from ..model.identity_cache import IdentityDict
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.static_filters import static_filters
 from ..scheduler.static_signature import static_signature
@@ -40,7 +41,7 @@ class EligibleNodes:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
         self._by_rules: dict[bytes, Eligible] = {}
-        self._able: dict[tuple[t.Any, ...], tuple[str, ...]] = {}
+        self._able: IdentityDict[tuple[str, ...]] = IdentityDict()
         self._by_workload: dict[str, Eligible] = {}
         nodes = snapshot.nodes.values()
         # In most clusters all nodes have the same platform and none is virtual. The static rules are sufficient then.
@@ -71,13 +72,12 @@ class EligibleNodes:
         node_names = [self._snapshot.nodes[p.spec.node_name] for p in placed if p.spec.node_name in self._snapshot.nodes]
         platforms = {label: _only_value(label, node_names) for label in self._mixed if not _selects_label(pod, label)}
         virtual = _accepts_virtual_kubelet(pod)
-        # The identity of the names is a safe key, because ``_by_rules`` keeps the tuples.
         key = (id(names), tuple(platforms.items()), virtual)
-        able = self._able.get(key)
-        if able is None:
-            nodes = self._snapshot.nodes
-            able = self._able[key] = tuple(name for name in names if _can_run(nodes[name], platforms, virtual=virtual))
-        return able
+        known = self._able.get(key)
+        if known is not None:
+            return known[1]
+        nodes = self._snapshot.nodes
+        return self._able.keep(key, names, tuple(name for name in names if _can_run(nodes[name], platforms, virtual=virtual)))
 
     def _by_static_rules(self, pod: Pod) -> Eligible:
         key = static_signature(pod)

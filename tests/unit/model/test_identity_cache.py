@@ -7,7 +7,7 @@ from __future__ import annotations
 import gc
 from functools import partial
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.identity_cache import IdentityCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.identity_cache import IdentityCache, IdentityDict
 
 
 def test_value_is_computed_once_for_the_same_objects_and_key() -> None:
@@ -53,3 +53,14 @@ def test_values_that_were_used_last_are_kept() -> None:
         cache.get((one,), partial(int, number))
     assert cache.get((a,), lambda: 9) == 0
     assert cache.get((b,), lambda: 9) == 9
+
+
+def test_value_that_is_kept_by_identity_is_found_and_holds_its_object() -> None:
+    known: IdentityDict[str] = IdentityDict()
+    found = []
+    for number in range(50):
+        one = [number]  # each list would get the address of the one before it if that one were freed
+        assert known.get(id(one)) is None
+        assert known.keep(id(one), one, str(number)) == str(number)
+        found.append(id(one))
+    assert [known[key][1] for key in found] == [str(number) for number in range(50)]

@@ -47,7 +47,7 @@ def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
             "stuck_pods",
             "topology.domain_tuples",
         ),
-        "scheduler": ("cluster_state", "affinity_term_index", "filter_cache", "node_info", "pod_requests", "storage_index"),
+        "scheduler": ("cluster_state", "affinity_term_index", "filter_cache", "node_info", "pod_requests", "storage.storage_index"),
     }
     unwanted = {f"{MODULE_UTILS}.{folder}.{name}" for folder, names in folders.items() for name in names}
     assert unwanted & loaded == set()

@@ -31,6 +31,23 @@ MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
+MIGRATED_DRIVERS = {
+    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
+    "kubernetes.io/azure-disk": "disk.csi.azure.com",
+    "kubernetes.io/cinder": "cinder.csi.openstack.org",
+    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
+    "kubernetes.io/portworx-volume": "pxd.portworx.com",
+}
+"""The CSI driver for whose limits the volumes of an in-tree plugin count (csi-translation-lib, ``nodevolumelimits/utils.go``)."""
+
+_PLUGIN_OF_SOURCE = {
+    "aws_elastic_block_store": "kubernetes.io/aws-ebs",
+    "azure_disk": "kubernetes.io/azure-disk",
+    "cinder": "kubernetes.io/cinder",
+    "gce_persistent_disk": "kubernetes.io/gce-pd",
+    "portworx_volume": "kubernetes.io/portworx-volume",
+}
+
 
 class ClaimReference(ApiStruct, frozen=True):
     """The claim that a volume is bound to or reserved for. Without a uid the volume is reserved for a claim that may not exist yet."""
@@ -206,3 +223,11 @@ def class_of_claim(claim: PersistentVolumeClaim) -> str | None:
 def class_of_volume(volume: PersistentVolume) -> str:
     """Return the volume's storage class. It is empty if the volume has none."""
     return (volume.metadata.annotations or {}).get(_BETA_CLASS, volume.spec.storage_class_name)
+
+
+def in_tree_plugin(source: t.Any) -> str:
+    """Return the plugin of the volume if a CSI driver takes it over. Return an empty text for any other volume.
+
+    ``source``: a volume of a pod, or the spec of a PersistentVolume.
+    """
+    return next((plugin for name, plugin in _PLUGIN_OF_SOURCE.items() if getattr(source, name) is not None), "")

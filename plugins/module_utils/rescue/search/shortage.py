@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.api.pod import Pod
+from ...model.identity_cache import IdentityDict
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.filters import node_resources_fit
 from ...scheduler.filters.node_ports import clashes, host_ports
@@ -60,8 +61,8 @@ class PodDemand:
         # A resource that a DeviceClass offers is left out: where no device plugin offers it, this plugin does not decide.
         self._requests = [(name, amount) for name, amount in asked if name not in devices]
         self._ports = host_ports(pod)
-        # By the missing amounts: the part of them that each load frees. Loads are shared, and stored so that their ids are not reused.
-        self._freed: dict[Amounts, dict[int, tuple[PodLoad, Amounts]]] = {}
+        # By the missing amounts: the part of them that each load frees. Pods share loads.
+        self._freed: dict[Amounts, IdentityDict[Amounts]] = {}
 
     def shortage_on(self, info: NodeInfo, evictable_pods: Iterable[tuple[NodePod, t.Optional[BudgetKey]]]) -> Shortage:
         """Return the missing capacity on the node.
@@ -69,14 +70,13 @@ class PodDemand:
         ``evictable_pods``: the pods of the node that may be evicted, each with the budget that its eviction counts against.
         """
         missing = self._missing(info)
-        freed = self._freed.setdefault(missing, {})
+        freed = self._freed.setdefault(missing, IdentityDict())
         evictable: list[EvictablePod] = []
         for node_pod, budget in evictable_pods:
             load = node_pod.load
             known = freed.get(id(load))
-            if known is None:
-                known = freed[id(load)] = (load, self._frees(load, missing))
-            evictable.append(EvictablePod(node_pod.priority, known[1], budget, node_pod.pod, node_pod))
+            frees = known[1] if known is not None else freed.keep(id(load), load, self._frees(load, missing))
+            evictable.append(EvictablePod(node_pod.priority, frees, budget, node_pod.pod, node_pod))
         return Shortage(tuple([amount for amount in missing if amount]), evictable)
 
     @property

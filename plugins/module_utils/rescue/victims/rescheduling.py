@@ -9,6 +9,7 @@ from bisect import bisect_left
 
 from ...model.api.pod import Pod, PodStatus
 from ...model.codec import replace
+from ...model.identity_cache import IdentityDict
 from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
@@ -27,10 +28,9 @@ class ReschedulingCheck:
         self._profiles = profiles
         self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
         self._with_capacity: dict[Requests, list[str]] = {}
-        # For pods without rules between pods, by their common parts: the first two nodes where they fit, or fewer if there are no more. The
-        # pod is stored so that its parts are not freed and their ids are not reused.
-        self._feasible_nodes: dict[tuple[t.Any, ...], tuple[Pod, list[str]]] = {}
-        self._requests: dict[tuple[t.Any, ...], tuple[Pod, Requests]] = {}
+        # For pods without rules between pods, by their common parts: the first two nodes where they fit, or fewer if there are no more.
+        self._feasible_nodes: IdentityDict[list[str]] = IdentityDict()
+        self._requests: IdentityDict[Requests] = IdentityDict()
 
     def has_capacity(self, pod: Pod) -> bool:
         """Return whether some node, perhaps its own, has the pod's requests free. Extended resources and filters are not checked."""
@@ -60,9 +60,8 @@ class ReschedulingCheck:
             spec.priority,
         )
         known = self._feasible_nodes.get(key)
-        if known is None:
-            known = self._feasible_nodes[key] = (pod, self._first_takers(pod, candidates))
-        return any(name != spec.node_name for name in known[1])
+        names = known[1] if known is not None else self._feasible_nodes.keep(key, pod, self._first_takers(pod, candidates))
+        return any(name != spec.node_name for name in names)
 
     def _first_takers(self, pod: Pod, candidates: list[str]) -> list[str]:
         runner = FilterRunner(_replacement(pod), self._cluster_state, self._profiles)
@@ -117,11 +116,11 @@ class ReschedulingCheck:
         spec = pod.spec
         key = (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead), spec.scheduler_name)
         known = self._requests.get(key)
-        if known is None:
-            # Extended resources, which a DeviceClass may offer, are left to the FilterRunner.
-            asked = asked_for(pod, self._profiles.get(spec.scheduler_name, DEFAULT_PROFILE))
-            known = self._requests[key] = (pod, tuple((name, amount) for name, amount in asked if "/" not in name))
-        return known[1]
+        if known is not None:
+            return known[1]
+        # Extended resources, which a DeviceClass may offer, are left to the FilterRunner.
+        asked = asked_for(pod, self._profiles.get(spec.scheduler_name, DEFAULT_PROFILE))
+        return self._requests.keep(key, pod, tuple((name, amount) for name, amount in asked if "/" not in name))
 
 
 def _replacement(pod: Pod) -> Pod:

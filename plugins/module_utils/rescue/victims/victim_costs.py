@@ -8,8 +8,9 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.api.pod import Pod
+from ...model.identity_cache import IdentityDict
 from ...scheduler.cluster_state import ClusterState
-from ...scheduler.node_info import PodLoad, pod_key
+from ...scheduler.node_info import pod_key
 from ...scheduler.profile import DEFAULT_PROFILES, Profiles
 from .cost import NO_VICTIM, PRIORITY_OFFSET, Cost
 from .node_pod import NodePod
@@ -26,8 +27,8 @@ class VictimCosts:
         self._node_bound: dict[str, bool] = {}
         self._ready_of: dict[str, int] = {}
         self._node_pods: dict[str, NodePod] = {}
-        # By the id of loads, which the pods of one template share: the load, and whether any node has capacity for one more such pod.
-        self._with_capacity: dict[int, tuple[PodLoad, bool]] = {}
+        # By the load, which the pods of one template share: whether any node has capacity for one more such pod.
+        self._with_capacity: IdentityDict[bool] = IdentityDict()
         self._removed: t.Optional[set[str]] = None
 
     def cost_of(self, pods: Iterable[Pod]) -> Cost:
@@ -82,9 +83,9 @@ class VictimCosts:
     def is_surely_unreschedulable(self, node_pod: NodePod) -> bool:
         """Return whether no node has capacity for the pod's replacement. This part of ``is_unreschedulable`` is cheap to compute."""
         known = self._with_capacity.get(id(node_pod.load))
-        if known is None:
-            known = self._with_capacity[id(node_pod.load)] = (node_pod.load, self._rescheduling.has_capacity(node_pod.pod))
-        return not known[1]
+        if known is not None:
+            return not known[1]
+        return not self._with_capacity.keep(id(node_pod.load), node_pod.load, self._rescheduling.has_capacity(node_pod.pod))
 
     def is_node_bound(self, node_pod: NodePod) -> bool:
         """Return whether the pod counts in ``Cost.node_bound``, so that it is evicted last among pods of the same priority."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
-from ..storage_index import UNKNOWN_HANDLE, StorageIndex
+from ..storage.storage_index import UNKNOWN_HANDLE, StorageIndex
 
 TOO_MANY: Reasons = (Reason("volume_limit", "node(s) exceed max volume count"),)
 

@@ -21,11 +21,12 @@ from ...model.api.storage import (
     StorageClass,
     TopologySelectorTerm,
     class_of_claim,
+    in_tree_plugin,
 )
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
 from ...model.values.quantity import parse_quantity, value
-from ..storage_index import StorageIndex, in_tree_plugin
+from ..storage.storage_index import StorageIndex
 
 NODE_CONFLICT = Reason("volume_node_affinity", "node(s) didn't match PersistentVolume's node affinity")
 NO_MATCH = Reason("volume_no_match", "node(s) didn't find available persistent volumes to bind")

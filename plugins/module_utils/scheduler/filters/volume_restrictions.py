@@ -9,8 +9,8 @@ import typing as t
 from ...model.api.volume import ISCSI, RBD, GCEPersistentDisk, Volume
 from ...model.reason import PASSED, Reason, Reasons
 from ..node_info import NodeInfo
-from ..pod_volumes import PodVolumes, disks_of
-from ..storage_index import claims_used
+from ..storage.pod_volumes import PodVolumes, disks_of
+from ..storage.storage_index import claims_used
 
 DISK_TAKEN: Reasons = (Reason("disk_conflict", "node(s) had no available disk"),)
 CLAIM_TAKEN: Reasons = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from ...model.api.node import Node
 from ...model.api.storage import PersistentVolume
 from ...model.reason import PASSED, Reason, Reasons
-from ..storage_index import BETA_LABELS, ZONE_LABELS
+from ..storage.storage_index import BETA_LABELS, ZONE_LABELS
 
 OTHER_ZONE: Reasons = (Reason("volume_zone", "node(s) had no available volume zone"),)
 

@@ -15,8 +15,8 @@ from ...model.reason import PASSED, Reason, Reasons
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import UNDECODABLE, Undecodable
 from ..node_info import NodeInfo
-from ..pod_volumes import PodVolumes
 from ..profile import Profiles
+from ..storage.pod_volumes import PodVolumes
 
 NOMINATED: Reasons = (Reason("nominated_pod", "a pending pod is nominated for the node and may be scheduled before this pod"),)
 _FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")

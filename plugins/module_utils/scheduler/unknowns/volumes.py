@@ -8,12 +8,12 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.api.pod import Pod, mounts_claims
-from ...model.api.storage import class_of_claim
+from ...model.api.storage import class_of_claim, in_tree_plugin
 from ...model.reason import PASSED, Reason, Reasons
 from ..filters.volume_binding import uses_migrated_topology, volume_matcher
 from ..node_info import NodeInfo
-from ..pod_volumes import PodVolumes, unreadable_reason
-from ..storage_index import UNKNOWN_HANDLE, StorageIndex, in_tree_plugin
+from ..storage.pod_volumes import PodVolumes, unreadable_reason
+from ..storage.storage_index import UNKNOWN_HANDLE, StorageIndex
 
 MIGRATED = Reason("migrated_volumes", "a CSI driver has replaced the in-tree plugin of a volume; such volumes are not checked")
 CHOICE = Reason("volume_choice", "the result depends on which of several volumes the scheduler chooses")

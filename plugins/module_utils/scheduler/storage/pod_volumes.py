@@ -10,12 +10,20 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, field
 
-from ..model.api.pod import Pod
-from ..model.api.storage import BIND_COMPLETED, WAIT_FOR_FIRST_CONSUMER, PersistentVolume, PersistentVolumeClaim, class_of_claim
-from ..model.api.volume import Volume
-from ..model.interning import binds_to_nodes
-from ..model.reason import PASSED, Reason, Reasons
-from .storage_index import MIGRATED_DRIVERS, UNKNOWN_HANDLE, StorageIndex, in_tree_plugin
+from ...model.api.pod import Pod
+from ...model.api.storage import (
+    BIND_COMPLETED,
+    MIGRATED_DRIVERS,
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    class_of_claim,
+    in_tree_plugin,
+)
+from ...model.api.volume import Volume
+from ...model.interning import binds_to_nodes
+from ...model.reason import PASSED, Reason, Reasons
+from .storage_index import UNKNOWN_HANDLE, StorageIndex
 
 UNBOUND = Reason("claim_unbound", "pod has unbound immediate PersistentVolumeClaims")
 TO_BE_BOUND = Reason("claim_to_be_bound", "a claim that will be made for the pod is bound before its node is chosen")

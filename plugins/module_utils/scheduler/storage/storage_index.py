@@ -7,11 +7,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterator, Mapping
 
-from ..model.api.meta import Labels, ObjectMeta
-from ..model.api.node import Node, NodeSelector
-from ..model.api.pod import Pod
-from ..model.api.storage import (
+from ...model.api.meta import Labels, ObjectMeta
+from ...model.api.node import Node, NodeSelector
+from ...model.api.pod import Pod
+from ...model.api.storage import (
     DEFAULT_CLASS_ANNOTATIONS,
+    MIGRATED_DRIVERS,
     MIGRATED_PLUGINS,
     CSIStorageCapacity,
     PersistentVolume,
@@ -20,30 +21,16 @@ from ..model.api.storage import (
     StorageClass,
     class_of_claim,
     class_of_volume,
+    in_tree_plugin,
 )
-from ..model.api.volume import VolumeClaimTemplate
-from ..model.codec import replace
-from ..model.selectors.label_selector import matches
-from ..model.selectors.node_selector import compile_selector
-from ..model.snapshot import ClusterSnapshot
-from ..model.values.quantity import parse_quantity, value
+from ...model.api.volume import VolumeClaimTemplate
+from ...model.codec import replace
+from ...model.selectors.label_selector import matches
+from ...model.selectors.node_selector import compile_selector
+from ...model.snapshot import ClusterSnapshot
+from ...model.values.quantity import parse_quantity, value
 
-# In-tree plugins whose volumes count for the limits of a CSI driver (csi-translation-lib, ``nodevolumelimits/utils.go``).
-MIGRATED_DRIVERS = {
-    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
-    "kubernetes.io/azure-disk": "disk.csi.azure.com",
-    "kubernetes.io/cinder": "cinder.csi.openstack.org",
-    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
-    "kubernetes.io/portworx-volume": "pxd.portworx.com",
-}
 _UNCOUNTED_PROVISIONERS = ("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume")
-_PLUGIN_OF_SOURCE = {
-    "aws_elastic_block_store": "kubernetes.io/aws-ebs",
-    "azure_disk": "kubernetes.io/azure-disk",
-    "cinder": "kubernetes.io/cinder",
-    "gce_persistent_disk": "kubernetes.io/gce-pd",
-    "portworx_volume": "kubernetes.io/portworx-volume",
-}
 _KINDS = {
     "persistentvolumes": "PersistentVolume",
     "storageclasses": "StorageClass",
@@ -344,14 +331,6 @@ class StorageClassCapacity:
             if all(key in labels for key in keys) and by_value.get(tuple(labels[key] for key in keys), -1) >= size:
                 return True
         return any(largest >= size and matches(capacity.node_topology, labels) for capacity, largest in self._others)
-
-
-def in_tree_plugin(source: t.Any) -> str:
-    """Return the plugin of the volume if a CSI driver takes it over. Return an empty text for any other volume.
-
-    ``source``: a volume of a pod, or the spec of a PersistentVolume.
-    """
-    return next((plugin for name, plugin in _PLUGIN_OF_SOURCE.items() if getattr(source, name) is not None), "")
 
 
 def claims_used(pod: Pod) -> Iterator[tuple[str, str]]:
