@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The API client: paged reads, guarded writes and watches, with one policy for retries.
+"""The API client: paged reads and guarded writes, with one policy for retries. Its watches are in ``watches.py``.
 
 Reads are repeated on 429, on server errors, on broken connections, and on 403 from a server that may have just started, within
 ``retry_for_s``. Writes are repeated only if the server certainly did nothing, or if the caller's guard (a resource version or a test) makes
@@ -9,7 +9,6 @@ a repetition harmless.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
@@ -17,16 +16,14 @@ import typing as t
 from collections.abc import Iterator
 
 from ...model.api.coordination import Event
-from ...model.codec import DecodeError, Struct, WatchEvent, decode_object, decode_watch_event
+from ...model.codec import DecodeError, decode_object
 from ...model.undecodable import Undecodable, undecodable_of
-from .early_denials import EarlyDenials, Request
+from .early_denials import EarlyDenials
 from .errors import (
     ApiError,
     ConflictError,
     ExpiredError,
-    ForbiddenError,
     InvalidError,
-    KubeError,
     MultipleBudgetsError,
     NotSentError,
     PatchTestError,
@@ -34,13 +31,13 @@ from .errors import (
     ResponseDecodeError,
     TruncatedResponseError,
     UnreachableError,
-    api_error,
     was_not_applied,
 )
 from .pagination import OnToken, pages
 from .resources import EVENTS, PODS, Resource
 from .retry import RetryLimits, retry_wait_s
-from .transport import READ_TIMEOUT_S, Body, OnOpen, OnStart, Query, Transport
+from .transport import READ_TIMEOUT_S, Body, OnStart, Query, Transport
+from .watches import Watches
 
 T = t.TypeVar("T")
 Until = t.Callable[[], t.Optional[float]]
@@ -54,11 +51,6 @@ NOT_APPLIED = "the server rejected our request due to an error in our request"
 
 A denial by validation or admission has causes or another message.
 """
-ERROR_EVENT = "ERROR"
-BEFORE_AUTHORIZATION = (401, 429)
-"""Statuses that are sent before the roles of the user are checked."""
-NO_SERVER = (502, 503, 504)
-"""Statuses of a load balancer without a server, and of a server that is stopping or starting."""
 LEAST_WRITE_S = 2.0
 """Seconds. A bounded write with less time is not sent."""
 EVENT_WITHIN_S = 2.5
@@ -76,15 +68,7 @@ class ListResult(t.NamedTuple):
     resource_version: str
 
 
-class _WatchStatus(Struct, frozen=True):
-    """The status with which the server has ended a watch."""
-
-    code: int = 0
-    message: str = ""
-    reason: str = ""
-
-
-class KubeApi:
+class KubeApi(Watches):
     """The requests of this collection to an API server.
 
     ``retry_for_s`` limits the time for repetitions of one call; 0 allows none. After a lost answer one repetition is allowed beyond it.
@@ -106,15 +90,13 @@ class KubeApi:
         until: t.Optional[Until] = None,
         write_within_s: float = math.inf,
     ) -> None:
-        self._transport = transport
+        super().__init__(transport, denials or EarlyDenials(clock), clock)
         self._write_within_s = write_within_s
         self._until = until
-        self._denials = denials or EarlyDenials(clock)
         self._retry_for_s = retry_for_s
         self._answer_timeout_s = answer_timeout_s
         self._page_size = page_size
         self._sleep = sleep
-        self._clock = clock
 
     def with_timeouts(
         self, *, retry_for_s: float, answer_timeout_s: float, until: t.Optional[Until] = None, write_within_s: float = math.inf
@@ -193,7 +175,7 @@ class KubeApi:
         raise AssertionError("unreachable")
 
     def _pages(self, resource: Resource, namespace: str, selectors: Query) -> Iterator[bytes]:
-        target = _collection(resource, namespace)
+        target = resource.collection_target(namespace)
         if selectors:
             words = {"labelSelector": "label selector", "fieldSelector": "field selector"}
             said = " and ".join(f"{words[name]} {text!r}" for name, text in selectors)
@@ -229,11 +211,11 @@ class KubeApi:
         try:
             return decode_object(dict[str, t.Any], data)
         except DecodeError as error:
-            raise ResponseDecodeError(f"{_object(resource, namespace, name).text}: {error}") from error
+            raise ResponseDecodeError(f"{resource.target(namespace, name).text}: {error}") from error
 
     def get_bytes(self, resource: Resource, namespace: str, name: str) -> bytes:
         """Return one object as the JSON bytes of the server."""
-        return self._read(resource.path(namespace, name), (), verb="get", target=_object(resource, namespace, name)).unpack()
+        return self._read(resource.path(namespace, name), (), verb="get", target=resource.target(namespace, name)).unpack()
 
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the changed object.
@@ -269,7 +251,7 @@ class KubeApi:
             "patch",
             resource.path(namespace, name),
             verb="patch",
-            target=_object(resource, namespace, name),
+            target=resource.target(namespace, name),
             query=_dry_run_query(dry_run),
             body=body,
             content_type=content_type,
@@ -289,7 +271,7 @@ class KubeApi:
                 "post",
                 resource.path(namespace),
                 verb="create",
-                target=_object(resource, namespace, name),
+                target=resource.target(namespace, name),
                 query=_dry_run_query(dry_run),
                 body=body,
                 at_most_s=self._write_within_s,
@@ -303,7 +285,14 @@ class KubeApi:
 
     def create_event(self, namespace: str, event: dict[str, t.Any]) -> None:
         """Write one core/v1 Event. It is not repeated, so that no Event appears twice. Raises ApiError or UnreachableError."""
-        self._write("post", EVENTS.path(namespace), verb="create", target=_events(namespace), body=event, at_most_s=EVENT_WITHIN_S)
+        self._write(
+            "post",
+            EVENTS.path(namespace),
+            verb="create",
+            target=RequestTarget(EVENTS.scope(namespace)),
+            body=event,
+            at_most_s=EVENT_WITHIN_S,
+        )
 
     def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: t.Optional[int] = None, dry_run: bool = False) -> None:
         """Request the eviction of the pod with this uid, and not of another pod with the same name (policy/v1 Eviction).
@@ -336,73 +325,8 @@ class KubeApi:
                 raise MultipleBudgetsError(str(error), status=500, reason="") from error
             raise
 
-    def watch(self, resource: Resource, namespace: str, name: str, *, resource_version: str, timeout_s: float) -> Iterator[WatchEvent]:
-        """Yield the changes of one object since ``resource_version``, until the server or ``timeout_s`` ends the watch.
-
-        Raises ForbiddenError if watching is not allowed, ExpiredError if the version is too old.
-        """
-        query = [("fieldSelector", f"metadata.name={name}"), ("resourceVersion", resource_version)]
-        return self._watch(resource, namespace, query, target=_object(resource, namespace, name), timeout_s=timeout_s)
-
-    def watch_selected(self, resource: Resource, namespace: str, *, label_selector: str, timeout_s: float) -> Iterator[WatchEvent]:
-        """Yield the existing selected objects as ADDED and then their changes, until the server or ``timeout_s`` ends the watch.
-
-        Raises ForbiddenError if watching is not allowed.
-        """
-        return self._watch(
-            resource, namespace, [("labelSelector", label_selector)], target=_collection(resource, namespace), timeout_s=timeout_s
-        )
-
-    def watch_all(
-        self, resource: Resource, *, resource_version: str, timeout_s: float, silence_s: float, on_open: OnOpen
-    ) -> Iterator[WatchEvent]:
-        """Yield the changes of the whole collection since ``resource_version``, with bookmarks.
-
-        The server ends the watch after ``timeout_s``.
-
-        ``silence_s``: the longest time without data from the server, which sends bookmarks about once a minute. ``on_open`` gets a function
-        with which another thread can end the watch. Raises ExpiredError if the version is too old, NotFoundError if the resource does not
-        exist, ForbiddenError, UnreachableError, ApiError.
-        """
-        target = _collection(resource, "")
-        query = [("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
-        events = self._watch(resource, "", query, target=target, timeout_s=timeout_s, silence_s=silence_s, on_open=on_open)
-        for event in events:
-            if event.type == ERROR_EVENT:
-                raise _end_of_watch(target, bytes(event.object))
-            yield event
-
-    def _watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        query: Query,
-        *,
-        target: RequestTarget,
-        timeout_s: float,
-        silence_s: t.Optional[float] = None,
-        on_open: t.Optional[OnOpen] = None,
-    ) -> Iterator[WatchEvent]:
-        lines = self._transport.lines(
-            resource.path(namespace),
-            verb="watch",
-            target=target,
-            query=[("watch", "true"), *query, ("timeoutSeconds", str(max(1, int(timeout_s))))],
-            timeout_s=timeout_s + 5 if silence_s is None else silence_s,
-            on_open=on_open,
-        )
-        end_at_s = self._clock() + timeout_s
-        try:
-            with self._noting(("watch", target.scope)):
-                for line in lines:
-                    yield decode_watch_event(line)
-        except DecodeError as error:
-            raise ResponseDecodeError(f"watch of {target.text}: {error}") from error
-        if self._clock() < end_at_s - 1:
-            self._denials.note_lost()  # a server that shuts down properly closes its watches
-
     def _request(self, method: str, path: str, *, verb: str, target: RequestTarget, **how: t.Any) -> Body:
-        with self._noting((verb, target.scope)):
+        with self._denials.noting((verb, target.scope)):
             return self._transport.request(method, path, verb=verb, target=target, **how)
 
     def _write(
@@ -424,27 +348,6 @@ class KubeApi:
         bound = ("timeout", f"{round((answer_s - ANSWER_WITHIN_S) * 1000)}ms")
         times = {"timeout_s": answer_s, "connect_timeout_s": CONNECT_WITHIN_S}
         return self._request(method, path, verb=verb, target=target, query=[*query, bound], **times, **how)
-
-    @contextlib.contextmanager
-    def _noting(self, request: Request) -> Iterator[None]:
-        """Note the outcome of a request in ``EarlyDenials``."""
-        try:
-            yield
-        except ForbiddenError as error:
-            error.early = error.lacks_role and self._denials.is_early(request)
-            raise
-        except UnreachableError:
-            self._denials.note_lost()
-            raise
-        except ApiError as error:
-            if error.status in BEFORE_AUTHORIZATION:
-                raise
-            if error.status in NO_SERVER:
-                self._denials.note_lost()
-            else:
-                self._denials.note_allowed(request)
-            raise
-        self._denials.note_allowed(request)
 
     def _read(
         self,
@@ -498,36 +401,5 @@ class KubeApi:
         return RetryLimits(elapsed_s, self._retry_for_s, self._write_within_s, self._answer_timeout_s, left_s)
 
 
-def _end_of_watch(target: RequestTarget, data: bytes) -> KubeError:
-    """Return the error with which the server has ended a watch."""
-    try:
-        status = decode_object(_WatchStatus, data)
-    except DecodeError as error:
-        return ResponseDecodeError(f"watch of {target.text}: {error}")
-    return api_error(verb="watch", target=target, status=status.code, message=status.message, reason=status.reason)
-
-
 def _dry_run_query(dry_run: bool) -> Query:
     return [("dryRun", "All")] if dry_run else []
-
-
-def _collection(resource: Resource, namespace: str) -> RequestTarget:
-    scope = _scope(resource, namespace)
-    return RequestTarget(scope, scope, "leave the namespace out" if namespace else "")
-
-
-def _object(resource: Resource, namespace: str, name: str) -> RequestTarget:
-    path = f"{namespace}/{name}" if resource.namespaced else name
-    part = f"the {resource.part} of " if resource.part else ""
-    return RequestTarget(f"{part}{resource.kind} {path}", _scope(resource, namespace))
-
-
-def _events(namespace: str) -> RequestTarget:
-    return RequestTarget(_scope(EVENTS, namespace))
-
-
-def _scope(resource: Resource, namespace: str) -> str:
-    """Return the resource and the namespaces in which a role has to grant a verb."""
-    if not resource.namespaced:
-        return resource.role_name
-    return f"{resource.role_name} in namespace {namespace}" if namespace else f"{resource.role_name} in all namespaces"

@@ -7,13 +7,22 @@ For a moment after its start, until it has read all roles, an API server denies 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import typing as t
+from collections.abc import Iterator
+
+from .errors import ApiError, ForbiddenError, UnreachableError
 
 EARLY_FOR_S = 10.0
 """Seconds during which a denial may come from a server that has just started."""
 LOST_FOR_S = 60.0
 """Seconds after a lost connection during which a server may have just started."""
+
+BEFORE_AUTHORIZATION = (401, 429)
+"""Statuses that are sent before the roles of the user are checked."""
+NO_SERVER = (502, 503, 504)
+"""Statuses of a load balancer without a server, and of a server that is stopping or starting."""
 
 Request = tuple[str, str]
 """A verb, and the resource and namespaces in which a role has to grant it."""
@@ -55,3 +64,24 @@ class EarlyDenials:
             if request not in self._allowed and not lost and request not in self._denied_since_s:
                 return False
             return now_s - self._denied_since_s.setdefault(request, now_s) < EARLY_FOR_S
+
+    @contextlib.contextmanager
+    def noting(self, request: Request) -> Iterator[None]:
+        """Note the outcome of a request. A ForbiddenError then says whether it is early."""
+        try:
+            yield
+        except ForbiddenError as error:
+            error.early = error.lacks_role and self.is_early(request)
+            raise
+        except UnreachableError:
+            self.note_lost()
+            raise
+        except ApiError as error:
+            if error.status in BEFORE_AUTHORIZATION:
+                raise
+            if error.status in NO_SERVER:
+                self.note_lost()
+            else:
+                self.note_allowed(request)
+            raise
+        self.note_allowed(request)

@@ -27,7 +27,7 @@ from ...model.codec import DecodeError, ListMeta, UndecodedItem, decode_items, d
 from ...model.undecodable import as_undecodable, placeholder_pod, read_undecodable, undecodable_of
 from ...model.values.quantity import QuantityError
 from ...model.values.quantity_check import check_quantities
-from .errors import ResponseDecodeError, UndecodableError
+from .errors import RequestTarget, ResponseDecodeError, UndecodableError
 
 CHECKED_WHEN_INTERNED = (Pod, Node)
 """Types with many objects. ``model/interning.py`` checks the quantities of each different part once."""
@@ -134,6 +134,23 @@ class Resource(t.NamedTuple):
             if self.part:
                 parts.append(self.part)
         return "/".join(parts)
+
+    def target(self, namespace: str, name: str) -> RequestTarget:
+        """Return an object in the words of an error."""
+        path = f"{namespace}/{name}" if self.namespaced else name
+        part = f"the {self.part} of " if self.part else ""
+        return RequestTarget(f"{part}{self.kind} {path}", self.scope(namespace))
+
+    def collection_target(self, namespace: str = "") -> RequestTarget:
+        """Return the collection, or the collection in one namespace, in the words of an error."""
+        scope = self.scope(namespace)
+        return RequestTarget(scope, scope, "leave the namespace out" if namespace else "")
+
+    def scope(self, namespace: str) -> str:
+        """Return the resource and the namespaces in which a role has to grant a verb."""
+        if not self.namespaced:
+            return self.role_name
+        return f"{self.role_name} in namespace {namespace}" if namespace else f"{self.role_name} in all namespaces"
 
 
 NODES = Resource("/api/v1", "nodes", "Node", Node, namespaced=False)
