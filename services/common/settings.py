@@ -16,9 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ...plugins.module_utils.kube.client.config.connection_settings import (
-    SettingsError as YamlError,
-)
+from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettingsError
 from ...plugins.module_utils.kube.client.config.kubeconfig_source import load_yaml
 from .options import SWITCH, Option
 
@@ -133,7 +131,7 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
         content = load_yaml(data)
     except OSError as error:
         raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
-    except YamlError as error:
+    except ConnectionSettingsError as error:
         raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
     if content is None:
         return {}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
-from ...plugins.module_utils.kube.client.service_connection import connect
+from ...plugins.module_utils.kube.client.open_transport import open_transport
 from ..common.endpoints import Endpoints
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
@@ -67,7 +67,7 @@ def _work(settings: Settings, log: Log, shutdown: ShutdownSignal, metrics: Metri
         return GOOD_ORDER
     try:
         with shutdown.stop_raises():
-            transport = connect(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
+            transport = open_transport(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
         api = KubeApi(transport, denials=EarlyDenials(time.monotonic, patient=True))
         cluster = {"server": transport.server, "context": settings.context, "version": transport.server_version or None}
         Daemon(settings, api, log=log, metrics=metrics, health=health, shutdown=shutdown, cluster=cluster).run()

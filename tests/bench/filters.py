@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
@@ -31,7 +31,7 @@ REPEATED = 15
 
 def main(kubeconfig: str) -> None:
     """Judge one Deployment of each variant."""
-    snapshot = read_snapshot(KubeApi(connect(user_agent="bench", kubeconfig=kubeconfig)))
+    snapshot = read_snapshot(KubeApi(open_transport(user_agent="bench", kubeconfig=kubeconfig)))
     templates = {of_deployment(_number(workload)).name: pod_of_workload(workload) for workload in snapshot.workloads(["Deployment"])}
     print(json.dumps({variant.name: _timed(templates[variant.name], snapshot) for variant in VARIANTS}))
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from .filters.node_ports import HostPort, UsedPorts, host_ports
-from .pod_requests import PODS, pod_requests
+from .pod_requests import POD_SLOTS, pod_requests
 from .storage.storage_index import AttachedVolumes
 
 
@@ -46,7 +46,7 @@ class NodeInfo:
     ) -> None:
         self.node = node
         self.allocatable = allocatable
-        self.allowed_pods = allocatable.get(PODS, 0)
+        self.allowed_pods = allocatable.get(POD_SLOTS, 0)
         self.requested = requested
         self.used_ports = used_ports
         self.pods = pods

@@ -18,7 +18,7 @@ from ..model.values.quantity import QuantityError, milli_value, parse_quantity, 
 CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
-PODS = "pods"
+POD_SLOTS = "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 
@@ -64,7 +64,7 @@ def node_allocatable(node: Node) -> dict[str, int]:
         amounts = _parse(node.status.allocatable)
     except QuantityError as error:
         raise QuantityError(f"Node {node.name}: {error}") from error
-    return {name: _in_scheduler_units(name, amount) for name, amount in amounts.items() if name == PODS or _is_compared(name)}
+    return {name: _in_scheduler_units(name, amount) for name, amount in amounts.items() if name == POD_SLOTS or _is_compared(name)}
 
 
 def _in_scheduler_units(name: str, amount: int) -> int:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
@@ -41,7 +41,7 @@ class Took(NamedTuple):
 
 def main(kubeconfig: str) -> None:
     """Plan for one pod of each sort, again and again, each time after one pod of the cluster has changed."""
-    api = KubeApi(connect(user_agent="bench", kubeconfig=kubeconfig))
+    api = KubeApi(open_transport(user_agent="bench", kubeconfig=kubeconfig))
     cache = ClusterInformer(api)
     cache.start()
     try:

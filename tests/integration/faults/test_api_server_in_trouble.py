@@ -21,8 +21,8 @@ import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import OverloadedError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES as NODES_RESOURCE
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster
@@ -217,7 +217,7 @@ def test_parallel_requests_meet_429_with_retry_after(cluster: Cluster) -> None:
 
 def test_a_server_that_stays_overloaded_is_named_as_such(cluster: Cluster, namespace: str) -> None:
     crowders = Crowders(cluster, namespace, users=8, in_flight_s=2.0, pause_s=0.02)
-    api = KubeApi(connect(user_agent="test", kubeconfig=str(User(cluster).kubeconfig)), retry_for_s=1.5)
+    api = KubeApi(open_transport(user_agent="test", kubeconfig=str(User(cluster).kubeconfig)), retry_for_s=1.5)
     with admission_webhook(cluster, "dawdle", namespace, crowders.decide), crowders, pytest.raises(OverloadedError) as caught:
         wait_until(lambda: not api.list_all(NODES_RESOURCE))  # some of the first lists may still be answered
     assert str(caught.value).startswith("cannot list nodes: ") and "The API server is overloaded: try again later" in str(caught.value)

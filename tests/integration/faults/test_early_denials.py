@@ -10,8 +10,8 @@ import time
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
@@ -30,7 +30,7 @@ def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
 
 def impatient_api(cluster: Cluster) -> KubeApi:
     """A user to whom roles apply, and who pauses so little that some requests come before the server knows the roles."""
-    client = connect(user_agent=f"{AGENT}early", kubeconfig=str(cluster.service_account("early")))
+    client = open_transport(user_agent=f"{AGENT}early", kubeconfig=str(cluster.service_account("early")))
     return KubeApi(client, sleep=lambda _seconds: time.sleep(OFTEN_S))
 
 
@@ -85,7 +85,7 @@ def test_requests_outlive_the_denials_of_a_server_that_has_just_started(cluster:
 
 def test_a_missing_role_is_reported_immediately(cluster: Cluster) -> None:
     kubeconfig = cluster.service_account("nobody", cluster_role=None)
-    client = connect(user_agent=f"{AGENT}nobody", kubeconfig=str(kubeconfig))
+    client = open_transport(user_agent=f"{AGENT}nobody", kubeconfig=str(kubeconfig))
     mark = cluster.audit().mark()
     with pytest.raises(ForbiddenError, match="Grant the verb 'list' on pods"):
         KubeApi(client).list_all(PODS)

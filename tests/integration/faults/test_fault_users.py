@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 
 from lab.cluster import Cluster
 from tests.integration.fault_users import FAULTS, Faults
@@ -26,7 +26,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
 
 
 def ask(kubeconfig: Path) -> None:
-    KubeApi(connect(user_agent=f"{AGENT}asks", kubeconfig=str(kubeconfig))).list_all(NODES)
+    KubeApi(open_transport(user_agent=f"{AGENT}asks", kubeconfig=str(kubeconfig))).list_all(NODES)
 
 
 @pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
@@ -29,7 +29,7 @@ def user(cluster: Cluster) -> Path:
 @pytest.fixture(scope="module")
 def api(user: Path) -> KubeApi:
     """As that user."""
-    return KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(user)))
+    return KubeApi(open_transport(user_agent="onprem-kube-tests", kubeconfig=str(user)))
 
 
 @pytest.fixture(scope="module")

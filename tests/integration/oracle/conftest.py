@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
 from lab.kwok_config import VARIANTS, Variant
 from lab.pytest_fixtures import ClusterFactory
@@ -32,7 +32,7 @@ def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPat
     VARIANTS.setdefault(VARIANT.name, VARIANT)
     cluster = fresh_module_cluster(None, variant=VARIANT.name)
     World.prepare(cluster)
-    reader = KubeApi(connect(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
+    reader = KubeApi(open_transport(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
     folder: Path = tmp_path_factory.mktemp("oracle")
     with recording() as recorder, second_scheduler(cluster, recorder.url, folder):
         found = World(cluster, reader, recorder)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
@@ -47,7 +47,7 @@ class Program:
     """A rescuer for the pod of this name. It holds the Lease."""
 
     def __init__(self, scene: Scene, name: str, **options: Any) -> None:
-        self.api = LosingApi(service_connection.connect(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
+        self.api = LosingApi(open_transport.open_transport(kubeconfig=str(scene.cluster.kubeconfig), user_agent="stale-watch"))
         self.cache = ClusterInformer(self.api)
         self.lease = LeaderLease(self.api, identity())
         environment = RescueEnvironment(

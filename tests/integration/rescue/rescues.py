@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
@@ -54,7 +54,7 @@ class Rescues:
         **options: Any,
     ) -> Json:
         """One run in this process; the module's result."""
-        api = KubeApi(service_connection.connect(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
+        api = KubeApi(open_transport.open_transport(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
         request = RescueRequest(
             rescue_options({**QUICK, **options}), name=name, label_selectors=(label_selector,), state=state, wait=wait, dry_run=check_mode
         )

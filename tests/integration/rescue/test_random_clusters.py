@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
 from lab.cluster import Cluster
 from lab.scenario import Scenario
@@ -99,7 +99,7 @@ def _play(cluster: Cluster, rescues: Rescues, seeds: range, pool: ThreadPoolExec
         _set_up(cluster, scenes, pool)
         history = BudgetHistory(cluster)
         checks = []
-        api = KubeApi(connect(user_agent="random-clusters", kubeconfig=str(cluster.kubeconfig)))
+        api = KubeApi(open_transport(user_agent="random-clusters", kubeconfig=str(cluster.kubeconfig)))
         for scene in scenes:
             check = RescueCheck(scene, rescues, api)
             check.run()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease
 
 SAMPLE_S = 0.005
@@ -24,7 +24,7 @@ AWAY_S = 3.0
 
 
 def main(kubeconfig: str, namespace: str, identity: str, duration_s: int, run_s: float, file: Path) -> None:
-    api = KubeApi(connect(user_agent=identity, kubeconfig=kubeconfig))
+    api = KubeApi(open_transport(user_agent=identity, kubeconfig=kubeconfig))
     lease = LeaderLease(api, identity, namespace=namespace, duration_s=duration_s)
     end_s = time.monotonic() + run_s
     while time.monotonic() < end_s:

@@ -23,8 +23,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     NotFoundError,
     UnreachableError,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NAMESPACES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_micro_time, parse_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, LeaseLostError
 
@@ -102,7 +102,7 @@ def test_a_lease_that_another_client_has_taken_is_lost(cluster: Cluster, api: Ku
 
 def test_a_lost_answer_is_not_a_lost_lease(cluster: Cluster, user: Path, namespace: str, name: str, tmp_path: Path) -> None:
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
-        api = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
+        api = KubeApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
         lease = LeaderLease(api, "a", name=name, namespace=namespace, duration_s=DURATION_S)
         assert lease.acquire(0)
         line.hold()
@@ -138,7 +138,7 @@ def test_what_help_is_needed_for_ends_immediately(cluster: Cluster, api: KubeApi
     with pytest.raises(NotFoundError):
         LeaderLease(api, "a", name=name, namespace="not-there").acquire(60)
     kubeconfig = cluster.service_account("no-lease", cluster_role=None)
-    mere = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
+    mere = KubeApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
     with pytest.raises(ForbiddenError, match="leases in namespace kube-system"):
         LeaderLease(mere, "a").acquire(60)
 
@@ -244,7 +244,7 @@ def test_clocks_of_api_servers_that_differ_make_no_second_holder(
         for shift, server, file in zip(shifts, servers, files, strict=True):
             proxy = stack.enter_context(shifted_clock(cluster, server, shift))
             kubeconfig = kubeconfig_for(user, proxy, tmp_path / f"{file.name}.kubeconfig")
-            seen = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
+            seen = KubeApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
             seen.list_all(NAMESPACES)
             assert abs(seen.now_s() - time.time() - shift) < 5, "the clock is not shifted"
             processes.append(contend(kubeconfig, namespace, file, run_s=run_s))

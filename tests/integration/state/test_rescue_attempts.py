@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, InvalidError, NotFoundError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta, OwnerReference
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
@@ -115,7 +115,7 @@ def test_what_cannot_be_written_says_why(cluster: Cluster, api: KubeApi, namespa
         AttemptStore(api, name=name, namespace=namespace).update(OWNER, functools.partial(begin, api))
     with pytest.raises(NotFoundError):
         AttemptStore(api, name=name, namespace="not-there").update(OWNER, functools.partial(begin, api))
-    mere = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(cluster.service_account("no-maps", cluster_role=None))))
+    mere = KubeApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(cluster.service_account("no-maps", cluster_role=None))))
     with pytest.raises(ForbiddenError):
         AttemptStore(mere, name=name, namespace=namespace).read()
 
@@ -127,7 +127,7 @@ def test_a_write_whose_answer_is_lost_counts_once(
     if exists:
         AttemptStore(api, name=name, namespace=namespace).update(key("another"), functools.partial(begin, api))
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
-        broken = KubeApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
+        broken = KubeApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(kubeconfig)))
         asked: list[AttemptRecord | None] = []
 
         def change(entry: AttemptRecord | None) -> AttemptRecord:
@@ -165,7 +165,7 @@ class DeletingApi(KubeApi):
 def test_config_map_that_is_deleted_between_read_and_write_is_made_again(
     cluster: Cluster, user: Path, api: KubeApi, namespace: str, name: str
 ) -> None:
-    deleting = DeletingApi(connect(user_agent="onprem-rescue-tests", kubeconfig=str(user)))
+    deleting = DeletingApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(user)))
     deleting.cluster = cluster
     AttemptStore(api, name=name, namespace=namespace).update(key("another"), functools.partial(begin, api))
     written = AttemptStore(deleting, name=name, namespace=namespace).update(OWNER, functools.partial(begin, api))

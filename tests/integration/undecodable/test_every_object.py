@@ -20,8 +20,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.store import ADDED, DELETED, MODIFIED, Store
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ResponseDecodeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS, Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_of
 
@@ -139,7 +139,7 @@ def test_objects_of_every_kind_are_read_whatever_is_null_and_others_affect_only_
 def test_what_the_server_admits_with_null_or_empty_fields_is_read(
     cluster: Cluster, scene: Scene, schemas: Schemas, record_property: pytest.Function
 ) -> None:
-    api = KubeApi(connect(user_agent="undecodable", kubeconfig=str(cluster.kubeconfig)))
+    api = KubeApi(open_transport(user_agent="undecodable", kubeconfig=str(cluster.kubeconfig)))
     admissible = Admissible(cluster.api, schemas, scene.namespace)
     cache = ClusterInformer(api)
     cache.start()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.informer import ClusterInformer
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UndecodableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import LEASES
@@ -40,7 +40,7 @@ def odd_pod(item: Json) -> Json:
 
 
 def api_through(proxy: Proxy) -> KubeApi:
-    return KubeApi(service_connection.connect(kubeconfig=str(proxy.kubeconfig), user_agent="undecodable"))
+    return KubeApi(open_transport.open_transport(kubeconfig=str(proxy.kubeconfig), user_agent="undecodable"))
 
 
 def rescue(proxy: Proxy, pod: str, **options: Any) -> Json:

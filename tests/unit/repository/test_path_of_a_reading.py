@@ -26,7 +26,7 @@ from types import FrameType
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import Body
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Body
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.run import run_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution

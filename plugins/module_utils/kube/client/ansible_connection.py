@@ -20,8 +20,8 @@ from .api import KubeApi
 from .config.connection_options import given_options
 from .config.kubeconfig_source import YAML_IMPORT_ERROR
 from .config.secrets import secrets_in
-from .connection import URLLIB3_IMPORT_ERROR
-from .service_connection import connect_with
+from .http.connection import URLLIB3_IMPORT_ERROR
+from .open_transport import open_transport_with
 
 __all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
 
@@ -56,7 +56,7 @@ def connect(module: t.Any, *, name: str) -> KubeApi:
 
     Raises ConfigurationError, UnreachableError or UnauthorizedError.
     """
-    return KubeApi(connect_with(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}"))
+    return KubeApi(open_transport_with(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}"))
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:

@@ -33,10 +33,10 @@ from .errors import (
     UnreachableError,
     was_not_applied,
 )
+from .http.transport import READ_TIMEOUT_S, Body, OnStart, Query, Transport
 from .pagination import OnToken, pages
 from .resources import EVENTS, PODS, Resource
 from .retry import RetryLimits, retry_wait_s
-from .transport import READ_TIMEOUT_S, Body, OnStart, Query, Transport
 from .watches import Watches
 
 T = t.TypeVar("T")

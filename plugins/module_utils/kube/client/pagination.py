@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 
 from ..background import run_in_background
-from .transport import Body
+from .http.transport import Body
 
 PREFETCHED_PAGES = 2
 """Pages that are being read or wait for the caller. More pages would need memory and save no time."""

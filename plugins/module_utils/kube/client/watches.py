@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from ...model.codec import DecodeError, Struct, WatchEvent, decode_object, decode_watch_event
 from .early_denials import EarlyDenials
 from .errors import KubeError, RequestTarget, ResponseDecodeError, api_error
+from .http.transport import OnOpen, Query, Transport
 from .resources import Resource
-from .transport import OnOpen, Query, Transport
 
 ERROR_EVENT = "ERROR"
 """The type of the event with which a server ends a watch because of an error."""

@@ -14,7 +14,7 @@ from ...scheduler.affinity_term_index import required_anti_affinity, required_po
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
 from ...scheduler.filters.node_resources_fit import asked_for
-from ...scheduler.pod_requests import CPU, PODS
+from ...scheduler.pod_requests import CPU, POD_SLOTS
 from ...scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 
 Requests = tuple[tuple[str, int], ...]
@@ -103,7 +103,7 @@ class ReschedulingCheck:
         info = self._cluster_state.info(name)
         offered, requested = info.allocatable, info.requested
         fits = all(amount <= offered.get(resource, 0) - requested.get(resource, 0) for resource, amount in requests)
-        return fits and len(info.pods) < offered.get(PODS, 0)
+        return fits and len(info.pods) < offered.get(POD_SLOTS, 0)
 
     def _nodes_by_free_cpu(self) -> tuple[list[int], list[str]]:
         if self._by_free_cpu is None:

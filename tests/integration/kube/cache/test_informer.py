@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import resources
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, KubeError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import resource_version_of
@@ -149,7 +149,7 @@ def test_since_when_a_pod_is_unschedulable(cluster: Cluster, user: Path, cache: 
     status = cluster.get(f"/api/v1/namespaces/{namespace}/pods/huge")["status"]
     assert cache.unschedulable_since(found.metadata.uid) == parse_time(status["conditions"][0]["lastTransitionTime"])
 
-    late = ClusterInformer(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(user))))
+    late = ClusterInformer(KubeApi(open_transport(user_agent="onprem-kube-tests", kubeconfig=str(user))))
     late.start()
     assert late.unschedulable_since(found.metadata.uid) == cache.unschedulable_since(found.metadata.uid), "from the first list as well"
     late.stop()
@@ -191,7 +191,7 @@ def granted(cluster: Cluster, *, verbs: list[str], without: tuple[str, ...] = ()
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
     }
     cluster.apply([role, binding])
-    api = KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig)), retry_for_s=2)
+    api = KubeApi(open_transport(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig)), retry_for_s=2)
     wait_until(lambda: _may(api, resources.STORAGE_CLASSES), what="the role in force")
     return name, api
 
@@ -327,7 +327,7 @@ def test_watch_that_is_silent_for_longer_than_a_bookmark_takes_is_told(
     """The connection stands, nothing comes, and no error shows: a firewall that drops packets looks like that."""
     monkeypatch.setattr(informer, "SILENT_AFTER_S", 3.0)
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
-        cache = ClusterInformer(KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig))), (resources.PODS,))
+        cache = ClusterInformer(KubeApi(open_transport(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig))), (resources.PODS,))
         cache.start()
         try:
             cluster.apply(pod(namespace, "heard"))

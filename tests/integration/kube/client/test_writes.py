@@ -21,8 +21,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     owner_reference,
     pod_reference,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.service_connection import connect
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time, parse_time
 
 from lab.cluster import Cluster
@@ -82,7 +82,7 @@ def test_what_the_server_finds_invalid_is_no_failed_test(cluster: Cluster, api: 
 
 def test_a_patch_whose_answer_is_lost_is_made_once_and_says_so(cluster: Cluster, user: Path, tmp_path: Path) -> None:
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
-        api = KubeApi(connect(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig)))
+        api = KubeApi(open_transport(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig)))
         api.get(NODES, "", NODE)  # the connection is made
         line.hold()
 

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import ansible_connection, service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import ansible_connection, open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConfigurationError, UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import ActionModule
 
@@ -33,7 +33,7 @@ Connect = t.Callable[[str], object]
 
 
 def as_service(kubeconfig: str) -> object:
-    return service_connection.connect(user_agent="test", kubeconfig=kubeconfig)
+    return open_transport.open_transport(user_agent="test", kubeconfig=kubeconfig)
 
 
 def as_module(kubeconfig: str) -> object:
@@ -290,12 +290,12 @@ old.exceptions = ModuleType("urllib3.exceptions")
 old.exceptions.HTTPError = type("HTTPError", (Exception,), {})
 old.exceptions.SSLError = type("SSLError", (old.exceptions.HTTPError,), {})
 sys.modules["urllib3"] = old if sys.argv[1] == "old" else None
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import ansible_connection, service_connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import ansible_connection, open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConfigurationError
 
 print(ansible_connection.IMPORT_ERRORS["urllib3 >= 2"])
 try:
-    service_connection.connect(user_agent="test", kubeconfig="/nowhere")
+    open_transport.open_transport(user_agent="test", kubeconfig="/nowhere")
 except ConfigurationError as error:
     print(error)
 """

@@ -34,8 +34,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     is_transient,
     was_not_applied,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Body, Transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import DEPLOYMENTS, NODES, PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import Body, Transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
 
 Answer = bytes | Body | Exception

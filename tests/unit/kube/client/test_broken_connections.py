@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import RequestTarget, TLSError, UnreachableError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import Transport
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Transport
 
 Answer = t.Callable[[socket.socket], None]
 

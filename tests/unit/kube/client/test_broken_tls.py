@@ -18,7 +18,6 @@ import trustme
 import urllib3
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.connection import RELOAD_EVERY_S, Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     KubeError,
     RequestTarget,
@@ -29,9 +28,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     may_have_succeeded,
     was_not_applied,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import RELOAD_EVERY_S, Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.tls import tls_context
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import DEPLOYMENTS, NODES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.tls import tls_context
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import Transport
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 NODE_LIST = b'{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}'

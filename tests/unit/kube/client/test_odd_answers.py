@@ -13,13 +13,11 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import transport as transport_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
     ConnectionSettings,
     bearer,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ApiError,
     KubeError,
@@ -27,12 +25,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     UnreachableError,
     is_transient,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http import transport as transport_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import (
     LONGEST_ERROR_BYTES,
     LONGEST_RETRY_AFTER_S,
     Transport,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
 
 PAGE = b"<html><body>Bad gateway</body></html>"
 

@@ -9,8 +9,8 @@ import time
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Body
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.pagination import PREFETCHED_PAGES, OnToken, pages
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import Body
 
 WAIT_S = 10.0
 

@@ -17,9 +17,9 @@ import trustme
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_settings import settings_of_kubeconfig
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_source import Source
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.connection import RELOAD_EVERY_S, Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import RequestTarget, TLSError, UnauthorizedError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import Transport
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import RELOAD_EVERY_S, Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Transport
 
 
 class Clock:

@@ -15,14 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.connection import Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ForbiddenError,
     RequestTarget,
     UnreachableError,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import Connection
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import HEADERS, Body, Transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.transport import HEADERS, Body, Transport
 
 PAGE = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [{"metadata": {"name": "a"}}]}
 WAIT_S = 10.0

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.request import getproxies
 
-from .connection_settings import ConnectionSettings, Pem, SettingsError, bearer, is_file, path_of
+from .connection_settings import ConnectionSettings, ConnectionSettingsError, Pem, bearer, is_file, path_of
 from .kubeconfig_settings import UnsupportedLoginError, basic, settings_of_kubeconfig, settings_of_pod
 from .kubeconfig_source import Source
 
@@ -34,7 +34,7 @@ NAMES = {
 """The options, and the second name of each in a variable."""
 
 PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
-SECRET_OPTIONS = ("api_key", "password")
+CREDENTIAL_OPTIONS = ("api_key", "password")
 NO_CREDENTIALS = "the option host is given without credentials: give api_key, or username and password, or client_cert and client_key"
 TRUTHS = ("validate_certs", "persist_config")
 FALSE = ("0", "false", "no")
@@ -75,7 +75,7 @@ def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -
 
 
 def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
-    """Return the settings of a connection. Raises SettingsError."""
+    """Return the settings of a connection. Raises ConnectionSettingsError."""
     settings = _completed(_base(options), options)
     # As in the kubernetes client, NO_PROXY also applies to a proxy from an option or a kubeconfig.
     proxies = getproxies()
@@ -99,11 +99,11 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
 
         settings = settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
         if not settings.has_login and not _has_credentials(options):
-            raise SettingsError(NO_LOGIN) from None
+            raise ConnectionSettingsError(NO_LOGIN) from None
         return settings
-    except SettingsError:
+    except ConnectionSettingsError:
         if options.text("host") and not options.values.get("kubeconfig"):
-            raise SettingsError(NO_CREDENTIALS) from None
+            raise ConnectionSettingsError(NO_CREDENTIALS) from None
         raise
 
 
@@ -139,5 +139,5 @@ def _completed(settings: ConnectionSettings, options: ConnectionOptions) -> Conn
 def _file(option: str, name: str) -> Pem:
     path = path_of(name)
     if not is_file(path):
-        raise SettingsError(f"{option} names the file {path}, which does not exist")
+        raise ConnectionSettingsError(f"{option} names the file {path}, which does not exist")
     return path

@@ -32,7 +32,7 @@ Authorization = t.Callable[[], str]
 """Returns the value of the header ``Authorization``, empty for none. It is called for each request, because tokens are renewed."""
 
 
-class SettingsError(ValueError):
+class ConnectionSettingsError(ValueError):
     """The settings of a connection cannot be used. The text contains no secret."""
 
 
@@ -77,8 +77,8 @@ def bearer(token: str) -> Authorization:
 class TokenFile:
     """The authorization with a token in a file. The file is read again every minute.
 
-    Raises SettingsError if the file cannot be read at first. If a later read fails, the last token is used until the file can be read
-    again.
+    Raises ConnectionSettingsError if the file cannot be read at first. The kubelet and other programs renew the token in the file. If a
+    later read fails, the last token is used until the file can be read again.
     """
 
     def __init__(self, path: Path, clock: t.Callable[[], float] = time.monotonic) -> None:
@@ -91,7 +91,7 @@ class TokenFile:
         now_s = self._clock()
         if now_s - self._read_at_s >= TOKEN_FILE_READ_EVERY_S:
             self._read_at_s = now_s
-            with contextlib.suppress(SettingsError):
+            with contextlib.suppress(ConnectionSettingsError):
                 self._token = _token_in(self._path)
         return f"Bearer {self._token}"
 
@@ -99,12 +99,12 @@ class TokenFile:
 def _token_in(path: Path) -> str:
     text = read_file(path).decode("utf-8", "replace").strip()
     if not text:
-        raise SettingsError(f"the file {path} has no token")
+        raise ConnectionSettingsError(f"the file {path} has no token")
     return text
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a file. Raises SettingsError with its path and the error of the system."""
+    """Return the content of a file. Raises ConnectionSettingsError with its path and the error of the system."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -112,23 +112,23 @@ def read_file(path: Path) -> bytes:
 
 
 def path_of(text: str) -> Path:
-    """Return the path in a text, with ``~`` replaced by the home folder. Raises SettingsError."""
+    """Return the path in a text, with ``~`` replaced by the home folder. Raises ConnectionSettingsError."""
     encoded = text.encode("utf-8", "replace")
     if len(encoded) > LONGEST_PATH or max(map(len, encoded.split(b"/"))) > LONGEST_NAME:
-        raise SettingsError(TOO_LONG)
+        raise ConnectionSettingsError(TOO_LONG)
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        raise SettingsError(f"the home folder in the path {text} is not known: write the whole path") from None
+        raise ConnectionSettingsError(f"the home folder in the path {text} is not known: write the whole path") from None
 
 
 def exists(path: Path) -> bool:
-    """Return whether a file or a folder exists. Raises SettingsError if the system reports another error."""
+    """Return whether a file or a folder exists. Raises ConnectionSettingsError if the system reports another error."""
     return _mode(path) is not None
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a file exists. Raises SettingsError if the system reports another error."""
+    """Return whether a file exists. Raises ConnectionSettingsError if the system reports another error."""
     mode = _mode(path)
     return mode is not None and stat.S_ISREG(mode)
 
@@ -142,5 +142,5 @@ def _mode(path: Path) -> t.Optional[int]:
         raise _unreadable(path, error) from None
 
 
-def _unreadable(path: Path, error: OSError) -> SettingsError:
-    return SettingsError(TOO_LONG if error.errno == errno.ENAMETOOLONG else f"the file {path} cannot be read: {error.strerror}")
+def _unreadable(path: Path, error: OSError) -> ConnectionSettingsError:
+    return ConnectionSettingsError(TOO_LONG if error.errno == errno.ENAMETOOLONG else f"the file {path} cannot be read: {error.strerror}")

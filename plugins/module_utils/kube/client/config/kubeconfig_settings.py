@@ -18,8 +18,8 @@ from urllib.parse import quote
 from .connection_settings import (
     Authorization,
     ConnectionSettings,
+    ConnectionSettingsError,
     Pem,
-    SettingsError,
     TokenFile,
     bearer,
     exists,
@@ -53,24 +53,24 @@ class Entry(t.NamedTuple):
         if value is None:
             return ""
         if not isinstance(value, str):
-            raise SettingsError(f"{key} of the {self.kind} {self.name} is not a text")
+            raise ConnectionSettingsError(f"{key} of the {self.kind} {self.name} is not a text")
         return value
 
     def truth(self, key: str) -> bool:
         """Return the boolean of a key. It is false if the key is absent."""
         value = self.content.get(key)
         if value is not None and not isinstance(value, bool):
-            raise SettingsError(f"{key} of the {self.kind} {self.name} is neither true nor false")
+            raise ConnectionSettingsError(f"{key} of the {self.kind} {self.name} is neither true nor false")
         return bool(value)
 
     def file(self, key: str) -> t.Optional[Path]:
-        """Return the path of a file, or None if the key is absent. Raises SettingsError if the file does not exist."""
+        """Return the path of a file, or None if the key is absent. Raises ConnectionSettingsError if the file does not exist."""
         name = self.text(key)
         if not name:
             return None
         path = self.folder / name
         if not is_file(path):
-            raise SettingsError(f"{key} of the {self.kind} {self.name} names the file {path}, which does not exist")
+            raise ConnectionSettingsError(f"{key} of the {self.kind} {self.name} names the file {path}, which does not exist")
         return path
 
     def pem(self, key: str) -> Pem:
@@ -82,16 +82,16 @@ class Entry(t.NamedTuple):
         try:
             return base64.b64decode(text, validate=True) or None
         except (binascii.Error, ValueError):
-            raise SettingsError(f"{data_key} of the {self.kind} {self.name} is not base64") from None
+            raise ConnectionSettingsError(f"{data_key} of the {self.kind} {self.name} is not base64") from None
 
 
 def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
-    """Return the settings of the kubeconfig for its context. Raises SettingsError and UnsupportedLoginError."""
+    """Return the settings of the kubeconfig for its context. Raises ConnectionSettingsError and UnsupportedLoginError."""
     return _settings(*_chosen(_merged(source), source.context))
 
 
 def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
-    """Return the impersonation headers of the kubeconfig's user. Raises SettingsError."""
+    """Return the impersonation headers of the kubeconfig's user. Raises ConnectionSettingsError."""
     return _impersonation(_chosen(_merged(source), source.context)[1])
 
 
@@ -120,7 +120,7 @@ def _merged(source: Source) -> _Merged:
     else:
         contents = [(file.parent.absolute(), _content_of(file)) for file in source.files if exists(file)]
     if not contents:
-        raise SettingsError(f"there is no file {', '.join(map(str, source.files))}")
+        raise ConnectionSettingsError(f"there is no file {', '.join(map(str, source.files))}")
     found: dict[str, dict[str, Entry]] = {"context": {}, "cluster": {}, "user": {}}
     current = ""
     for folder, content in contents:
@@ -129,7 +129,7 @@ def _merged(source: Source) -> _Merged:
                 entries.setdefault(entry.name, entry)
         named = content.get("current-context")
         if named is not None and not isinstance(named, str):
-            raise SettingsError("its current-context is not a text")
+            raise ConnectionSettingsError("its current-context is not a text")
         current = named or current
     return _Merged(found["context"], found["cluster"], found["user"], current)
 
@@ -137,9 +137,9 @@ def _merged(source: Source) -> _Merged:
 def _content_of(file: Path) -> Json:
     content = load_yaml(read_file(file))
     if content is None:
-        raise SettingsError(f"the file {file} is empty")
+        raise ConnectionSettingsError(f"the file {file} is empty")
     if not isinstance(content, dict):
-        raise SettingsError(f"the file {file} is not a kubeconfig: it has no keys")
+        raise ConnectionSettingsError(f"the file {file} is not a kubeconfig: it has no keys")
     return content
 
 
@@ -148,13 +148,13 @@ def _entries(content: Json, kind: str, folder: Path) -> t.Iterator[Entry]:
     if listed is None:
         return
     if not isinstance(listed, list):
-        raise SettingsError(f"{kind}s is not a list")
+        raise ConnectionSettingsError(f"{kind}s is not a list")
     for number, item in enumerate(listed, 1):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            raise SettingsError(f"entry {number} of {kind}s has no name")
+            raise ConnectionSettingsError(f"entry {number} of {kind}s has no name")
         name, inner = item["name"], item.get(kind)
         if inner is not None and not isinstance(inner, dict):
-            raise SettingsError(f"{kind} of the entry {name} of {kind}s is not a mapping")
+            raise ConnectionSettingsError(f"{kind} of the entry {name} of {kind}s is not a mapping")
         yield Entry(kind, name, inner or {}, folder)
 
 
@@ -162,23 +162,23 @@ def _chosen(merged: _Merged, wanted: str) -> tuple[Entry, Entry]:
     """Return the cluster and the user of the context."""
     name = wanted or merged.current_context
     if not name:
-        raise SettingsError("it has no current-context, and no context is given")
+        raise ConnectionSettingsError("it has no current-context, and no context is given")
     context = merged.contexts.get(name)
     if context is None:
-        raise SettingsError(f"there is no context {name} in it; it has {', '.join(merged.contexts) or 'none'}")
+        raise ConnectionSettingsError(f"there is no context {name} in it; it has {', '.join(merged.contexts) or 'none'}")
     cluster_name, user_name = context.text("cluster"), context.text("user")
     cluster = merged.clusters.get(cluster_name)
     if cluster is None:
-        raise SettingsError(f"there is no cluster {cluster_name or '(without a name)'} in it, which the context {name} names")
+        raise ConnectionSettingsError(f"there is no cluster {cluster_name or '(without a name)'} in it, which the context {name} names")
     if user_name and user_name not in merged.users:
-        raise SettingsError(f"there is no user {user_name} in it, which the context {name} names")
+        raise ConnectionSettingsError(f"there is no user {user_name} in it, which the context {name} names")
     return cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path()))
 
 
 def _settings(cluster: Entry, user: Entry) -> ConnectionSettings:
     server = cluster.text("server").rstrip("/")
     if not server:
-        raise SettingsError(f"the cluster {cluster.name} has no server")
+        raise ConnectionSettingsError(f"the cluster {cluster.name} has no server")
     secured = server.startswith("https")
     return ConnectionSettings(
         server,
@@ -221,7 +221,7 @@ def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
     given += [("Impersonate-Group", group) for group in _texts(user, "as-groups", user.content.get("as-groups"))]
     extra = user.content.get("as-user-extra") or {}
     if not isinstance(extra, dict):
-        raise SettingsError(f"as-user-extra of the user {user.name} is not a mapping")
+        raise ConnectionSettingsError(f"as-user-extra of the user {user.name} is not a mapping")
     for key, values in extra.items():
         given += [(f"Impersonate-Extra-{quote(str(key), safe='')}", value) for value in _texts(user, "as-user-extra", values)]
     return tuple((name, value) for name, value in given if value)
@@ -231,5 +231,5 @@ def _texts(user: Entry, key: str, values: t.Any) -> list[str]:
     if values is None:
         return []
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-        raise SettingsError(f"{key} of the user {user.name} is not a list of texts")
+        raise ConnectionSettingsError(f"{key} of the user {user.name} is not a list of texts")
     return values

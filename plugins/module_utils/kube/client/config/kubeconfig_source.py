@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from .connection_settings import SettingsError, exists, path_of
+from .connection_settings import ConnectionSettingsError, exists, path_of
 from .secrets import is_content
 
 if t.TYPE_CHECKING:
@@ -31,15 +31,18 @@ else:
 
 
 def load_yaml(data: bytes) -> t.Any:
-    """Return the content of a YAML document. Raises SettingsError with the place of the error and without text of the document."""
+    """Return the content of a YAML document.
+
+    Raises ConnectionSettingsError with the place of the error and without text of the document.
+    """
     try:
         return yaml.load(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (ValueError, RecursionError):  # a date that does not exist raises ValueError
-        raise SettingsError("it is not a YAML text in UTF-8") from None
+        raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise SettingsError(f"it is not a YAML document{place}") from None
+        raise ConnectionSettingsError(f"it is not a YAML document{place}") from None
 
 
 DEFAULT_FILE = "~/.kube/config"
@@ -72,19 +75,22 @@ class Source:
             return f"host {without_login(self.host)}"
         try:
             name = os.pathsep.join(map(str, self.files)) or "(given as a dict)"
-        except SettingsError:  # the given text may contain secrets
+        except ConnectionSettingsError:  # the given text may contain secrets
             name = "(not a path)"
         return f"kubeconfig {name}" + (f", context {self.context}" if self.context else "")
 
     @property
     def files(self) -> list[Path]:
-        """Return the files that are read. There are none if a dict was given. Raises SettingsError if the given text is not a path."""
+        """Return the files that are read. There are none if a dict was given.
+
+        Raises ConnectionSettingsError if the given text is not a path.
+        """
         if isinstance(self.kubeconfig, dict):
             return []
         given = str(self.kubeconfig or os.environ.get("KUBECONFIG") or DEFAULT_FILE)
         if is_content(given):
             name = "the option kubeconfig or the variable K8S_AUTH_KUBECONFIG" if self.kubeconfig else "the variable KUBECONFIG"
-            raise SettingsError(f"{name} has the content of a kubeconfig, and a path is expected: write the content to a file")
+            raise ConnectionSettingsError(f"{name} has the content of a kubeconfig, and a path is expected: write the content to a file")
         return [path_of(path) for path in given.split(os.pathsep) if path]
 
     @property
@@ -94,11 +100,11 @@ class Source:
             return False
         try:
             files = self.files
-        except SettingsError:  # the user has no home folder
+        except ConnectionSettingsError:  # the user has no home folder
             return True
         try:
             return not any(map(exists, files)) or any(not content.get("current-context") for content in self._contents())
-        except SettingsError:  # the default file cannot be read
+        except ConnectionSettingsError:  # the default file cannot be read
             return False
 
     def _contents(self) -> list[dict[str, t.Any]]:
@@ -112,6 +118,6 @@ class Source:
 def _content(file: Path) -> t.Optional[dict[str, t.Any]]:
     try:
         content = load_yaml(file.read_bytes())
-    except (OSError, SettingsError):
+    except (OSError, ConnectionSettingsError):
         return None
     return content if isinstance(content, dict) else None

@@ -12,8 +12,8 @@ import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..connection import HttpError
-from .connection_settings import ConnectionSettings, Pem, SettingsError
+from ..http.connection import HttpError
+from .connection_settings import ConnectionSettings, ConnectionSettingsError, Pem
 from .kubeconfig_settings import impersonation
 from .kubeconfig_source import Source
 
@@ -27,15 +27,15 @@ NO_LOGIN = (
 
 
 def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
-    """Return the settings that the kubernetes client reads from the kubeconfig. Raises SettingsError.
+    """Return the settings that the kubernetes client reads from the kubeconfig. Raises ConnectionSettingsError.
 
     ``persist``: write a renewed token to the kubeconfig. If a plugin fails, the kubernetes client raises nothing, and the settings have no
-    credentials. Their ``authorization`` raises SettingsError if a token cannot be renewed.
+    credentials. Their ``authorization`` raises ConnectionSettingsError if a token cannot be renewed.
     """
     try:
         from kubernetes import client, config
     except ImportError as error:
-        raise SettingsError(f"this kubeconfig needs the Python library kubernetes, which cannot be imported: {error}") from None
+        raise ConnectionSettingsError(f"this kubeconfig needs the Python library kubernetes, which cannot be imported: {error}") from None
     configuration = client.Configuration()
     options: dict[str, t.Any] = {"context": source.context or None, "client_configuration": configuration, "persist_config": persist}
     with _without_secrets():
@@ -59,7 +59,7 @@ def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
 
 @contextlib.contextmanager
 def _without_secrets() -> Iterator[None]:
-    """Replace the exceptions of a login by SettingsError without their text.
+    """Replace the exceptions of a login by ConnectionSettingsError without their text.
 
     The kubernetes client writes the entry with the token into the text.
     """
@@ -69,7 +69,8 @@ def _without_secrets() -> Iterator[None]:
     try:
         yield
     except (config.ConfigException, client.OpenApiException, OAuth2Error, HttpError, *MALFORMED) as error:
-        raise SettingsError(f"the login by exec or auth-provider failed in the kubernetes client ({type(error).__name__})") from None
+        name = type(error).__name__
+        raise ConnectionSettingsError(f"the login by exec or auth-provider failed in the kubernetes client ({name})") from None
 
 
 def _authorization(configuration: t.Any) -> str:

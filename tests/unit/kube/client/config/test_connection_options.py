@@ -20,9 +20,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
     ConnectionSettings,
-    SettingsError,
+    ConnectionSettingsError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.connection import Connection, HttpError, passes_by
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import Connection, HttpError, passes_by
 
 SERVER = "https://127.0.0.1:6443"
 
@@ -81,7 +81,7 @@ def test_a_host_with_credentials_needs_no_kubeconfig(params: dict[str, str], aut
 
 def test_a_host_without_credentials_says_what_is_missing(home: Path) -> None:
     (home / ".kube" / "config").unlink()
-    with pytest.raises(SettingsError, match="the option host is given without credentials: give api_key"):
+    with pytest.raises(ConnectionSettingsError, match="the option host is given without credentials: give api_key"):
         settings({"host": SERVER})
 
 
@@ -106,7 +106,7 @@ def test_both_names_of_a_variable_count(home: Path) -> None:
 
 @pytest.mark.parametrize("option", ["ca_cert", "client_cert", "client_key"])
 def test_a_file_that_does_not_exist_is_named(option: str, home: Path) -> None:
-    with pytest.raises(SettingsError, match=f"{option} names the file /nowhere/x, which does not exist"):
+    with pytest.raises(ConnectionSettingsError, match=f"{option} names the file /nowhere/x, which does not exist"):
         settings({option: "/nowhere/x"})
 
 
@@ -205,7 +205,7 @@ def test_a_proxy_is_asked_for_the_server_with_its_login_and_an_error_does_not_sh
     ],
 )
 def test_what_cannot_be_used_is_named_without_its_value(wrong: ConnectionSettings, words: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConnectionSettingsError) as caught:
         Connection(lambda: wrong)
     assert words in str(caught.value) and "geheim" not in str(caught.value)
     assert caught.value.__cause__ is None and (caught.value.__context__ is None or caught.value.__suppress_context__)

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
     TOKEN_FILE_READ_EVERY_S,
     ConnectionSettings,
-    SettingsError,
+    ConnectionSettingsError,
     TokenFile,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_settings import (
@@ -153,7 +153,7 @@ def test_a_user_of_a_provider_acts_as_another_one() -> None:
 
 def test_a_provider_that_fails_shows_no_secret() -> None:
     user = {"auth-provider": {"name": "oidc", "config": {"client-secret": SECRET}}}
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConnectionSettingsError) as caught:
         settings_by_client(Source(kubeconfig(user=user)), persist=False)
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
@@ -167,7 +167,7 @@ def test_a_provider_that_cannot_be_reached_is_an_error_of_the_settings_without_a
         "client-secret": SECRET,
         "idp-issuer-url": "https://127.0.0.1:1",
     }
-    with pytest.raises(SettingsError, match="the login by exec or auth-provider failed") as caught:
+    with pytest.raises(ConnectionSettingsError, match="the login by exec or auth-provider failed") as caught:
         settings_by_client(Source(kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})), persist=False)
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
@@ -184,7 +184,7 @@ def test_a_token_that_cannot_be_renewed_is_an_error_of_the_settings_without_a_se
         raise error
 
     monkeypatch.setattr("kubernetes.client.Configuration.auth_settings", fail)
-    with pytest.raises(SettingsError, match="the login by exec or auth-provider failed") as caught:
+    with pytest.raises(ConnectionSettingsError, match="the login by exec or auth-provider failed") as caught:
         settings.authorization()
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
@@ -209,7 +209,7 @@ def test_the_user_that_is_acted_as_is_sent() -> None:
     ],
 )
 def test_an_error_names_the_entry_and_shows_no_secret(given: Json, words: str) -> None:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConnectionSettingsError) as caught:
         settings_of_kubeconfig(Source(given))
     assert words in str(caught.value) and SECRET not in str(caught.value)
 
@@ -219,7 +219,7 @@ def test_an_error_names_the_entry_and_shows_no_secret(given: Json, words: str) -
 )
 def test_a_file_that_is_no_yaml_shows_no_secret(text: str, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(text)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(ConnectionSettingsError) as caught:
         settings_of_kubeconfig(Source(str(tmp_path / "config")))
     assert "not a YAML document: line " in str(caught.value) and SECRET not in str(caught.value)
     assert caught.value.__suppress_context__

@@ -17,7 +17,7 @@ import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-from .config.connection_settings import ConnectionSettings, Pem, SettingsError, read_file
+from ..config.connection_settings import ConnectionSettings, ConnectionSettingsError, Pem, read_file
 
 HTTP_1_1 = "http/1.1"
 """The name of HTTP/1.1 in ALPN (RFC 7301)."""
@@ -114,7 +114,7 @@ class _Context(ssl.SSLContext):
 
 
 def tls_context(settings: ConnectionSettings) -> ssl.SSLContext:
-    """Return the context for all connections with these settings. Raises SettingsError for a certificate that cannot be used."""
+    """Return the context for all connections with these settings. Raises ConnectionSettingsError for a certificate that cannot be used."""
     context = _strict_context()
     if not settings.verify:
         context.check_hostname = False
@@ -148,7 +148,7 @@ def _trust(context: ssl.SSLContext, ca: t.Union[bytes, Path]) -> None:
     try:
         context.load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):
-        raise SettingsError(f"the certificate authority{_named(ca)} is not a certificate in PEM format") from None
+        raise ConnectionSettingsError(f"the certificate authority{_named(ca)} is not a certificate in PEM format") from None
 
 
 def _identify(context: ssl.SSLContext, certificate: t.Union[bytes, Path], key: Pem) -> None:
@@ -160,9 +160,9 @@ def _identify(context: ssl.SSLContext, certificate: t.Union[bytes, Path], key: P
             context.load_cert_chain(file, password=lambda: "")
     except (ssl.SSLError, ValueError):
         names = f"the client certificate{_named(certificate)} and its key{_named(key)}"
-        raise SettingsError(f"{names} are not a pair in PEM format, or the key has a password") from None
+        raise ConnectionSettingsError(f"{names} are not a pair in PEM format, or the key has a password") from None
     except OSError as error:
-        raise SettingsError(f"the client certificate cannot be passed to TLS: {error.strerror}") from None
+        raise ConnectionSettingsError(f"the client certificate cannot be passed to TLS: {error.strerror}") from None
 
 
 def _named(pem: Pem) -> str:

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from .config.connection_settings import SettingsError
+from ..config.connection_settings import ConnectionSettingsError
+from ..errors import ApiError, Cause, ConfigurationError, RequestTarget, TLSError, TruncatedResponseError, UnreachableError, api_error
 from .connection import CONNECT_TIMEOUT_S, Connection, HttpError
-from .errors import ApiError, Cause, ConfigurationError, RequestTarget, TLSError, TruncatedResponseError, UnreachableError, api_error
 from .tls import is_handshake_error
 
 READ_TIMEOUT_S = 60
@@ -175,7 +175,7 @@ class Transport:
         except (HttpError, OSError) as error:
             text = _no_answer(error, self.server)
             raise (TLSError(text) if is_handshake_error(error) else UnreachableError(text)) from error
-        except SettingsError as error:
+        except ConnectionSettingsError as error:
             raise ConfigurationError(f"no request was sent to {self.server}: {error}") from None
         self._check_answer(response, verb, target)
         self._note_time(response.headers, sent_at_s)

@@ -17,8 +17,8 @@ import typing as t
 from collections.abc import Sequence
 from urllib.parse import unquote, urlencode, urlsplit
 
-from .config.connection_settings import ConnectionSettings, SettingsError
-from .config.secrets import SHORTEST
+from ..config.connection_settings import ConnectionSettings, ConnectionSettingsError
+from ..config.secrets import SHORTEST
 from .tls import is_handshake_error, tls_context
 
 if t.TYPE_CHECKING:
@@ -70,7 +70,8 @@ Headers = Sequence[tuple[str, str]]
 class Connection:
     """Requests with the settings that ``load`` returns. Thread-safe.
 
-    ``load`` is called by the constructor, and again if the settings are rejected. It raises SettingsError, and so does the constructor.
+    ``load`` is called by the constructor, and again if the settings are rejected. It raises ConnectionSettingsError, and so does the
+    constructor.
     """
 
     def __init__(self, load: t.Callable[[], ConnectionSettings], *, clock: t.Callable[[], float] = time.monotonic) -> None:
@@ -89,7 +90,7 @@ class Connection:
         """Return the text without the value of the header ``Authorization``, for messages."""
         try:
             value = self._pool.settings.authorization()
-        except SettingsError:
+        except ConnectionSettingsError:
             return text
         credentials = value.partition(" ")[2]
         for secret in (value, credentials):
@@ -102,20 +103,20 @@ class Connection:
     ) -> t.Any:
         """Send a request and return urllib3's response, whose body is not read yet.
 
-        ``timeouts``: seconds for a new connection, and for each time without data from the server. Raises HttpError, and SettingsError if
-        the token cannot be sent.
+        ``timeouts``: seconds for a new connection, and for each time without data from the server. Raises HttpError, and
+        ConnectionSettingsError if the token cannot be sent.
         """
         pool = self._pool
         try:
             answer = pool.send(method, path, query, headers, body, timeouts)
         except HttpError as error:
-            renewed = self._renewed(pool) if is_handshake_error(error) else None
+            renewed = self._with_renewed_settings(pool) if is_handshake_error(error) else None
             if renewed is None:
                 raise
             return renewed.send(method, path, query, headers, body, timeouts)
         if answer.status != 401:
             return answer
-        renewed = self._renewed(pool)
+        renewed = self._with_renewed_settings(pool)
         if renewed is None:
             return answer
         # The API server has rejected the request before it did anything, so the request can be sent again.
@@ -123,7 +124,7 @@ class Connection:
         answer.release_conn()
         return renewed.send(method, path, query, headers, body, timeouts)
 
-    def _renewed(self, refused: _Pool) -> t.Optional[_Pool]:
+    def _with_renewed_settings(self, refused: _Pool) -> t.Optional[_Pool]:
         """Return the connections with the current settings, or None if the settings were read recently or cannot be read."""
         with self._lock:
             if self._pool is not refused:  # another thread has renewed them
@@ -133,7 +134,7 @@ class Connection:
             self._loaded_at_s = self._clock()
             try:
                 self._pool = _Pool(self._load())
-            except SettingsError:  # for example a file that is being written: the server's rejection is reported instead
+            except ConnectionSettingsError:  # for example a file that is being written: the server's rejection is reported instead
                 return None
             return self._pool
 
@@ -145,7 +146,7 @@ class _Pool:
         self.settings = settings
         _check_url("the server", settings.server)
         if "@" in urlsplit(settings.server).netloc:
-            raise SettingsError("the server's URL has a user name in it: give it as username, and the password as password")
+            raise ConnectionSettingsError("the server's URL has a user name in it: give it as username, and the password as password")
         self._manager = _manager(settings)
         _check_headers([("Authorization", settings.authorization()), *settings.headers])
 
@@ -176,14 +177,16 @@ def _check_url(what: str, url: str) -> None:
     except ValueError:
         good = False
     if not good:
-        raise SettingsError(f"{what} is not a URL such as https://HOST:PORT")
+        raise ConnectionSettingsError(f"{what} is not a URL such as https://HOST:PORT")
 
 
 def _check_headers(headers: Headers) -> None:
-    """Raise SettingsError for a value that no header may have. The error of http.client would contain the token."""
+    """Raise ConnectionSettingsError for a value that no header may have. The error of http.client would contain the token."""
     for name, value in headers:
         if not all(char == "\t" or " " <= char <= "~" or "\xa0" <= char <= "\xff" for char in value):
-            raise SettingsError(BAD_HEADER if name == "Authorization" else f"the value of {name} has a character that no header may have")
+            raise ConnectionSettingsError(
+                BAD_HEADER if name == "Authorization" else f"the value of {name} has a character that no header may have"
+            )
 
 
 def _manager(settings: ConnectionSettings) -> t.Any:
@@ -204,7 +207,7 @@ def _manager(settings: ConnectionSettings) -> t.Any:
         try:
             from urllib3.contrib.socks import SOCKSProxyManager
         except ImportError:
-            raise SettingsError("a SOCKS proxy needs the Python library PySocks, which is not installed") from None
+            raise ConnectionSettingsError("a SOCKS proxy needs the Python library PySocks, which is not installed") from None
         return _to_proxy(lambda: SOCKSProxyManager(settings.proxy, headers=proxy_headers, **options))
     return _to_proxy(lambda: urllib3.ProxyManager(settings.proxy, proxy_headers=proxy_headers, **options))
 
@@ -213,16 +216,16 @@ def _to_proxy(make: t.Callable[[], t.Any]) -> t.Any:
     try:
         return make()
     except (HttpError, ValueError):  # their text contains the URL with its password
-        raise SettingsError(NO_PROXY_URL) from None
+        raise ConnectionSettingsError(NO_PROXY_URL) from None
 
 
 def _proxy_headers(settings: ConnectionSettings) -> t.Any:
-    """Return the headers for the proxy. Raises SettingsError if one cannot be sent."""
+    """Return the headers for the proxy. Raises ConnectionSettingsError if one cannot be sent."""
     given = {name: value for name, value in settings.proxy_headers.items() if value is not None}
     try:
         headers = urllib3.util.make_headers(**{**_proxy_login(settings.proxy), **given})
     except UnicodeEncodeError:
-        raise SettingsError("the user name or the password for the proxy has a character that is not in Latin-1") from None
+        raise ConnectionSettingsError("the user name or the password for the proxy has a character that is not in Latin-1") from None
     _check_headers(list(headers.items()))
     return headers
 

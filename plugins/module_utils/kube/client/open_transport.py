@@ -8,24 +8,26 @@ import json
 import typing as t
 
 from .config.connection_options import ConnectionOptions, settings_of_options
-from .config.connection_settings import ConnectionSettings, SettingsError
+from .config.connection_settings import ConnectionSettings, ConnectionSettingsError
 from .config.kubeconfig_source import NO_CLUSTER
-from .connection import URLLIB3_IMPORT_ERROR, Connection
 from .errors import ApiError, ConfigurationError, RequestTarget, TruncatedResponseError, UnauthorizedError
-from .transport import READ_TIMEOUT_S, Body, Transport
+from .http.connection import URLLIB3_IMPORT_ERROR, Connection
+from .http.transport import READ_TIMEOUT_S, Body, Transport
 
 INSTALL = "Install it for this Python: python -m pip install --upgrade 'urllib3>=2'"
 
 
-def connect(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
+def open_transport(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
     """Return a transport for ``kubeconfig`` (path), else for the pod's service account, else for the default kubeconfig.
 
     Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
-    return connect_with(ConnectionOptions({"kubeconfig": kubeconfig, "context": context, "persist_config": True}), user_agent=user_agent)
+    return open_transport_with(
+        ConnectionOptions({"kubeconfig": kubeconfig, "context": context, "persist_config": True}), user_agent=user_agent
+    )
 
 
-def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
+def open_transport_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
     """Return a transport for these options, after one request to check that the API server is reachable and knows the user.
 
     Raises ConfigurationError, UnreachableError and UnauthorizedError.
@@ -39,7 +41,7 @@ def connect_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
 
     try:
         transport = Transport(Connection(load), user_agent=user_agent)
-    except SettingsError as error:
+    except ConnectionSettingsError as error:
         if source.nothing_given:
             raise ConfigurationError(NO_CLUSTER) from None
         text = f"cannot connect to Kubernetes with {source}: {error}. Check the file, its context and the credentials."
