@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..model.api.pod import extended_resources, mounts_claims
 from ..model.api.storage import Storage
-from ..model.api.workload import Workload
+from ..model.api.workload import WORKLOAD_KINDS, Workload
 from ..model.gc_pause import gc_paused
 from ..model.interning import Interner, one_for_each
 from ..model.pod_template import pod_of_workload
@@ -26,7 +26,7 @@ def read_snapshot(
     api: KubeApi,
     *,
     namespaces: t.Optional[Sequence[str]] = None,
-    kinds: Sequence[str] = ("Deployment", "StatefulSet"),
+    kinds: Sequence[str] = WORKLOAD_KINDS,
     label_selector: str = "",
     pods_everywhere: bool = True,
     pending_pods: bool = False,

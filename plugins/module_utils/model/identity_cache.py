@@ -8,10 +8,16 @@ Two equal objects that are not the same one make two entries, which costs time a
 
 from __future__ import annotations
 
+import operator
 import typing as t
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 V = t.TypeVar("V")
+
+
+def are_same_objects(some: Sequence[object], others: Sequence[object]) -> bool:
+    """Return whether the two sequences have the same objects in the same order."""
+    return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))
 
 
 class IdentityDict(dict[t.Any, tuple[object, V]], t.Generic[V]):

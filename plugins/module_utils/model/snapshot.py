@@ -16,7 +16,7 @@ from .api.node import Node
 from .api.pod import Pod
 from .api.policy import PodDisruptionBudget
 from .api.storage import PersistentVolumeClaim, Storage
-from .api.workload import HorizontalPodAutoscaler, Job, Workload
+from .api.workload import WORKLOAD_KINDS, HorizontalPodAutoscaler, Job, Workload
 from .selectors.selector_index import SelectorIndex
 from .undecodable import Undecodable
 from .values.integers import parse_int64
@@ -142,7 +142,7 @@ class ClusterSnapshot:
         result: T = self._results[function]
         return result
 
-    def workloads(self, kinds: Iterable[str] = ("Deployment", "StatefulSet")) -> list[Workload]:
+    def workloads(self, kinds: Iterable[str] = WORKLOAD_KINDS) -> list[Workload]:
         """Return the workloads of the given kinds, sorted by kind, namespace and name."""
         wanted = set(kinds)
         found = [workload for workload in (*self.deployments, *self.stateful_sets) if workload.kind in wanted]

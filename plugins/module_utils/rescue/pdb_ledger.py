@@ -8,13 +8,13 @@ exceed a budget. This ledger does.
 
 from __future__ import annotations
 
-import operator
 import typing as t
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 
 from ..model.api.pod import Pod
 from ..model.api.policy import PodDisruptionBudget
+from ..model.identity_cache import are_same_objects
 from ..model.reason import Reason
 from ..model.selectors.budget_index import BudgetIndex
 from ..model.snapshot import ClusterSnapshot
@@ -69,7 +69,7 @@ class PdbLedger:
         if self._unread != earlier._unread or mine.undecodable_of(BUDGET_KIND) != others.undecodable_of(BUDGET_KIND):
             return None
         before, now = others.budgets_by_namespace, mine.budgets_by_namespace
-        changed = {name for name in before.keys() | now.keys() if not _same_objects(before.get(name, ()), now.get(name, ()))}
+        changed = {name for name in before.keys() | now.keys() if not are_same_objects(before.get(name, ()), now.get(name, ()))}
         return changed.union(namespace for namespace, _name in (*self._reserved, *earlier._reserved))
 
     def violation(self, pod: Pod) -> t.Optional[Reason]:
@@ -161,10 +161,6 @@ def budget_status_key(pod: Pod) -> Hashable:
     The pods of one template share their labels and conditions (model/interning.py).
     """
     return pod.metadata.namespace, id(pod.metadata.labels), id(pod.status.conditions), pod.status.phase, pod.terminating
-
-
-def _same_objects(some: Sequence[PodDisruptionBudget], others: Sequence[PodDisruptionBudget]) -> bool:
-    return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))
 
 
 def _is_not_counted(pod: Pod, budget: PodDisruptionBudget) -> bool:

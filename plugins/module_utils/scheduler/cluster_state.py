@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import operator
 import typing as t
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
-from ..model.identity_cache import IdentityDict
+from ..model.identity_cache import IdentityDict, are_same_objects
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
 from .affinity_term_index import AffinityTermIndex
@@ -316,7 +315,7 @@ def _nodes_with_other_pods(after: ClusterSnapshot, before: ClusterSnapshot) -> s
     """Return the names of nodes that are only in one of the snapshots, or that have other pod objects on them."""
     pods, other_pods = after.pods_by_node, before.pods_by_node
     changed = after.nodes.keys() ^ before.nodes.keys()
-    changed.update(name for name in after.nodes if not _same_objects(pods.get(name, ()), other_pods.get(name, ())))
+    changed.update(name for name in after.nodes if not are_same_objects(pods.get(name, ()), other_pods.get(name, ())))
     return changed
 
 
@@ -324,7 +323,3 @@ def _running_on(node_names: Iterable[str], snapshot: ClusterSnapshot) -> Iterato
     """Return the pods that have not finished on these nodes, for the nodes that the snapshot has."""
     names = (name for name in node_names if name in snapshot.nodes)
     return (pod for name in names for pod in snapshot.pods_by_node.get(name, ()) if not pod.terminal)
-
-
-def _same_objects(some: t.Sequence[Pod], others: t.Sequence[Pod]) -> bool:
-    return some is others or (len(some) == len(others) and all(map(operator.is_, some, others)))

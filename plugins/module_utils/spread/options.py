@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.api.node import Node
+from ..model.api.workload import WORKLOAD_KINDS
 from ..model.codec import Struct
 from ..model.option_error import OptionError, seconds_of
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
@@ -16,8 +17,6 @@ from ..model.well_known import HOSTNAME
 DEFAULT_COOLDOWN_S = 600
 DEFAULT_MAX_ATTEMPTS = 3
 
-
-KINDS = ("Deployment", "StatefulSet")
 
 MINIMA = {
     "cooldown": 0,
@@ -126,7 +125,7 @@ class CheckOptions(Struct, frozen=True):
     exclude_namespaces: Sequence[str] = ()
     namespace_label_selectors: Sequence[str] = ()
     label_selectors: Sequence[str] = ()
-    kinds: Sequence[str] = ("Deployment", "StatefulSet")
+    kinds: Sequence[str] = WORKLOAD_KINDS
     topology_keys: Sequence[str] = (HOSTNAME,)
     max_skew: t.Optional[int] = None
     min_ready_nodes: int = 2
@@ -145,8 +144,8 @@ def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ..
 
 def _kinds(kinds: t.Optional[Sequence[str]]) -> tuple[str, ...]:
     if kinds is not None and not kinds:
-        raise OptionError(f"kinds: is empty; name at least one of {', '.join(KINDS)}, or leave the option out to check both")
-    return KINDS if kinds is None else tuple(kinds)
+        raise OptionError(f"kinds: is empty; name at least one of {', '.join(WORKLOAD_KINDS)}, or leave the option out to check both")
+    return WORKLOAD_KINDS if kinds is None else tuple(kinds)
 
 
 def check_options(params: Mapping[str, t.Any]) -> CheckOptions:

@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The rules that give a Lease at most one holder at a time, as in client-go ``tools/leaderelection``.
 
-Only the clock of the caller decides whether a Lease has expired. The times in a Lease come from an API server and are for people.
+Only the clock of the caller decides whether a Lease has expired, so a clock skew between machines has no effect. The times in a Lease come
+from an API server and are for people.
 """
 
 from __future__ import annotations

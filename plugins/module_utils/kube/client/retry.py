@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The decision whether a failed request is repeated, and when."""
+"""The decision whether a failed request is repeated, and when: after 429, after 5xx, and after a broken connection."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ..codec import field
+from ..codec import field, replace
 from .device import is_extended
 from .meta import ApiStruct, Condition, Labels, LabelSelector, Named, ObjectMeta, ResourceList
 from .node import NodeSelector, NodeSelectorTerm
@@ -254,3 +254,9 @@ def mounts_claims(pod: Pod) -> bool:
 def is_sidecar(container: Container) -> bool:
     """Return whether the init container runs for as long as the pod."""
     return container.restart_policy == "Always"
+
+
+def with_containers(spec: PodSpec, change: t.Callable[[Container], Container]) -> PodSpec:
+    """Return the spec with all its containers and init containers changed."""
+    init = tuple(map(change, spec.init_containers)) if spec.init_containers else spec.init_containers
+    return replace(spec, containers=tuple(map(change, spec.containers)), init_containers=init)

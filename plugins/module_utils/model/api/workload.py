@@ -11,6 +11,9 @@ from .meta import ApiStruct, Condition, IntOrString, LabelSelector, ObjectMeta
 from .pod import PodTemplate
 from .volume import VolumeClaimTemplate
 
+WORKLOAD_KINDS = ("Deployment", "StatefulSet")
+"""The workloads that are checked and restarted."""
+
 
 class RollingUpdate(ApiStruct, frozen=True):
     """Limits of a rolling update, as numbers or percentages. Only StatefulSets have ``partition``."""

@@ -45,10 +45,10 @@ class LeaderLease:
     A thread renews it. Only tests use another namespace or name: all programs of a cluster share one Lease. ``duration_s`` is in whole
     seconds: another program may acquire the Lease after this time without a renewal. The Lease is renewed every third of ``duration_s``.
     ``held`` ends two thirds of ``duration_s`` after the last successful renewal was sent, so a holder without an API server stops before
-    another one can begin. Both are measured by the monotonic clock of the process. No clock of an API server is used. A Lease that does not
-    exist may have been deleted while its holder is active. It is created after ``duration_s`` without a Lease, or immediately if it never
-    had a holder. Each holder first creates the ConfigMap of the same name, so the absence of the ConfigMap proves that there was no holder.
-    A holder that cannot read and write that ConfigMap cannot work and does not acquire the Lease.
+    another one can begin. Both are measured by the monotonic clock of the process, so a clock skew between machines has no effect. A Lease
+    that does not exist may have been deleted while its holder is active. It is created after ``duration_s`` without a Lease, or immediately
+    if it never had a holder. Each holder first creates the ConfigMap of the same name, so the absence of the ConfigMap proves that there
+    was no holder. A holder that cannot read and write that ConfigMap cannot work and does not acquire the Lease.
     """
 
     def __init__(

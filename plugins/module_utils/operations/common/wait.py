@@ -13,6 +13,7 @@ import typing as t
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ApiError, ExpiredError, ForbiddenError, UnreachableError
 from ...kube.client.resources import PODS, WORKLOADS, Resource
+from ...kube.client.watches import ERROR_EVENT
 from ...model.api.meta import LabelSelector
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
@@ -21,9 +22,6 @@ from ...spread.eviction.replacement import availability_progress, missing_replic
 from ...spread.rollout import FAILED, WAITING, Progress
 from ...spread.stuck_pods import stuck_container, unready_message
 from .guarded_patch import read_live_workload
-
-WATCH_ERROR = "ERROR"
-"""The type of a watch's last event if the API server ends the watch with a Status."""
 
 ProgressOf = t.Callable[[Workload], Progress]
 
@@ -90,7 +88,7 @@ def _watch_once(api: KubeApi, resource: Resource, workload: Workload, progress_o
 
     def see() -> bool:
         for event in events:
-            if event.type == WATCH_ERROR:  # for example an expired version; the next read shows the state
+            if event.type == ERROR_EVENT:  # for example an expired version; the next read shows the state
                 return False
             if event.type != "MODIFIED" or progress_of(resource.decode(bytes(event.object))).state != WAITING:
                 return True
@@ -203,7 +201,7 @@ class _PodsOfWorkload:
         version = pod.metadata.resource_version
         for event in self._api.watch(PODS, self._namespace, pod.metadata.name, resource_version=version, timeout_s=timeout_s):
             if event.type != "MODIFIED":
-                return event.type != WATCH_ERROR
+                return event.type != ERROR_EVENT
         return False
 
     def _see_replicas(self, workload: Workload, timeout_s: float) -> bool:

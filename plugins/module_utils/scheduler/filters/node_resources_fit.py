@@ -14,13 +14,12 @@ from collections.abc import Collection, Iterable
 from ...model.api.device import DEVICE_CLASS_PREFIX, DeviceClass, is_extended
 from ...model.api.pod import Pod, extended_resources
 from ...model.reason import PASSED, Reason, Reasons
+from ...model.well_known import BASIC_RESOURCES
 from ..node_info import NodeInfo
-from ..pod_requests import CPU, EPHEMERAL_STORAGE, MEMORY, pod_requests
+from ..pod_requests import pod_requests
 from ..profile import DEFAULT_PROFILE, Profile
 
 TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")
-
-_BASIC = (CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def pre_filter(pod: Pod, profile: Profile = DEFAULT_PROFILE, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
@@ -73,8 +72,8 @@ def _ignores(profile: Profile, resource: str) -> bool:
 
 def _in_order(requests: dict[str, int]) -> list[tuple[str, int]]:
     """Return cpu, memory and ephemeral storage first, then the others by name. Resources that only a DeviceClass can offer are left out."""
-    basic = [(name, requests[name]) for name in _BASIC if name in requests]
-    others = sorted(item for item in requests.items() if item[0] not in _BASIC and not item[0].startswith(DEVICE_CLASS_PREFIX))
+    basic = [(name, requests[name]) for name in BASIC_RESOURCES if name in requests]
+    others = sorted(item for item in requests.items() if item[0] not in BASIC_RESOURCES and not item[0].startswith(DEVICE_CLASS_PREFIX))
     return basic + others
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Topology spread constraints with DoNotSchedule (kubernetes ``plugins/podtopologyspread/filtering.go`` and ``common.go``)."""
+"""Topology spread constraints with DoNotSchedule: ``maxSkew`` and ``minDomains``.
+
+Source: kubernetes ``plugins/podtopologyspread/filtering.go`` and ``common.go``.
+"""
 
 from __future__ import annotations
 

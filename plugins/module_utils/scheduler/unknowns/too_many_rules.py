@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.api.pod import Affinity, Container, NodeAffinity, PodAffinity, PodSpec, ResourceRequirements, Toleration
+from ...model.api.pod import Affinity, Container, NodeAffinity, PodAffinity, PodSpec, ResourceRequirements, Toleration, with_containers
 from ...model.codec import replace
 from ...model.reason import PASSED, Reason, Reasons
+from ...model.well_known import BASIC_RESOURCES
 
 MAX_RULES = 200
-
-_BASIC = ("cpu", "memory", "ephemeral-storage")
 
 
 def without_excess_rules(spec: PodSpec) -> tuple[PodSpec, Reasons]:
@@ -81,14 +80,11 @@ def _resources(spec: PodSpec) -> int:
 # --- reduced specs ----------------------------------------------------------------------------------------------------
 
 
-def _with_containers(spec: PodSpec, change: t.Callable[[Container], Container]) -> PodSpec:
-    init = tuple(map(change, spec.init_containers)) if spec.init_containers else spec.init_containers
-    return replace(spec, containers=tuple(map(change, spec.containers)), init_containers=init)
-
-
 def _only_basic(container: Container) -> Container:
     resources = container.resources or ResourceRequirements()
-    kept = [{name: text for name, text in (part or {}).items() if name in _BASIC} for part in (resources.requests, resources.limits)]
+    kept = [
+        {name: text for name, text in (part or {}).items() if name in BASIC_RESOURCES} for part in (resources.requests, resources.limits)
+    ]
     return replace(container, resources=ResourceRequirements(kept[0], kept[1]))
 
 
@@ -102,6 +98,6 @@ _KINDS: tuple[tuple[str, t.Callable[[PodSpec], int], t.Callable[[PodSpec], PodSp
     ),
     ("spec.nodeSelector", lambda spec: len(spec.node_selector or ()), lambda spec: replace(spec, node_selector=None)),
     ("spec.volumes", lambda spec: len(spec.volumes or ()), lambda spec: replace(spec, volumes=None)),
-    ("spec.containers[].ports", _ports, lambda spec: _with_containers(spec, lambda one: replace(one, ports=None))),
-    ("spec.containers[].resources", _resources, lambda spec: _with_containers(spec, _only_basic)),
+    ("spec.containers[].ports", _ports, lambda spec: with_containers(spec, lambda one: replace(one, ports=None))),
+    ("spec.containers[].resources", _resources, lambda spec: with_containers(spec, _only_basic)),
 )

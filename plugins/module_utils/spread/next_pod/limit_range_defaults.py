@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from ...model.api.meta import ResourceList
 from ...model.api.namespace import LimitRange
-from ...model.api.pod import Container, PodSpec, PodTemplate, ResourceRequirements
+from ...model.api.pod import Container, PodSpec, PodTemplate, ResourceRequirements, with_containers
 from ...model.codec import replace
 from ...model.reason import PASSED, Reason, Reasons
 
@@ -53,7 +53,7 @@ class LimitRangeDefaults(t.NamedTuple):
             )
             for name in sorted(lacking)
         )
-        return _with_containers(spec, self._filled), unknown
+        return with_containers(spec, self._filled), unknown
 
     def _filled(self, container: Container) -> Container:
         resources = container.resources or ResourceRequirements()
@@ -87,12 +87,7 @@ def without_given(spec: PodSpec, annotations: Mapping[str, str] | None, template
 
         return replace(container, resources=ResourceRequirements(kept("request", resources.requests), kept("limit", resources.limits)))
 
-    return _with_containers(spec, take)
-
-
-def _with_containers(spec: PodSpec, change: t.Callable[[Container], Container]) -> PodSpec:
-    init = tuple(map(change, spec.init_containers)) if spec.init_containers else spec.init_containers
-    return replace(spec, containers=tuple(map(change, spec.containers)), init_containers=init)
+    return with_containers(spec, take)
 
 
 def _own(container: Container) -> set[str]:

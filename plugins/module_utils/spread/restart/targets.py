@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
+from ...model.api.workload import WORKLOAD_KINDS
 from ...model.option_error import OptionError
-from ..options import KINDS
 
 _WHAT = "it must be the registered result of k8s_spread_check"
 _LISTS = ("restartable", "uneven", "interrupted")
@@ -94,6 +94,6 @@ def _list(name: str, value: t.Any) -> list[t.Any]:
 def _target(name: str, entry: t.Any) -> Target:
     fields = [entry.get(key) for key in Target._fields] if isinstance(entry, Mapping) else []
     texts = [field for field in fields if isinstance(field, str) and field]
-    if len(texts) != len(Target._fields) or texts[0] not in KINDS:
+    if len(texts) != len(Target._fields) or texts[0] not in WORKLOAD_KINDS:
         raise OptionError(f"check: {_WHAT}; its {name} has the entry {entry!r}, which is not a workload")
     return Target(*texts)
