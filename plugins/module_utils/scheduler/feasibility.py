@@ -111,12 +111,12 @@ class FilterRunner:
         devices = node_resources_fit.device_class_resources(pod, snapshot.device_classes)
         volume_filters = () if volumes is None else (self._volume_restrictions, *_volume_filters(volumes, cluster_state.storage))
         node_info_filters = (node_ports.pre_filter(pod), node_resources_fit.pre_filter(pod, profile, devices), *volume_filters)
-        self._node_info_filters = [rule for rule in node_info_filters if rule is not None]
+        self._node_info_filters = [filter_ for filter_ in node_info_filters if filter_ is not None]
         topology_filters = (
             pod_topology_spread.pre_filter(pod, cluster_state.affinity_terms, cluster_state.shared(SpreadDomains)),
             inter_pod_affinity.pre_filter(pod, snapshot, cluster_state.affinity_terms),
         )
-        self._topology_filters: list[TopologyFilter] = [rule for rule in topology_filters if rule is not None]
+        self._topology_filters: list[TopologyFilter] = [filter_ for filter_ in topology_filters if filter_ is not None]
         self._feature_filter = node_declared_features.pre_filter(pod)
         unknowns = (
             node_resources_fit.device_unknowns(pod, snapshot.device_classes, profile, devices),
@@ -126,7 +126,7 @@ class FilterRunner:
         self._unknown_checks = [unknown for unknown in unknowns if unknown is not None]
         # The results of the filters before the topology filters. They change only if the node itself changes, or if a ReadWriteOncePod
         # claim becomes used or free. Results that depend on the pod's claims are not shared with other pods.
-        self._has_volume_filters = bool(self._rejected_everywhere) or any(rule is not None for rule in volume_filters)
+        self._has_volume_filters = bool(self._rejected_everywhere) or any(filter_ is not None for filter_ in volume_filters)
         self._local_results = (
             SignatureResults() if self._has_volume_filters else cluster_state.shared(FilterCache).of(pod_signature(pod, profile, devices))
         )
@@ -194,7 +194,7 @@ class FilterRunner:
     @property
     def topology_keys(self) -> frozenset[str]:
         """The topology keys by which the topology filters may reject domains."""
-        return frozenset(key for rule in self._topology_filters for key in rule.topology_keys)
+        return frozenset(key for filter_ in self._topology_filters for key in filter_.topology_keys)
 
     def has_capacity_for(self, pods: int, names: tuple[str, ...]) -> bool:
         """Return whether this number of pods like this one surely fits on these nodes, one after the other.
@@ -210,7 +210,7 @@ class FilterRunner:
     def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
         """Return whether a topology filter rejects all nodes of the domain now. None for ``domain`` means the nodes without the key."""
         self._update()
-        return any(rule.rejects_domain(topology_key, domain) for rule in self._active_filters)
+        return any(filter_.rejects_domain(topology_key, domain) for filter_ in self._active_filters)
 
     @property
     def generation(self) -> int:
@@ -235,13 +235,13 @@ class FilterRunner:
         if self._has_volume_filters or self._feature_filter or self._unknown_checks or name in self._nominated:
             return None
         active, node, info = self._active_filters, self._nodes[name], self._cluster_state.info(name)
-        if any(rule.may_be_unknown for rule in active):
+        if any(filter_.may_be_unknown for filter_ in active):
             return None
         keys = set(map(pod_key, gone))
         reasons = self._run_node_local_filters(node, info.without_pods(keys))
         there = [info.pods[key][0] for key in keys if key in info.pods] if active and not reasons else []
-        for rule in active if not reasons else ():
-            reasons = reasons or rule.rejection_without_pods(node, there)
+        for filter_ in active if not reasons else ():
+            reasons = reasons or filter_.rejection_without_pods(node, there)
         return reasons, PASSED
 
     def always_rejects(self, name: str, leaving: Sequence[Pod]) -> bool:
@@ -250,7 +250,7 @@ class FilterRunner:
         The snapshot has the node, and the pods are on it.
         """
         self._update()
-        return any(rule.always_rejects(self._nodes[name], leaving) for rule in self._active_filters)
+        return any(filter_.always_rejects(self._nodes[name], leaving) for filter_ in self._active_filters)
 
     def result_on_empty_node(self, name: str) -> FilterResult | None:
         """Return the result for a node without any pods. The static filters must allow the node.
@@ -266,7 +266,7 @@ class FilterRunner:
         if known is not None:
             return known[1]
         empty = NodeInfo.build(self._nodes[name], allocatable, {})
-        reasons = next(filter(None, (rule(empty) for rule in self._node_info_filters)), PASSED)
+        reasons = next(filter(None, (filter_(empty) for filter_ in self._node_info_filters)), PASSED)
         return self._results_on_empty.keep(id(allocatable), allocatable, (reasons, PASSED))
 
     def _update(self) -> None:
@@ -282,10 +282,10 @@ class FilterRunner:
             self._local_results.by_node.clear()
             self._clear_results()
         # Each moved pod can change the unknown reasons of all nodes.
-        counted = [rule.apply_changes(changes) for rule in self._topology_filters]
+        counted = [filter_.apply_changes(changes) for filter_ in self._topology_filters]
         if True in counted or (changes and self._unknown_checks):
             self._clear_results()
-        self._active_filters = [rule for rule in self._topology_filters if rule.is_active]
+        self._active_filters = [filter_ for filter_ in self._topology_filters if filter_.is_active]
         self._only_node_local = not (self._active_filters or self._feature_filter or self._unknown_checks)
         cluster_state = self._cluster_state
         self._nominated = nominated_before(self._pod, cluster_state.nominated_pods(), self._profiles, cluster_state.priority_of_class)
@@ -328,8 +328,10 @@ class FilterRunner:
         reasons = self._run_node_local_filters_with(node, nominated)
         if reasons:
             return reasons, PASSED
-        rules = [rule.with_nominated_pods(nominated, node.name) for rule in self._active_filters] if nominated else self._active_filters
-        return self._run_topology_filters(node, rules, nominated)
+        topology_filters = self._active_filters
+        if nominated:
+            topology_filters = [filter_.with_nominated_pods(nominated, node.name) for filter_ in topology_filters]
+        return self._run_topology_filters(node, topology_filters, nominated)
 
     def _run_node_local_filters_with(self, node: Node, nominated: Sequence[Pod]) -> Reasons:
         return self._run_node_local_filters(
@@ -353,16 +355,16 @@ class FilterRunner:
             info = info.with_pod(pod_key(pod), pod, PodLoad.of(pod))
         return info
 
-    def _run_topology_filters(self, node: Node, rules: Sequence[TopologyFilter], nominated: Sequence[Pod]) -> FilterResult:
-        for rule in rules:
-            reasons = rule.rejection(node)
+    def _run_topology_filters(self, node: Node, topology_filters: Sequence[TopologyFilter], nominated: Sequence[Pod]) -> FilterResult:
+        for filter_ in topology_filters:
+            reasons = filter_.rejection(node)
             if reasons:
                 return reasons, PASSED
         reasons = self._feature_filter(node) if self._feature_filter is not None else PASSED
         if reasons:
             return reasons, PASSED
-        for rule in rules:
-            unknowns = rule.unknown(node)
+        for filter_ in topology_filters:
+            unknowns = filter_.unknown(node)
             if unknowns:
                 return PASSED, unknowns
         if not self._unknown_checks:
@@ -378,9 +380,9 @@ def _volume_filters(volumes: PodVolumes, storage: StorageIndex) -> Iterator[Call
     yield _on_node_info(volume_zone.pre_filter(volumes.zoned))
 
 
-def _on_node_info(rule: Callable[[Node], Reasons] | None) -> Callable[[NodeInfo], Reasons] | None:
+def _on_node_info(filter_: Callable[[Node], Reasons] | None) -> Callable[[NodeInfo], Reasons] | None:
     """Return the filter as one that takes a NodeInfo. It does not use the pods of the node."""
-    return None if rule is None else lambda info: rule(info.node)
+    return None if filter_ is None else lambda info: filter_(info.node)
 
 
 def _rejection_everywhere(pod: Pod, volumes: PodVolumes | None) -> Reasons:

@@ -270,6 +270,7 @@ OLD_NAMES = {
     "service_connection": "open_transport",
     "connect_with": "open_transport_with",
     "YamlError": "ConnectionSettingsError",
+    "passes_by": "bypasses_proxy",
     "to_look_at": "needs_observation",
     "turned_down": "denied",
     "unproved": "unproven",

@@ -124,7 +124,7 @@ class Reflector:
                 self._stopping.wait(self._list_and_watch())
         except Exception as error:
             died = error
-            self._publish(lambda: self._die(died))
+            self._publish(lambda: self._fail(died))
 
     def _list_and_watch(self) -> float:
         """Make a list if one is needed, and one watch. Return the seconds to wait before the next call."""
@@ -258,7 +258,7 @@ class Reflector:
         self.error = error
         return True
 
-    def _die(self, error: Exception) -> bool:
+    def _fail(self, error: Exception) -> bool:
         self.ended = error
         return True
 

@@ -199,7 +199,7 @@ def _manager(settings: ConnectionSettings) -> t.Any:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         if settings.tls_server_name:
             options["server_hostname"] = settings.tls_server_name
-    if not settings.proxy or passes_by(settings.server, settings.no_proxy):
+    if not settings.proxy or bypasses_proxy(settings.server, settings.no_proxy):
         return urllib3.PoolManager(**options)
     _check_url("the proxy", settings.proxy)
     proxy_headers = _proxy_headers(settings)
@@ -244,7 +244,7 @@ def _proxy_login(proxy: str) -> dict[str, str]:
     return {"proxy_basic_auth": f"{unquote(parts.username)}:{unquote(parts.password or '')}"}
 
 
-def passes_by(server: str, no_proxy: str) -> bool:
+def bypasses_proxy(server: str, no_proxy: str) -> bool:
     """Return whether the server is reached without the proxy.
 
     An entry of ``no_proxy`` is a host, a host with a port, a domain with all its subdomains, a network, or ``*`` for all.

@@ -22,7 +22,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     ConnectionSettings,
     ConnectionSettingsError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import Connection, HttpError, passes_by
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import (
+    Connection,
+    HttpError,
+    bypasses_proxy,
+)
 
 SERVER = "https://127.0.0.1:6443"
 
@@ -148,12 +152,12 @@ def test_the_proxy_for_all_schemes_counts_where_there_is_none_for_the_scheme(hom
     ],
 )
 def test_hosts_that_are_reached_without_the_proxy(no_proxy: str, expected: bool) -> None:
-    assert passes_by("https://api.example.org:6443", no_proxy) is expected
+    assert bypasses_proxy("https://api.example.org:6443", no_proxy) is expected
 
 
 def test_networks_that_are_reached_without_the_proxy() -> None:
-    assert passes_by("https://10.1.2.3:6443", "10.0.0.0/8") and not passes_by("https://11.1.2.3:6443", "10.0.0.0/8")
-    assert passes_by("https://[fd00::1]:6443", "fd00::/8")
+    assert bypasses_proxy("https://10.1.2.3:6443", "10.0.0.0/8") and not bypasses_proxy("https://11.1.2.3:6443", "10.0.0.0/8")
+    assert bypasses_proxy("https://[fd00::1]:6443", "fd00::/8")
 
 
 @pytest.mark.parametrize(
