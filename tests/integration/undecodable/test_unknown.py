@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UndecodableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import LEASES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import UndecodablePod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import result_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueRequest, rescue_options
 
@@ -46,7 +46,7 @@ def api_through(proxy: Proxy) -> KubeApi:
 def rescue(proxy: Proxy, pod: str, **options: Any) -> Json:
     request = RescueRequest(rescue_options({**QUICK, "wait_timeout": 60, **options}), name=pod)
     outcome = run_rescue(api_through(proxy), request)
-    return result_of(outcome.tasks, outcome.released, named=True, undecodable=outcome.undecodable)
+    return rescue_result(outcome, named=True)
 
 
 def skipped(result: Json) -> list[tuple[str, str, str]]:
