@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import WORKLOAD_KINDS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import KINDS, check_labels_exist, check_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_labels_exist, check_options
 
 from tests.unit.support.cluster import ClusterBuilder, workers
 
@@ -42,7 +43,7 @@ def test_an_empty_list_does_not_mean_all(name: str) -> None:
     """It often comes from a template that has found nothing."""
     with pytest.raises(OptionError, match=f"{name}: is empty; name at least one"):
         check_options({**PARAMS, name: []})
-    assert check_options(PARAMS).kinds == check_options({**PARAMS, "kinds": None}).kinds == KINDS
+    assert check_options(PARAMS).kinds == check_options({**PARAMS, "kinds": None}).kinds == WORKLOAD_KINDS
 
 
 def test_a_time_above_a_year_is_refused() -> None:
