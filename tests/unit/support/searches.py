@@ -18,8 +18,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import EvictionFilter, preemptor_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.pods_of_node import node_pod_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import (
+    EvictionFilter,
+    node_pod_of,
+    preemptor_of,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILES

@@ -12,9 +12,8 @@ from dataclasses import replace
 from ...model.reason import Reason, Reasons
 from ..pdb_ledger import BUDGET, SEVERAL_BUDGETS
 from ..plan import Blocker
-from ..victims.eviction_filter import EvictionFilter
+from ..victims.eviction_filter import EvictionFilter, pods_of_node
 from ..victims.node_pod import NodePod
-from ..victims.pods_of_node import pods_of_node
 from .node_candidate import NodeCandidate, SearchContext
 from .shortage import Shortage
 

@@ -18,9 +18,8 @@ from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import NodeInfo
 from ..options import RescueOptions
 from ..pdb_ledger import BudgetKey, PdbLedger
-from ..victims.eviction_filter import priority_violation
+from ..victims.eviction_filter import NodePods, pods_of_node, priority_violation
 from ..victims.node_pod import NodePod, Preemptor
-from ..victims.pods_of_node import NodePods, pods_of_node
 
 MAX_CACHED_CAPACITIES = 8
 """The number of pairs of preemptor and options for which the capacities are kept from one snapshot to the next."""

@@ -29,8 +29,7 @@ from ..eviction_rules.would_return import ReplacementCheck
 from ..options import RescueOptions
 from ..pdb_ledger import PdbLedger
 from ..plan import Choice, Victim
-from ..victims.eviction_filter import EvictionFilter
-from ..victims.pods_of_node import node_pod_of, pods_of_node
+from ..victims.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
 from ..victims.victim_costs import VictimCosts
 from .eviction_dry_run import EvictionDryRun
 from .node_candidate import LowerBound, NodeCandidate, SearchContext
