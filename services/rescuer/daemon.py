@@ -14,9 +14,10 @@ from typing import NamedTuple
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
 from ...plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
-from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController, rescue_client, rescue_informer
-from ...plugins.module_utils.operations.rescue.environment import RescueEnvironment
+from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController
+from ...plugins.module_utils.operations.rescue.environment import RescueEnvironment, rescue_client, rescue_informer
 from ...plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ...plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ...plugins.module_utils.operations.rescue.task import CLEARING
 from ...plugins.module_utils.rescue.options import missing_namespaces
 from ..common.health import Health
@@ -83,10 +84,11 @@ class Daemon:
             dry_run=settings.dry_run,
         )
         self._controller = RescueController(environment, once=False, idle_s=settings.housekeeping_interval)
+        self._rescue_shutdown = RescueShutdown(self._controller)
         self._leadership = Leadership(
             self._lease,
             ConfigMapStore(api_of_rescues),
-            RescueWork(self._controller),
+            RescueWork(self._rescue_shutdown),
             name=PROGRAM.name,
             log=log,
             on_error=self._observer.on_error,
@@ -233,7 +235,7 @@ class Daemon:
         unfinished = [task.name for task in self._controller.tasks.values() if task.stage == CLEARING]
         if unfinished:
             self._log.warning("stopped before these pods were bound; their nodes are released", pods=unfinished)
-        if self._controller.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
+        if self._rescue_shutdown.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
             self._leadership.hand_over()
         self._log.info("stopped")
 

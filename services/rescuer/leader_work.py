@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from ...plugins.module_utils.operations.rescue.controller import RescueController
+from ...plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
 
 class RescueWork:
     """The holds and evictions of a controller, as a ``LeaderWork``."""
 
-    def __init__(self, controller: RescueController) -> None:
-        self._controller = controller
+    def __init__(self, shutdown: RescueShutdown) -> None:
+        self._shutdown, self._controller = shutdown, shutdown.controller
 
     @property
     def pending_write(self) -> str:
@@ -20,8 +20,8 @@ class RescueWork:
 
     def hand_over(self) -> str:
         """Release the holds that this program has not finished."""
-        self._controller.release_own_holds()
-        left = sorted(self._controller.still_held)
+        self._shutdown.release_own_holds()
+        left = sorted(self._shutdown.still_held)
         return f"these nodes were not released; the next leader releases them: {', '.join(left)}" if left else ""
 
     def abandon(self) -> None:

@@ -18,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import rescue_options
 
@@ -95,7 +96,7 @@ def program(scene: Scene, name: str, **options: Any) -> Iterator[Program]:
         yield found
     finally:
         try:
-            found.controller.release_all_holds()
+            RescueShutdown(found.controller).release_all_holds()
         finally:
             found.lease.release()
             found.cache.stop()

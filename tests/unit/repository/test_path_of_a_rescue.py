@@ -113,7 +113,7 @@ def traced_path() -> list[str]:
         _reconcile(on)
     finally:
         sys.setprofile(before)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     assert on.cluster.evicted and on.cluster.held == ["n"], "the scene reaches an eviction"
     return path.files
 

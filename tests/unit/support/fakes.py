@@ -35,6 +35,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End, end_of_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
@@ -367,7 +368,7 @@ class Scene(t.NamedTuple):
 
 def end_of(on: Scene, clock: run._Clock, *, wait: bool = True, dry_run: bool = False) -> End | None:
     """The end of a run on the scene now, or None if it continues."""
-    return end_of_run(run._state_of(on.controller, clock, t.cast(t.Any, on.lease)), wait=wait, dry_run=dry_run)
+    return end_of_run(run._state_of(RescueShutdown(on.controller), clock, t.cast(t.Any, on.lease)), wait=wait, dry_run=dry_run)
 
 
 def nominated(on: Scene) -> str:

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The parts that all steps of the rescues of one program use."""
+"""The parts that all steps of the rescues of one program use, and how its client and its informer are made."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...kube.cache.informer import ClusterInformer
+from ...kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES, ClusterInformer
 from ...kube.client.api import KubeApi
 from ...rescue.options import RescueOptions
 from ..common.leader_lease import LeaderLease
+from .eviction_requests import REQUEST_TIMEOUT_S
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
+
+RETRY_FOR_S = 5.0
+"""Seconds for which a request is repeated after a transient error. After that the next reconciliation decides on a newer state."""
+ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S
+"""Limit of seconds for one response, the same as for an eviction."""
+WRITE_WITHIN_S = 5.0
+"""Limit of seconds for a write to a node, a pod's status or the ConfigMap.
+
+The loop waits for the write, and a slow admission webhook must not block it for long. Requests for the Lease have no more time either, so a
+slower server has no leader anyway.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,3 +42,18 @@ class RescueEnvironment:
     observer: RescueObserver
     writer: str
     dry_run: bool = False
+
+
+def rescue_client(api: KubeApi, lease: LeaderLease) -> KubeApi:
+    """Return the API client for rescues.
+
+    Requests without a quick response are repeated on a newer state. Every write ends before the Lease can be lost.
+    """
+    return api.with_timeouts(
+        retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
+    )
+
+
+def rescue_informer(api: KubeApi, options: RescueOptions) -> ClusterInformer:
+    """Return an informer of what these options need. Workloads are cached only for their maintenance windows."""
+    return ClusterInformer(api, (*CACHED_RESOURCES, *WORKLOAD_RESOURCES) if options.respect_windows else CACHED_RESOURCES)

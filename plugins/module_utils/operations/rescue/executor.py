@@ -27,21 +27,19 @@ from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_policy import hold_duration_s, hold_policy
-from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
-from ...state.rescue_attempts import AttemptRecord, attempt_violation, cancel, record_failure, record_success, record_victims, start
+from ...state.rescue_attempts import attempt_violation
 from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
 from .holds import Holds, node_or_stub
 from .live_checks import HOLD_LOST, is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
-from .nomination import Nominator, nominate, withdraw
+from .nomination import Nominator, TaskNominations
 from .reconcile_view import ReconcileView
-from .records.attempt_store import record_of, victim_of
+from .records.attempt_recorder import AttemptRecorder
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
-from .records.rescued_pods import RescuedPodTracker
-from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, REPLAN_S, RESCUED, RescueTask
+from .task import CLEARING, FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, REPLAN_S, RescueTask
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
@@ -50,8 +48,6 @@ POSTPONED_FOR_S = 5.0
 EXCLUDE_AFTER_DENIAL_S = 60.0
 """Seconds for which a pod is excluded after another denial, for example by a webhook."""
 RETRY_S = 0.5
-NO_NOMINATION_FOR_S = 600.0
-"""Seconds until the next try to nominate in addition to a taint if the role for nominations is missing."""
 
 
 class RescueExecutor:
@@ -62,19 +58,19 @@ class RescueExecutor:
     """
 
     def __init__(
-        self, environment: RescueEnvironment, *, holds: Holds, nominations: Nominator, events: EventRecorder, rescued: RescuedPodTracker
+        self, environment: RescueEnvironment, *, holds: Holds, nominator: Nominator, events: EventRecorder, attempts: AttemptRecorder
     ) -> None:
         self._api, self._cache, self._options = environment.api, environment.cache, environment.options
-        self._lease, self._attempts, self._writer = environment.lease, environment.attempts, environment.writer
+        self._lease, self._writer = environment.lease, environment.writer
         self._observer, self._dry_run = environment.observer, environment.dry_run
-        self._holds, self._nominations, self._events, self._rescued = holds, nominations, events, rescued
-        self._no_nomination_until_s = 0.0
+        self._holds, self._events, self._attempts = holds, events, attempts
+        self._nominations = TaskNominations(environment, nominator)
         self._evictions = EvictionRequests(self._api)
 
     def start(self, task: RescueTask, plan: RescuePlan, choice: Choice, view: ReconcileView) -> bool:
         """Check all evictions by dry runs. Then place the hold and record the attempt."""
-        attempt = self._with_results(task, self._load_attempt(task), view)
-        if self._load_victims(task, attempt):
+        attempt = self._attempts.with_results(task, self._attempts.load(task), view)
+        if self._attempts.load_victims(task, attempt):
             return True
         # A node that is neither cleared nor held any more was given up, and the pod does not fit there. A node that is reserved by another
         # party's taint has no hold.
@@ -89,7 +85,7 @@ class RescueExecutor:
         for victim in choice.victims:
             if not self._request_eviction(task, victim, view, dry_run=True):
                 return True
-        if plan.hold_method == BY_NOMINATION and not self._may_nominate(task, choice.node, view):
+        if plan.hold_method == BY_NOMINATION and not self._nominations.may_nominate(task, choice.node, view):
             return True
         task.reset_backoff()
         if not self._dry_run:
@@ -104,7 +100,7 @@ class RescueExecutor:
         self._start(task, choice.node, hold, view)
         task.limit_to(choice, _pods_on(task.node, view))
         # From here on the end of the task releases the hold, even if this write fails.
-        self._record_attempt(task, choice.victims[0], view)
+        self._attempts.record_start(task, choice.victims[0], view)
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
         return True
 
@@ -121,7 +117,7 @@ class RescueExecutor:
             task.note_wait(view.now_at_s)
             if view.now_at_s > task.give_up_at_s:
                 return self._fail_unbound(task)
-            self._nominate(task, view)
+            self._nominations.nominate(task, view)
             return False
         if view.now_at_s > task.hold_ends_at_s:
             return self._not_cleared(task)
@@ -143,14 +139,14 @@ class RescueExecutor:
             task.set_plan(replace(plan, reason=goes_first))
             return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
         self._lease.ensure_held()
-        if not self._nominate(task, view):
+        if not self._nominations.nominate(task, view):
             refused = Reason("not_nominated", "the pod could not be nominated for it")
             return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
         if view.now_at_s < task.settles_at_s:
             return False  # a node has opened: the scheduler may place the pod there
         victim = plan.choice.victims[0]
         if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
-            self._record_attempt(task, victim, view)
+            self._attempts.record_start(task, victim, view)
         if self._is_confirmed(task, victim, view):
             self._lease.ensure_held()
             self._request_eviction(task, victim, view, dry_run=False)
@@ -162,8 +158,8 @@ class RescueExecutor:
         That program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
         scheduler tries the critical pod again.
         """
-        attempt = self._load_attempt(task)
-        self._load_victims(task, attempt)
+        attempt = self._attempts.load(task)
+        self._attempts.load_victims(task, attempt)
         if attempt is None or task.uid not in attempt.under_way:
             return False
         self.resolve_uncertain(task, view)
@@ -185,7 +181,7 @@ class RescueExecutor:
     def resolve_uncertain(self, task: RescueTask, view: ReconcileView) -> bool:
         """Find the pods that were evicted for the task, for evictions with an unknown result. Return whether the task changed."""
         if task.stage == CLEARING and not task.loaded:
-            self._load_victims(task, self._load_attempt(task))
+            self._attempts.load_victims(task, self._attempts.load(task))
         found = False
         for uid, victim in list(task.uncertain_evictions.items()):
             if self._evictions.is_pending(uid):
@@ -210,7 +206,7 @@ class RescueExecutor:
     def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
         """Release the task's node if it is held. Return False if that could not be written yet."""
         if task.hold is None:
-            self._withdraw(task)
+            self._nominations.withdraw(task)
             return True
         self._lease.ensure_held()
         node = node_or_stub(task.node, nodes)
@@ -219,30 +215,6 @@ class RescueExecutor:
         task.note_released()
         return True
 
-    def _withdraw(self, task: RescueTask) -> None:
-        """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
-        if not task.end_nomination() or not task.node or task.pod_gone or task.pod.spec.node_name:
-            return
-        self._lease.ensure_held()
-        try:
-            withdraw(self._api, task.pod.metadata, task.node)
-        except KubeError as error:
-            # The scheduler clears the nomination after its next try.
-            self._observer.on_error(f"pod {task.name} is still nominated for node {task.node}: {error}")
-
-    def record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
-        """Record the result of the attempt."""
-        pending = {pod.metadata.uid for pod in view.snapshot.pods if not pod.spec.node_name}
-
-        def change(entry: t.Optional[AttemptRecord]) -> t.Optional[AttemptRecord]:
-            if task.status == RESCUED:
-                return record_success(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name, pending=pending)
-            if task.status != FAILED and not task.evicted:
-                return cancel(entry, now_s=view.now_s, pod_uid=task.uid)
-            return record_failure(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
-
-        self._rescued.watch(task.key, self._attempts.update(task.key, change))
-
     # --- steps ---
 
     def _start(self, task: RescueTask, node_name: str, hold: t.Optional[Hold], view: ReconcileView) -> None:
@@ -250,43 +222,10 @@ class RescueExecutor:
         wait_timeout_s, duration_s = self._options.wait_timeout_s, hold_duration_s(self._options)
         task.start(node_name, hold, give_up_at_s=view.now_at_s + wait_timeout_s, hold_ends_at_s=view.now_at_s + duration_s)
 
-    def _load_attempt(self, task: RescueTask) -> t.Optional[AttemptRecord]:
-        return task.find_attempt(self._attempts.read())
-
     def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
         deadline_s = view.now_s + hold_duration_s(self._options)
         key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
-
-    def _record_attempt(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
-        """Record that the rescue is in progress, with the evicted pods and the next victim."""
-        uid = victim.pod.metadata.uid
-        victims = [*task.evicted, *(one for known, one in task.uncertain_evictions.items() if known != uid), victim]
-        records = [record_of(one) for one in victims]
-
-        def change(entry: t.Optional[AttemptRecord]) -> AttemptRecord:
-            entry = start(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
-            return record_victims(entry, pod_uid=task.uid, victims=records)
-
-        self._attempts.update(task.key, change)
-        task.note_recorded_victims(victims)
-
-    def _with_results(self, task: RescueTask, attempt: t.Optional[AttemptRecord], view: ReconcileView) -> t.Optional[AttemptRecord]:
-        """Return the attempt updated by the fate of the pods that were rescued before."""
-        found = self._rescued.with_results(task.key, attempt, view.snapshot, view.now_s)
-        if found != attempt and not self._dry_run:
-            self._lease.ensure_held()
-            self._rescued.watch(task.key, attempt)
-            self._rescued.record_fates(view.snapshot, view.now_s)
-        return found
-
-    def _load_victims(self, task: RescueTask, attempt: t.Optional[AttemptRecord]) -> bool:
-        """Load the pods that another program may have evicted for the task. Return whether there are any."""
-        if task.loaded:
-            return False
-        if attempt is not None and task.uid in attempt.under_way and not self._dry_run:
-            task.note_attempt()
-        return task.load_victims(map(victim_of, attempt.victims.get(task.uid, ()) if attempt is not None else ()))
 
     def _is_confirmed(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
         """Return whether the API server confirms that the pod still waits, the victim may be evicted and the node is feasible and held.
@@ -341,61 +280,6 @@ class RescueExecutor:
         task.note_action()
         self._observer.on_hold(node, hold)
         return True
-
-    def _may_nominate(self, task: RescueTask, node_name: str, view: ReconcileView) -> bool:
-        """Check by a dry run that the pod can be nominated, before any write. Return False if it cannot now."""
-        try:
-            if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
-                return True
-        except KubeError as error:
-            if is_permission_error(error) or is_transient(error):
-                raise
-            if not isinstance(error, ConflictError):
-                task.finish(FAILED, Reason("error", str(error)))
-                return False
-        task.replan_at(view.now_at_s + RETRY_S)  # another client writes to the pod; the watch shows the result
-        return False
-
-    def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
-
-        Return False if no taint reserves the node and the pod could not be nominated yet. Without a hold, another party's taint reserves
-        the node. A nomination by the scheduler for another node with terminating victims remains, because without it the scheduler would
-        preempt again.
-        """
-        pod = task.pod
-        tainted = task.hold is None or not task.hold.nominates
-        if pod.status.nominated_node_name:
-            return True
-        if tainted and view.now_at_s < self._no_nomination_until_s:
-            return True
-        version = pod.metadata.resource_version
-        if version == task.nominated_version:
-            return True  # the watch does not show it yet
-        self._lease.ensure_held()
-        try:
-            # With hold none, several pods may be nominated at the same time. A failed attempt at one makes the scheduler try the others, so
-            # their nominations need no quick renewal by the Nominator.
-            alone = not tainted and self._options.hold != NONE
-            if self._nominations.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
-                task.note_nominated(version)
-                return True
-        except KubeError as error:
-            if tainted and is_permission_error(error):
-                self._continue_without_nomination(error, view)
-                return True
-            self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
-        if tainted:
-            return True  # the taint reserves the node; the next step tries again
-        task.retry_at(view.now_at_s + RETRY_S)
-        return False
-
-    def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
-        """Report once that the role for nominations is missing, and try again later. With a taint, a nomination is not required."""
-        if not self._no_nomination_until_s:
-            text = "pods are not nominated in addition to the taint. Pods that tolerate it can take the capacity that becomes free in parts"
-            self._observer.on_error(f"{text}: {error}")
-        self._no_nomination_until_s = view.now_at_s + NO_NOMINATION_FOR_S
 
     def _postpone(self, task: RescueTask, refusal: Reason, view: ReconcileView) -> bool:
         task.set_plan(RescuePlan(task.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))

@@ -17,14 +17,29 @@ from contextlib import contextmanager
 
 from ...kube.cache.informer import ClusterInformer
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError, NotFoundError, PatchTestError
+from ...kube.client.errors import (
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    PatchTestError,
+    is_permission_error,
+    is_transient,
+)
 from ...kube.client.resources import POD_STATUS
 from ...model.api.meta import ObjectMeta
 from ...model.api.pod import Pod
+from ...model.reason import Reason
+from ...rescue.options import NONE
 from ..common.leader_lease import LeaderLease
+from .environment import RescueEnvironment
+from .reconcile_view import ReconcileView
+from .task import FAILED, RescueTask
 
 WAIT_S = 1.0
 JOIN_S = 2.0
+RETRY_S = 0.5
+NO_NOMINATION_FOR_S = 600.0
+"""Seconds until the next try to nominate in addition to a taint if the role for nominations is missing."""
 
 _PATH = "/status/nominatedNodeName"
 
@@ -135,3 +150,78 @@ class Nominator:
             self._kept[pod.metadata.uid] = _Kept(node_name, pod.metadata.resource_version)
             self._any.set()
         return nominated
+
+
+class TaskNominations:
+    """Nominates the pods of tasks. The steps raise LeaseLostError before a write if another program may be active."""
+
+    def __init__(self, environment: RescueEnvironment, nominator: Nominator) -> None:
+        self._api, self._options, self._lease = environment.api, environment.options, environment.lease
+        self._observer, self._nominator = environment.observer, nominator
+        self._no_nomination_until_s = 0.0
+
+    def may_nominate(self, task: RescueTask, node_name: str, view: ReconcileView) -> bool:
+        """Check by a dry run that the pod can be nominated, before any write. Return False if it cannot now."""
+        try:
+            if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
+                return True
+        except KubeError as error:
+            if is_permission_error(error) or is_transient(error):
+                raise
+            if not isinstance(error, ConflictError):
+                task.finish(FAILED, Reason("error", str(error)))
+                return False
+        task.replan_at(view.now_at_s + RETRY_S)  # another client writes to the pod; the watch shows the result
+        return False
+
+    def nominate(self, task: RescueTask, view: ReconcileView) -> bool:
+        """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
+
+        Return False if no taint reserves the node and the pod could not be nominated yet. Without a hold, another party's taint reserves
+        the node. A nomination by the scheduler for another node with terminating victims remains, because without it the scheduler would
+        preempt again.
+        """
+        pod = task.pod
+        tainted = task.hold is None or not task.hold.nominates
+        if pod.status.nominated_node_name:
+            return True
+        if tainted and view.now_at_s < self._no_nomination_until_s:
+            return True
+        version = pod.metadata.resource_version
+        if version == task.nominated_version:
+            return True  # the watch does not show it yet
+        self._lease.ensure_held()
+        try:
+            # With hold none, several pods may be nominated at the same time. A failed attempt at one makes the scheduler try the others, so
+            # their nominations need no quick renewal by the Nominator.
+            alone = not tainted and self._options.hold != NONE
+            if self._nominator.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
+                task.note_nominated(version)
+                return True
+        except KubeError as error:
+            if tainted and is_permission_error(error):
+                self._continue_without_nomination(error, view)
+                return True
+            self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
+        if tainted:
+            return True  # the taint reserves the node; the next step tries again
+        task.retry_at(view.now_at_s + RETRY_S)
+        return False
+
+    def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
+        """Report once that the role for nominations is missing, and try again later. With a taint, a nomination is not required."""
+        if not self._no_nomination_until_s:
+            text = "pods are not nominated in addition to the taint. Pods that tolerate it can take the capacity that becomes free in parts"
+            self._observer.on_error(f"{text}: {error}")
+        self._no_nomination_until_s = view.now_at_s + NO_NOMINATION_FOR_S
+
+    def withdraw(self, task: RescueTask) -> None:
+        """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
+        if not task.end_nomination() or not task.node or task.pod_gone or task.pod.spec.node_name:
+            return
+        self._lease.ensure_held()
+        try:
+            withdraw(self._api, task.pod.metadata, task.node)
+        except KubeError as error:
+            # The scheduler clears the nomination after its next try.
+            self._observer.on_error(f"pod {task.name} is still nominated for node {task.node}: {error}")

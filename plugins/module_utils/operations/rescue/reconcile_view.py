@@ -16,7 +16,7 @@ class ReconcileView(t.NamedTuple):
     """The state of one step.
 
     ``now_s`` is the API server's clock in seconds since the epoch; ``now_at_s`` is this machine's monotonic clock. ``plans`` has the plans
-    on it, by equivalence key (``rescue/equivalence.py``) or by the pod's UID.
+    on it, by equivalence key (``rescue/equivalence.py``) or by the pod's UID. ``observed_in_s``: the duration of the observation.
     """
 
     snapshot: ClusterSnapshot
@@ -24,3 +24,4 @@ class ReconcileView(t.NamedTuple):
     now_s: float
     now_at_s: float
     plans: dict[Hashable, RescuePlan]
+    observed_in_s: float

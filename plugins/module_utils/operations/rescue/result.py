@@ -17,6 +17,10 @@ from .task import FAILED, NO_OTHER_NODE, POD_GONE, RescueTask
 Json = dict[str, t.Any]
 
 
+class RescueError(KubeError):
+    """The run failed. The text has the cause and the remedy."""
+
+
 class HoldChange(t.NamedTuple):
     """A hold that was placed on a node, or removed from it, or would be."""
 

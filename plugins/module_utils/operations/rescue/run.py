@@ -11,27 +11,25 @@ from contextlib import contextmanager, suppress
 
 from ...kube.cache.informer import ClusterInformer
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import InvalidError, KubeError, is_transient
-from ...kube.client.resources import PODS
+from ...kube.client.errors import KubeError, is_transient
 from ...model.api.node import Node
-from ...model.api.pod import Pod
 from ...model.option_error import OptionError
 from ...model.reason import Reason
-from ...model.undecodable import undecodable_of
-from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
-from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
-from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan, Victim
+from ...rescue.options import STATE_RELEASED, RescueRequest, missing_namespaces
+from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
 from ...rescue.planner import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
-from .controller import RescueController, rescue_client, rescue_informer
+from .controller import RescueController
 from .end_of_run import End, RunState, end_of_run
-from .environment import RescueEnvironment
+from .environment import RescueEnvironment, rescue_client, rescue_informer
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
-from .result import Eviction, HoldChange, RescueResult
-from .task import CLEARING, FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
+from .result import Eviction, HoldChange, RescueError, RescueResult
+from .selected_pods import named_pods_without_task, selected_pods
+from .shutdown import RescueShutdown
+from .task import CLEARING, FAILED, NOT_LEADER, QUEUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
 """Seconds that a run waits for the Lease of a killed program: its duration, and time for slow responses."""
@@ -76,10 +74,6 @@ class _ResultObserver(RescueObserver):
         return RescueResult(tasks, [*holds, *releases], evictions, tuple(self.errors))
 
 
-class RescueError(KubeError):
-    """The run failed. The text has the cause and the remedy."""
-
-
 def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
     """Rescue the pods that need it, or release all nodes. Raise OptionError, RescueError and KubeError."""
     cache = rescue_informer(api, request.options)
@@ -91,7 +85,7 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
     writer = identity()
     lease = LeaderLease(api, writer)
     quick = rescue_client(api, lease)
-    selected = _selected(api, request)
+    selected = selected_pods(api, request)
     notes = _ResultObserver()
     cache.start()
     try:
@@ -109,24 +103,28 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
             dry_run=request.dry_run,
         )
         controller = RescueController(environment, selected=selected)
+        shutdown = RescueShutdown(controller)
         error: t.Optional[KubeError] = None
         try:
             if request.state == STATE_RELEASED and request.dry_run:
                 return notes.plan([], _would_release_all(controller, cache))
             if request.state == STATE_RELEASED:
-                _release_all(controller, cache, lease)
+                _release_all(shutdown, cache, lease)
                 return notes.result([])
-            _rescue(controller, cache, lease, request)
+            _rescue(shutdown, cache, lease, request)
         except KubeError as caught:
             if not (controller.tasks or notes.hold_changes or notes.errors):
                 raise
             error = caught  # the result also has what was done before the error
         if request.dry_run and error is None:
-            return notes.plan([*controller.tasks.values(), *_others(controller, cache, request)], _would_release(controller, notes))
-        error = _with_held_nodes(error, controller)
+            return notes.plan(
+                [*controller.tasks.values(), *named_pods_without_task(controller.tasks, cache.snapshot(), request)],
+                _would_release(controller, notes),
+            )
+        error = _with_held_nodes(error, shutdown)
         if error is not None:
             _fail_unfinished(controller, error)
-        others = _others(controller, cache, request) if error is None else []
+        others = named_pods_without_task(controller.tasks, cache.snapshot(), request) if error is None else []
         return notes.result([*controller.tasks.values(), *others], error=error)
     finally:
         cache.stop()
@@ -135,25 +133,26 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
 # --- rescue -----------------------------------------------------------------------------------------------------------
 
 
-def _rescue(controller: RescueController, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
+def _rescue(shutdown: RescueShutdown, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
+    controller = shutdown.controller
     clock = _Clock(request.options.wait_timeout_s)
     ask_at_s = 0.0
-    with _released_at_the_end(controller, lease), controller.nominations.renewed():
+    with _released_at_the_end(shutdown, lease), controller.nominations.renewed():
         while True:
             version = cache.version
             requeue_after_s = controller.reconcile()
-            clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(controller)))
-            end = end_of_run(_state_of(controller, clock, lease), wait=request.wait, dry_run=request.dry_run)
+            clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(shutdown)))
+            end = end_of_run(_state_of(shutdown, clock, lease), wait=request.wait, dry_run=request.dry_run)
             if end is End.UNREADABLE:
                 raise RescueError(f"the cluster could not be read within wait_timeout: {controller.problem}")
             if end is not None:
-                if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
-                    controller.record_open_attempts()
+                if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
+                    shutdown.record_open_attempts()
                     if end is End.BEGUN:
-                        controller.keep_holds()
+                        shutdown.keep_holds()
                 break
             now_at_s = time.monotonic()
-            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _needs_lease(controller):
+            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _needs_lease(shutdown):
                 ask_at_s = now_at_s + ASKED_EVERY_S
                 if _acquire(lease):
                     continue
@@ -208,28 +207,31 @@ def _acquire(lease: LeaderLease) -> bool:
         return False
 
 
-def _needs_lease(controller: RescueController) -> bool:
+def _needs_lease(shutdown: RescueShutdown) -> bool:
     """Return whether something must be written. Otherwise no Lease is acquired."""
+    controller = shutdown.controller
     planned = any(task.reason is not None and task.reason.code == NOT_LEADER for task in controller.tasks.values())
-    return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
+    return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(shutdown)
 
 
-def _is_unreadable(controller: RescueController) -> bool:
+def _is_unreadable(shutdown: RescueShutdown) -> bool:
     """Return whether the cluster cannot be read and the state of the pods is not known.
 
     If this run has left something behind, the end of the run reports it.
     """
-    if not controller.problem or controller.still_held or controller.unrecorded:
+    controller = shutdown.controller
+    if not controller.problem or shutdown.still_held or shutdown.unrecorded:
         return False
     return not controller.tasks or not all(task.is_finished for task in controller.tasks.values())
 
 
-def _has_to_write(controller: RescueController) -> bool:
+def _has_to_write(shutdown: RescueShutdown) -> bool:
     """Return whether this run must still release a node or record the result of an attempt."""
-    return bool(controller.still_held) or bool(controller.unrecorded)
+    return bool(shutdown.still_held) or bool(shutdown.unrecorded)
 
 
-def _state_of(controller: RescueController, clock: _Clock, lease: LeaderLease) -> RunState:
+def _state_of(shutdown: RescueShutdown, clock: _Clock, lease: LeaderLease) -> RunState:
+    controller = shutdown.controller
     tasks = list(controller.tasks.values())
     waiting = [task for task in tasks if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
     cleared_for = {task.uid for task in waiting if task.stage == CLEARING}
@@ -240,13 +242,13 @@ def _state_of(controller: RescueController, clock: _Clock, lease: LeaderLease) -
         is_over=clock.is_over,
         lease_time_is_over=clock.has_run_for(LEASE_TIMEOUT_S),
         is_hindered=clock.hindered,
-        is_unreadable=_is_unreadable(controller),
+        is_unreadable=_is_unreadable(shutdown),
         has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
         is_waiting=bool(waiting),
         is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),
         can_begin=not has_other_leader and (bool(controller.holds.orphaned) or any(_can_begin(task) for task in waiting)),
         is_clearing=controller.is_clearing,
-        must_write=bool(controller.unrecorded) or any(hold.uid not in cleared_for for hold in controller.still_held.values()),
+        must_write=bool(shutdown.unrecorded) or any(hold.uid not in cleared_for for hold in shutdown.still_held.values()),
         has_expired_holds=bool(controller.holds.expired),
     )
 
@@ -262,7 +264,7 @@ def _can_begin(task: RescueTask) -> bool:
 
 
 @contextmanager
-def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> Iterator[None]:
+def _released_at_the_end(shutdown: RescueShutdown, lease: LeaderLease) -> Iterator[None]:
     """Release all nodes and the Lease at the end of the block, also after an error.
 
     Evictions that may still be carried out are awaited first, because the next program would not know of them. If that takes too long, the
@@ -271,35 +273,35 @@ def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> It
     try:
         yield
     except KubeError:
-        if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
-            _release_own(controller, lease)
+        if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
+            _release_own(shutdown, lease)
         raise
     finally:
         try:
-            if controller.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
+            if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
                 with suppress(LeaseLostError):  # the new holder of the Lease releases the nodes
-                    controller.release_own_holds()
+                    shutdown.release_own_holds()
         finally:
-            if controller.has_pending_evictions:
+            if shutdown.controller.has_pending_evictions:
                 lease.abandon()
             elif lease.holder:
                 lease.release()
 
 
-def _release_own(controller: RescueController, lease: LeaderLease) -> None:
+def _release_own(shutdown: RescueShutdown, lease: LeaderLease) -> None:
     """Release the nodes of a run that ends by an error. Failed writes are repeated for LEASE_TIMEOUT_S."""
     end_at_s = time.monotonic() + LEASE_TIMEOUT_S
-    while controller.still_held and time.monotonic() < end_at_s:
+    while shutdown.still_held and time.monotonic() < end_at_s:
         with suppress(KubeError, LeaseLostError):
             if lease.acquire(0):
-                controller.release_own_holds()
-        if controller.still_held:
+                shutdown.release_own_holds()
+        if shutdown.still_held:
             time.sleep(ASK_AGAIN_S)
 
 
-def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController) -> t.Optional[KubeError]:
+def _with_held_nodes(error: t.Optional[KubeError], shutdown: RescueShutdown) -> t.Optional[KubeError]:
     """Return the error with instructions for the nodes that the run could not release. None without an error and such nodes."""
-    held = controller.still_held
+    held, controller = shutdown.still_held, shutdown.controller
     if not held:
         return error
     nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
@@ -336,59 +338,6 @@ def _would_release(controller: RescueController, notes: _ResultObserver) -> list
     return [HoldChange(node, hold, is_release=True) for node, hold in controller.holds_seen() if node.name in over]
 
 
-# --- pods without a task ----------------------------------------------------------------------------------------------
-
-
-def _selected(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
-    """Return the predicate for pods that the options name and label_selectors select. The API server evaluates the selector."""
-    if not request.name and not request.label_selector:
-        return lambda _pod: True
-    found: list[Pod] = []
-    for namespace in request.options.namespaces:
-        try:
-            found += api.list_all(PODS, namespace=namespace, label_selector=request.label_selector)
-        except InvalidError as error:
-            raise OptionError(f"label_selectors: {error}") from error
-    found = [pod for pod in found if request.name in ("", pod.metadata.name)]
-    if request.name and not found:
-        labels = f" with the labels {request.label_selector}" if request.label_selector else ""
-        raise RescueError(f"Pod {request.name}{labels} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
-    if request.name:
-        return lambda pod: pod.metadata.name == request.name  # this includes a pod that a controller creates again with this name
-    uids = {pod.metadata.uid for pod in found}
-    return lambda pod: pod.metadata.uid in uids
-
-
-def _others(controller: RescueController, cache: ClusterInformer, request: RescueRequest) -> list[RescueTask]:
-    """Return tasks for pods that the option name selects and that need no rescue or cannot have one, so that the result has them."""
-    if not request.name:
-        return []
-    found = [pod for pod in cache.snapshot().pods if pod.metadata.name == request.name]
-    return [
-        _answer(pod, request.options)
-        for pod in found
-        if pod.metadata.namespace in request.options.namespaces and pod.metadata.uid not in controller.tasks
-    ]
-
-
-def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
-    task = RescueTask(pod, unschedulable_since_s=0.0, settles_at_s=0.0)
-    undecodable = undecodable_of(pod)
-    if pod.spec.node_name:
-        task.finish(RESCUED, Reason("bound", f"it is bound to node {pod.spec.node_name}"))
-    elif pod.terminating or pod.terminal:
-        task.finish(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
-    elif undecodable is not None:
-        task.set_plan(RescuePlan(pod, IMPOSSIBLE, undecodable.reason))
-    elif not is_critical(pod, options):
-        task.set_plan(RescuePlan(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(pod, options))))
-    else:
-        task.set_plan(
-            RescuePlan(pod, WAITING, Reason("not_reported_yet", "the scheduler has not reported yet that it finds no node for it"))
-        )
-    return task
-
-
 # --- release ----------------------------------------------------------------------------------------------------------
 
 
@@ -404,8 +353,9 @@ def _all_held(controller: RescueController, cache: ClusterInformer) -> list[tupl
     return controller.holds.active(snapshot)
 
 
-def _release_all(controller: RescueController, cache: ClusterInformer, lease: LeaderLease) -> None:
+def _release_all(shutdown: RescueShutdown, cache: ClusterInformer, lease: LeaderLease) -> None:
     """Release all nodes. Raise RescueError and KubeError."""
+    controller = shutdown.controller
     if not _all_held(controller, cache):
         return
     if not lease.acquire(LEASE_TIMEOUT_S):
@@ -415,7 +365,7 @@ def _release_all(controller: RescueController, cache: ClusterInformer, lease: Le
             "it releases its own nodes when it stops"
         )
     try:
-        controller.release_all_holds()
+        shutdown.release_all_holds()
     except LeaseLostError as error:
         raise RescueError(str(error)) from error
     finally:

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import BudgetError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 
 from tests.unit.support.fakes import Scene, again, key_of, node, pod, scene
@@ -21,8 +22,9 @@ def begin(on: Scene, **options: t.Any) -> dict[str, dict[str, t.Any]]:
     """A run with ``wait: false``; its pods by name."""
     request = RescueRequest(RescueOptions(**{"settle_time_s": 0, "wait_timeout_s": 60, **options}), wait=False)
     cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
-    run._rescue(on.controller, cluster, lease, request)
-    assert run._with_held_nodes(None, on.controller) is None and not on.lease.held
+    shutdown = RescueShutdown(on.controller)
+    run._rescue(shutdown, cluster, lease, request)
+    assert run._with_held_nodes(None, shutdown) is None and not on.lease.held
     return {row["name"]: row for row in rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)["pods"]}
 
 
@@ -119,7 +121,7 @@ def test_an_error_releases_the_nodes_of_a_run_that_does_not_wait(monkeypatch: py
     class Interrupt(BaseException):
         pass
 
-    monkeypatch.setattr(on.controller, "record_open_attempts", fail)
+    monkeypatch.setattr(RescueShutdown, "record_open_attempts", lambda _shutdown: fail())
     with pytest.raises(Interrupt):
         begin(on)
     assert on.cluster.evicted == ["v"] and on.cluster.held == []

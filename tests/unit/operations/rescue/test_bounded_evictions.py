@@ -18,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.m
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
     MAX_HOLD_RECORDS,
@@ -221,7 +222,7 @@ def test_rescue_that_comes_to_nothing_directly_after_a_takeover_is_written_as_fa
     the_task(on).retry_at_s = the_task(on).plan_at_s = 0.0
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-a", "v-b"] and on.cluster.held == ["b"]
-    on.controller.release_own_holds()
+    RescueShutdown(on.controller).release_own_holds()
     for name in names:
         del on.cluster.pods[f"v-{name}"]
         come(on, pod(f"w-{name}", "900m", on=name))

@@ -31,6 +31,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records import hold_store as hold_records
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
@@ -212,8 +213,8 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
     on.controller.reconcile()
     assert the_task(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept[DNS].under_way
     clock = run._Clock(60)
-    assert run._needs_lease(on.controller) and end_of(on, clock) is None
-    assert list(on.controller.still_held) == ["n"] and on.controller.unrecorded == [the_task(on)]
+    assert run._needs_lease(RescueShutdown(on.controller)) and end_of(on, clock) is None
+    assert list(RescueShutdown(on.controller).still_held) == ["n"] and RescueShutdown(on.controller).unrecorded == [the_task(on)]
     on.lease.held = True
     on.controller.reconcile()
     assert on.cluster.held == [] and under_way(on) == [] and end_of(on, clock) is End.DONE
@@ -233,11 +234,11 @@ def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     for _round in range(2):
         on.controller.reconcile()
-        assert under_way(on) == ["u-dns"] and on.controller.unrecorded == [the_task(on)] and on.cluster.held == []
+        assert under_way(on) == ["u-dns"] and RescueShutdown(on.controller).unrecorded == [the_task(on)] and on.cluster.held == []
     monkeypatch.setattr(on.attempts, "update", write)
     later(the_task(on))
     on.controller.reconcile()
-    assert under_way(on) == [] and on.controller.unrecorded == []
+    assert under_way(on) == [] and RescueShutdown(on.controller).unrecorded == []
 
 
 @pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])
@@ -263,7 +264,7 @@ def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:
     on.lease.held = False
     on.cluster.errors = {"pods": "no answer"}
     on.controller.reconcile()
-    error = run._with_held_nodes(None, on.controller)
+    error = run._with_held_nodes(None, RescueShutdown(on.controller))
     assert error is not None
     for words in ("node n has the taint CriticalAddonsOnly=", "for pod kube-system/dns", "no answer", "state=released"):
         assert words in str(error)
@@ -320,7 +321,7 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
     on = full("n")
     on.controller.reconcile()
     on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
-    on.controller.release_own_holds()
+    RescueShutdown(on.controller).release_own_holds()
     assert on.cluster.held == [] and on.cluster.records == {}
     following = again(on)
     following.reconcile()
@@ -336,7 +337,7 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
 def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
     on = full("n")
     on.controller.reconcile()
-    on.controller.release_own_holds()
+    RescueShutdown(on.controller).release_own_holds()
     on.attempts.kept.clear()
     following = again(on)
     following.reconcile()
@@ -410,7 +411,7 @@ def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
 
 def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
     on = full("n")
-    with pytest.raises(ForbiddenError), run._released_at_the_end(on.controller, t.cast(t.Any, on.lease)):
+    with pytest.raises(ForbiddenError), run._released_at_the_end(RescueShutdown(on.controller), t.cast(t.Any, on.lease)):
         on.controller.reconcile()
         assert on.cluster.held == ["n"]
         on.cluster.broken = NO_ROLE
@@ -422,7 +423,7 @@ def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False) -> None:
     """A whole run on the scene, with a time limit of a second."""
     request = RescueRequest(RescueOptions(settle_time_s=0, wait_timeout_s=1), wait=wait, dry_run=dry_run)
     cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
-    run._rescue(on.controller, cluster, lease, request)
+    run._rescue(RescueShutdown(on.controller), cluster, lease, request)
 
 
 def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, times: int) -> None:
@@ -478,7 +479,7 @@ def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeyp
     ended.start()
     ended.join(30)
     assert not ended.is_alive() and on.cluster.held == []
-    error = run._with_held_nodes(None, on.controller)
+    error = run._with_held_nodes(None, RescueShutdown(on.controller))
     assert error is not None and "node n" in str(error) and "no answer about the ConfigMap" in str(error)
 
 

@@ -17,6 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.eviction_requests import EvictionRequests
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
 from tests.unit.support.fakes import Scene, node, pod, scene
 
@@ -104,5 +105,5 @@ def test_the_api_server_may_still_carry_out_an_eviction_whose_answer_is_lost(err
 
 def _end(on: Scene) -> None:
     lease: t.Any = on.lease
-    with run._released_at_the_end(on.controller, lease):
+    with run._released_at_the_end(RescueShutdown(on.controller), lease):
         pass

@@ -19,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination, run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
 from tests.unit.support.fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene
@@ -203,7 +204,7 @@ def test_the_end_of_a_run_leaves_no_attempt_under_way(evicted: bool) -> None:
     on.controller.accepts_new = False
     again(on)
     assert under_way(on) == ["u-first"]
-    on.controller.record_open_attempts()
+    RescueShutdown(on.controller).record_open_attempts()
     assert under_way(on) == [] and sum(entry.attempts for entry in on.attempts.kept.values()) == evicted
     assert not first.is_finished, "the result says what the pod waits for"
 
@@ -333,7 +334,7 @@ def test_a_version_of_the_pod_is_nominated_once() -> None:
 def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
     on = one_rescue()
     if end == "released":
-        on.controller.release_all_holds()
+        RescueShutdown(on.controller).release_all_holds()
     clear(on)
     if end == "lease lost":
         on.lease.held = False
