@@ -72,7 +72,7 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection from its first byte to its last."""
         client = t.cast("asyncio.Task[None]", asyncio.current_task())
-        self._make_way()
+        self._drop_oldest()
         self._clients[client] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             async with asyncio.timeout(self._request_s):
@@ -86,7 +86,7 @@ class HttpServer:
             # close() would wait for a client that does not read.
             writer.transport.abort()
 
-    def _make_way(self) -> None:
+    def _drop_oldest(self) -> None:
         """If there are too many connections, drop the oldest connection of the address with most connections.
 
         A machine that opens many connections displaces only its own: the probes of the kubelet come from another address.

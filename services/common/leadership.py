@@ -90,7 +90,7 @@ class Leadership:
         """
         while not self._shutdown.stopping:
             try:
-                self._take()
+                self._try_acquire()
                 return
             except ForbiddenError as error:
                 if not error.early:
@@ -109,7 +109,7 @@ class Leadership:
         if self.leading or self._problem or now_at_s < self._ask_at_s:
             return
         try:
-            self._take()
+            self._try_acquire()
         except TEMPORARY as error:
             self.error, self.api_unreachable = str(error), isinstance(error, UnreachableError)
             self._on_error(self.error)
@@ -159,7 +159,7 @@ class Leadership:
         self.stop()
         self._work.abandon()
 
-    def _take(self) -> None:
+    def _try_acquire(self) -> None:
         now_at_s = time.monotonic()
         self._ask_at_s = now_at_s + ASKED_EVERY_S
         self.leading = self._lease.acquire(0)

@@ -34,7 +34,7 @@ class ShutdownSignal:
     def install(self) -> None:
         """Register the handlers. Must be called from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda _number, _frame: self._hear())
+            signal.signal(number, lambda _number, _frame: self._on_signal())
         threading.excepthook = self._note
 
     def request_stop(self) -> None:
@@ -56,7 +56,7 @@ class ShutdownSignal:
         finally:
             self._at_start = False
 
-    def _hear(self) -> None:
+    def _on_signal(self) -> None:
         self.request_stop()
         if self._at_start:
             self._at_start = False

@@ -361,12 +361,12 @@ def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
     )
 
 
-def _undecidable(doubt: Reason) -> Reason:
-    return Reason(doubt.code, f"it is not known whether evictions would help: {doubt.text or doubt.code}")
+def _undecidable(unknown: Reason) -> Reason:
+    return Reason(unknown.code, f"it is not known whether evictions would help: {unknown.text or unknown.code}")
 
 
-def _blockers_of(doubts: Iterable[Reason]) -> tuple[Blocker, ...]:
-    return tuple(Blocker(doubt, 0) for doubt in doubts)
+def _blockers_of(unknowns: Iterable[Reason]) -> tuple[Blocker, ...]:
+    return tuple(Blocker(unknown, 0) for unknown in unknowns)
 
 
 def _summary(blockers: t.Sequence[Blocker], note: str) -> Reason:

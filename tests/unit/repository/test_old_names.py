@@ -223,6 +223,8 @@ OLD_NAMES = {
     "kwok_request": "kwok_config",
     "lacks_rights": "is_permission_error",
     "let_go": "abandon_holds",
+    "pod_changed_message": "pod_changed_violation",
+    "plan_limit_violation": "PlanLimit.violation",
     "let_go_of": "abandoned",
     "let_go_of_nodes": "release_own_holds",
     "list_to_follow": "list_for_watch",

@@ -34,8 +34,9 @@ from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .eviction_requests import EvictionPendingError, EvictionRequests
 from .holds import Holds, node_or_stub
-from .live_checks import HOLD_LOST, is_evicted, lost_hold_violation, pod_changed_message, read_node, read_pod
+from .live_checks import HOLD_LOST, is_evicted, lost_hold_violation, pod_changed_violation, read_node, read_pod
 from .nomination import Nominator, TaskNominations
+from .plan_limit import limit_of
 from .reconcile_view import ReconcileView
 from .records.attempt_recorder import AttemptRecorder
 from .records.hold_store import HoldNotRecordedError, TooManyHoldsError
@@ -98,7 +99,7 @@ class RescueExecutor:
             task.finish_plan(plan.reason, (view.snapshot.nodes[choice.node], hold) if hold is not None else None)
             return False
         self._start(task, choice.node, hold, view)
-        task.limit_to(choice, _pods_on(task.node, view))
+        task.limit_to(limit_of(choice, _pods_on(task.node, view)))
         # From here on the end of the task releases the hold, even if this write fails.
         self._attempts.record_start(task, choice.victims[0], view)
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
@@ -125,12 +126,12 @@ class RescueExecutor:
             return self._give_up_node(task, plan.reason, view)
         task.set_plan(plan)
         pods = _pods_on(task.node, view)
-        if task.initial_pods is None:
-            task.limit_to(plan.choice, pods)
-        more = task.plan_limit_violation(plan.choice, pods)
+        if task.plan_limit.initial_pods is None:
+            task.limit_to(limit_of(plan.choice, pods))
+        more = task.plan_limit.violation(plan.choice, pods, task.uid)
         if more is not None:
             return self._give_up_node(task, more, view)
-        task.replace_victims(plan.choice, pods)
+        task.limit_to(task.plan_limit.with_replaced(plan.choice, pods))
         if goes_first is not None and task.hold is not None and task.hold.nominates:
             return self._release_for_now(task, plan, goes_first, view)
         if plan.hold_method == BY_TAINT and (task.hold is None or task.hold.nominates):
@@ -238,9 +239,9 @@ class RescueExecutor:
         except ResponseDecodeError as error:
             self._give_up_node(task, Reason(UNDECODABLE, str(error)), view)
             return False
-        gone = pod_changed_message(waits, task.pod, task.node)
-        if gone is not None:
-            self._observer.on_error(f"{task.name}: {gone}; the watch is behind")
+        changed = pod_changed_violation(waits, task.pod, task.node)
+        if changed is not None:
+            self._observer.on_error(f"{task.name}: {changed.text}; the watch is behind")
             task.retry_at(view.now_at_s + RETRY_S)
             return False
         if there is None or there.terminating:

@@ -55,16 +55,16 @@ def is_evicted(now: t.Optional[Pod]) -> bool:
     return now.terminating and evicted
 
 
-def pod_changed_message(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[str]:
+def pod_changed_violation(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[Reason]:
     """Return the reason why no pod of the node may be evicted for this pod. None if it still waits and is not nominated elsewhere."""
     if now is None:
-        return "it is gone"
+        return Reason("pod_gone", "it is gone")
     if now.spec.node_name:
-        return f"it is bound to node {now.spec.node_name}"
+        return Reason("bound", f"it is bound to node {now.spec.node_name}")
     nominated = now.status.nominated_node_name
     if nominated not in ("", node_name, known.status.nominated_node_name):
-        return f"it is nominated for node {nominated}"
-    return None if is_unschedulable(now) else "it no longer waits for a node"
+        return Reason("preemption_under_way", f"it is nominated for node {nominated}")
+    return None if is_unschedulable(now) else Reason("not_reported_yet", "it no longer waits for a node")
 
 
 def lost_hold_violation(node: Node, hold: t.Optional[Hold]) -> t.Optional[Reason]:

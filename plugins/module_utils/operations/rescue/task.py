@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ...model.api.node import Node
@@ -14,10 +14,11 @@ from ...model.api.pod import Pod
 from ...model.backoff import Backoff
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan, Victim
-from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED, pod_names
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
+from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
 from ...state.hold import Hold
 from ...state.rescue_attempts import AttemptRecord, attempt_key, existing_key
+from .plan_limit import NO_LIMIT, PlanLimit
 
 QUEUED = "queued"
 SETTLING = "settling"
@@ -36,10 +37,10 @@ POD_GONE = "pod_gone"
 NO_OTHER_NODE = "no_other_node"
 
 BACKOFF = Backoff(0.5, 10.0)
-MOST_SETTLES = 10
+MAX_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
-MOST_SETTLING_S = 300.0
-"""In SETTLES_WITHIN_S seconds the scheduler gets at most MOST_SETTLES settle times, and at most MOST_SETTLING_S seconds in all."""
+LONGEST_SETTLING_S = 300.0
+"""In SETTLES_WITHIN_S seconds the scheduler gets at most MAX_SETTLES settle times, and at most LONGEST_SETTLING_S seconds in all."""
 REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 """Seconds until the next plan of a pod, by the status of the last plan."""
 TURN_ENDS_WITHIN_S = 15.0
@@ -62,8 +63,8 @@ class RescueTask:
     ``last_plan``: the last plan, made in the round ``planned_in_round``. ``needs_explanation``: the reasons why no eviction helps are still
     to be found. ``reported_reason``: the reason that was last reported. ``was_possible``: evictions were possible in the last plan.
     ``node``: the node that is being cleared. ``hold``: the hold on it. ``planned_hold``: that of the plan of a dry run, with
-    the node. ``nominated_version``: the version of the pod that was last nominated for it. ``initial_pods``: the uids of the pods on it at
-    the start. ``planned_victims``: the uids of the pods that may be evicted there. ``planned_node``: the node of both sets.
+    the node. ``nominated_version``: the version of the pod that was last nominated for it. ``plan_limit``: the
+    evictions that are allowed there.
     ``key``: the key of the entry that counts its attempts. It does not change with the owner reference of the pod. ``attempt_started``: an
     attempt has begun. ``outcome_recorded``: its result is in the ConfigMap. ``acted``: this program has held a
     node or evicted a pod for it.
@@ -92,9 +93,7 @@ class RescueTask:
     hold: t.Optional[Hold] = None
     planned_hold: t.Optional[tuple[Node, Hold]] = None
     nominated_version: str = ""
-    initial_pods: t.Optional[frozenset[str]] = None
-    planned_victims: frozenset[str] = frozenset()
-    planned_node: str = ""
+    plan_limit: PlanLimit = NO_LIMIT
     key: str = ""
     give_up_at_s: float = 0.0
     hold_ends_at_s: float = 0.0
@@ -179,7 +178,7 @@ class RescueTask:
         """Return whether a planned victim must still be evicted. False if the pod fits without that."""
         if self.status == WAITING:
             return False
-        left = self.planned_victims.difference(victim.pod.metadata.uid for victim in self.evicted)
+        left = self.plan_limit.victims.difference(victim.pod.metadata.uid for victim in self.evicted)
         there = snapshot.pods_by_node.get(self.node, ()) if left else ()
         return any(pod.metadata.uid in left and not (pod.terminating or pod.terminal) for pod in there)
 
@@ -255,7 +254,7 @@ class RescueTask:
         """Restart the settle time of the scheduler, because capacity for the pod may have appeared."""
         if now_at_s > self._settling_restarted_at_s + SETTLES_WITHIN_S:
             self._settling_restarted_at_s = now_at_s
-        latest_s = self._settling_restarted_at_s + min(MOST_SETTLES * settle_time_s, MOST_SETTLING_S)
+        latest_s = self._settling_restarted_at_s + min(MAX_SETTLES * settle_time_s, LONGEST_SETTLING_S)
         self.settles_at_s = max(self.settles_at_s, min(now_at_s + settle_time_s, latest_s))
 
     def note_wait(self, now_at_s: float) -> None:
@@ -302,49 +301,13 @@ class RescueTask:
         self.stage, self.node, self.hold = CLEARING, node_name, hold
         self.give_up_at_s, self.hold_ends_at_s = give_up_at_s, hold_ends_at_s
         self.nominated_version, self.queued_since_s = "", math.inf
-        if node_name != self.planned_node:  # the limit of a plan remains valid after a takeover
-            self.planned_node, self.initial_pods, self.planned_victims = node_name, None, frozenset()
+        if node_name != self.plan_limit.node:  # the limit of a plan remains valid after a takeover
+            self.plan_limit = PlanLimit(node_name)
         self.reset_backoff()
 
-    def limit_to(self, choice: Choice, pods: Sequence[Pod]) -> None:
-        """Allow only the evictions of this plan. ``pods``: the pods on the node now."""
-        self.initial_pods = frozenset(pod.metadata.uid for pod in pods)
-        self.planned_victims = frozenset(victim.pod.metadata.uid for victim in choice.victims)
-
-    def plan_limit_violation(self, choice: Choice, pods: Sequence[Pod]) -> t.Optional[Reason]:
-        """Return the reason to give up the node if more pods than planned would have to be evicted.
-
-        None otherwise. A planned victim that may not be evicted any more can be replaced by another one, but the number of victims does not
-        grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could continue until the node is
-        empty. ``pods``: the pods on the node now.
-        """
-        further = self._unplanned_victims(choice)
-        if not further or self.initial_pods is None:
-            return None
-        came = [pod for pod in _staying(pods) if pod.metadata.uid not in self.initial_pods and pod.metadata.uid != self.uid]
-        if came:
-            return Reason("capacity_taken", f"the freed capacity of the node was taken by {pod_names(came)}")
-        if len(further) > len(self._spared_victims(choice, pods)):
-            text = f"{pod_names(further)} would have to be evicted in addition to the plan"
-            return Reason("more_than_planned", text)
-        return None
-
-    def replace_victims(self, choice: Choice, pods: Sequence[Pod]) -> None:
-        """Allow the evictions of this plan in place of as many planned victims. ``pods``: the pods on the node now."""
-        further = {pod.metadata.uid for pod in self._unplanned_victims(choice)}
-        spared = self._spared_victims(choice, pods)[: len(further)]
-        self.planned_victims = self.planned_victims.difference(spared).union(further)
-
-    def _unplanned_victims(self, choice: Choice) -> list[Pod]:
-        """Return the victims of this plan that the first plan for the node did not have, in the order of their uids."""
-        further = (victim.pod for victim in choice.victims if victim.pod.metadata.uid not in self.planned_victims)
-        return sorted(further, key=lambda pod: pod.metadata.uid)
-
-    def _spared_victims(self, choice: Choice, pods: Sequence[Pod]) -> list[str]:
-        """Return the sorted uids of the planned victims on the node that this plan does not have."""
-        wanted = {victim.pod.metadata.uid for victim in choice.victims}
-        staying = {pod.metadata.uid for pod in _staying(pods)}
-        return sorted(uid for uid in staying if uid in self.planned_victims and uid not in wanted)
+    def limit_to(self, limit: PlanLimit) -> None:
+        """Allow only these evictions on the node."""
+        self.plan_limit = limit
 
     def note_nominated(self, version: str) -> None:
         """Record the version of the pod that was nominated for the node."""
@@ -490,7 +453,3 @@ class RescueTask:
     def refused_for_s(self, now_at_s: float) -> float:
         """Return the seconds since the first refusal in a row."""
         return 0.0 if self.first_refused_at_s is None else now_at_s - self.first_refused_at_s
-
-
-def _staying(pods: Iterable[Pod]) -> list[Pod]:
-    return [pod for pod in pods if not (pod.terminating or pod.terminal)]

@@ -124,7 +124,7 @@ class SubsetSearch:
         self._numbers.append(0)
         self._descend(position + 1, missing, priority_cost, grown=False)
         for number, pod in enumerate(group.pods, 1):
-            if not self._may_take(group):
+            if not self._budget_allows(group):
                 break
             self._take(group, pod, number)
             missing = tuple(amount - freed for amount, freed in zip(missing, group.frees))
@@ -134,7 +134,7 @@ class SubsetSearch:
                 break
         self._put_back(group, self._numbers.pop())
 
-    def _may_take(self, group: InterchangeablePods) -> bool:
+    def _budget_allows(self, group: InterchangeablePods) -> bool:
         if self._limits.max_victims is not None and len(self._pods) >= self._limits.max_victims:
             return False
         return group.budget is None or self._drawn[group.budget] < self._limits.disruptions_left[group.budget]

@@ -171,7 +171,7 @@ class VictimSearch:
         priority, own = effective_priority(pod, self._options), effective_priority(self._pod, self._options)
         compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is the same, {own}"
         costs = self.context.costs
-        home = "fits on no other node now" if costs.is_unreschedulable(pod) else "fits on another node now"
+        elsewhere = "fits on no other node now" if costs.is_unreschedulable(pod) else "fits on another node now"
         stays = costs.remaining_ready(costs.node_pod(pod))
         siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
-        return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {home}; {siblings}")
+        return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {elsewhere}; {siblings}")

@@ -87,7 +87,7 @@ def test_one_immovable_pod_that_comes_before_the_first_eviction_makes_the_rescue
     on = crowded(other_node=True)
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else BUSY
     on.controller.reconcile()
-    assert on.cluster.held == ["n"] and len(the_task(on).planned_victims) == 5
+    assert on.cluster.held == ["n"] and len(the_task(on).plan_limit.victims) == 5
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     the_task(on).reset_backoff()
     come(on, static("static", "100m"))
@@ -198,8 +198,8 @@ def test_limit_of_a_plan_does_not_begin_again_when_the_lease_comes_back() -> Non
     on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name == "r0" else BUSY
     on.controller.reconcile()
     before = the_task(on)
-    assert on.cluster.evicted == ["r0"] and len(before.planned_victims) == 5
-    plan, there = before.planned_victims, before.initial_pods
+    assert on.cluster.evicted == ["r0"] and len(before.plan_limit.victims) == 5
+    limit = before.plan_limit
     on.lease.held = False
     on.controller.abandon_holds()
     del on.cluster.pods["r0"]
@@ -207,7 +207,7 @@ def test_limit_of_a_plan_does_not_begin_again_when_the_lease_comes_back() -> Non
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     on.lease.held = True
     on.controller.reconcile()
-    assert (the_task(on).planned_victims, the_task(on).initial_pods) == (plan, there)
+    assert the_task(on).plan_limit == limit
     rounds(on)
     assert set(on.cluster.evicted) <= {"r0", "r1", "r2", "r3", "r4"}
 
