@@ -4,7 +4,7 @@
 
 The calls of a scene are traced. A file of ``rescue/`` or ``operations/rescue/`` is on the path
 
-- if one of its functions hands the rescue on: it calls a function of another file of these two folders, and one of the arguments is the
+- if one of its functions passes the rescue on: it calls a function of another file of these two folders, and one of the arguments is the
   pod or a pod of a node, the task, the plan, a candidate node, a set of victims or the hold; or
 - if one of its functions sends a write for the rescue to the API server, also as a dry run.
 
@@ -62,8 +62,8 @@ class Path:
         if event != "call" or caller is None:
             return
         target = _file_of(frame.f_code)
-        is_handed_on = target is not None and target != caller and any(map(_is_of_the_rescue, _arguments(frame)))
-        if (is_handed_on or frame.f_code in WRITES) and caller not in self.files:
+        is_passed_on = target is not None and target != caller and any(map(_is_of_the_rescue, _arguments(frame)))
+        if (is_passed_on or frame.f_code in WRITES) and caller not in self.files:
             self.files.append(caller)
 
 
@@ -90,7 +90,7 @@ def _arguments(frame: FrameType) -> list[t.Any]:
 
 
 def _is_of_the_rescue(value: t.Any) -> bool:
-    """Also a list of pods, for example. A structure that has a pod among other things is not handed on for the pod."""
+    """Also a list of pods, for example. A structure that has a pod among other things is not passed for the pod."""
     if isinstance(value, list) or (isinstance(value, tuple) and not hasattr(value, "_fields")):
         return any(isinstance(one, RESCUE) for one in value)
     return isinstance(value, RESCUE)
@@ -139,7 +139,7 @@ def test_a_pending_pod_passes_at_most_15_files_and_the_documentation_lists_them(
     )
 
 
-def test_a_file_that_hands_the_pod_on_is_found() -> None:
+def test_a_file_that_passes_the_pod_on_is_found() -> None:
     passed = traced_path()
     assert passed[0] == "operations/rescue/controller.py" and "rescue/planner.py" in passed
     assert "operations/rescue/eviction_requests.py" in passed, "it sends the eviction"
