@@ -130,7 +130,7 @@ def storage_class(name: str, provisioner: str = DRIVER, *, mode: str = "WaitForF
 
 
 def csi_node(name: str, *, annotations: Json | None = None, **counts: int) -> CSINode:
-    """What a node can attach, of ``csi.example.com`` as ``limit``, or of the drivers in ``drivers``."""
+    """The number of volumes that a node can attach: ``limit`` of the driver ``csi.example.com``, or those of ``drivers``."""
     drivers: t.Any = counts.pop("drivers", {DRIVER: counts.get("limit")})
     found = [{"name": driver, "allocatable": {"count": count}} for driver, count in drivers.items()]
     return _struct(CSINode, {"metadata": {"name": name, "annotations": annotations}, "spec": {"drivers": found}})
