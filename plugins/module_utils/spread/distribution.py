@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ..model.codec import Struct
 
-MOST_LISTED = 100
+MAX_LISTED = 100
 """Limit of eligible domains for which the empty ones are listed. 5,000 zeros for each of 1,000 workloads make results of many MB."""
 
 
@@ -38,9 +38,9 @@ class Distribution(Struct, frozen=True):
     def listed(self) -> dict[str, int]:
         """The counts for people and results.
 
-        Eligible domains are first, the empty ones only up to ``MOST_LISTED`` domains. The other domains follow.
+        Eligible domains are first, the empty ones only up to ``MAX_LISTED`` domains. The other domains follow.
         """
-        if len(self.domains) <= MOST_LISTED:
+        if len(self.domains) <= MAX_LISTED:
             return {**dict.fromkeys(self.domains, 0), **self.placed}
         eligible = {domain: count for domain, count in self.placed.items() if self._is_eligible(domain)}
         return {**eligible, **self.placed}

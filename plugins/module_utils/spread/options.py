@@ -26,7 +26,7 @@ MINIMA = {
 }
 """The minimum of each numeric option of the check."""
 
-MOST_LABELS_NAMED = 5
+MAX_LABELS_NAMED = 5
 
 
 def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _similar_labels(key: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # only the error case needs it
 
     similar = dict.fromkeys([*get_close_matches(key, names), *(name for name in names if name.rpartition("/")[2] == last)])
-    found = ", ".join(list(similar)[:MOST_LABELS_NAMED])
+    found = ", ".join(list(similar)[:MAX_LABELS_NAMED])
     return f"similar ones that nodes have: {found}" if found else "label the nodes first, or see `kubectl get nodes --show-labels`"
 
 

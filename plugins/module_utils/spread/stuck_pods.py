@@ -36,7 +36,7 @@ LASTING_REASONS = frozenset(
 A container that crashes once is restarted without any of them. The kubelet sets CrashLoopBackOff from the second crash on.
 """
 
-MOST_MESSAGE = 300
+MAX_MESSAGE = 300
 """Limit of characters of a container's message. An image error may quote a registry's whole response."""
 
 
@@ -67,7 +67,7 @@ def waiting_container(pods: Iterable[Pod], reasons: t.AbstractSet[str]) -> str:
     for pod in pods:
         for name, waiting in _waiting(pod):
             if waiting.reason in reasons:
-                said = f"{waiting.reason}: {waiting.message[:MOST_MESSAGE]}" if waiting.message else waiting.reason
+                said = f"{waiting.reason}: {waiting.message[:MAX_MESSAGE]}" if waiting.message else waiting.reason
                 return f"container {name} of pod {pod.metadata.name} waits with {said}"
     return ""
 
@@ -81,7 +81,7 @@ def unready_message(pods: Iterable[Pod]) -> str:
         for kind in ("PodScheduled", "Ready"):
             condition = by_type.get(kind)
             if condition is not None and condition.status != "True" and (condition.message or condition.reason):
-                return f"pod {pod.metadata.name}: {(condition.message or condition.reason)[:MOST_MESSAGE]}"
+                return f"pod {pod.metadata.name}: {(condition.message or condition.reason)[:MAX_MESSAGE]}"
     return ""
 
 
@@ -105,7 +105,7 @@ def _creation_failure(workload: Workload) -> str:
     Only Deployments have this condition.
     """
     failure = next((one for one in workload.status.conditions or () if one.type == "ReplicaFailure" and one.status == "True"), None)
-    return f"a pod of {workload} cannot be created: {failure.message[:MOST_MESSAGE]}" if failure is not None else ""
+    return f"a pod of {workload} cannot be created: {failure.message[:MAX_MESSAGE]}" if failure is not None else ""
 
 
 def _waiting(pod: Pod) -> Iterable[tuple[str, ContainerStateWaiting]]:

@@ -31,7 +31,7 @@ JsonPatch = list[Json]
 """An RFC 6902 JSON patch."""
 
 _ANNOTATIONS = "/metadata/annotations"
-LONGEST_OWNER = 128
+MAX_OWNER_LENGTH = 128
 """Characters of the owner's kind and name. Tenants choose these names, and their length is not limited."""
 HASH_LENGTH = 16
 """Characters of a taint's value."""
@@ -90,7 +90,7 @@ def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
         namespace=metadata.namespace,
         pod=metadata.name,
         uid=metadata.uid,
-        owner=f"{controller.kind} {controller.name}"[:LONGEST_OWNER] if controller is not None else "",
+        owner=f"{controller.kind} {controller.name}"[:MAX_OWNER_LENGTH] if controller is not None else "",
         deadline=format_time(deadline_s),
         writer=writer,
     )
@@ -215,7 +215,7 @@ def _is_the_taint(taint: Json, hold: Hold) -> bool:
 
 
 HOLD_RECORD_PREFIX = "hold."
-LONGEST_KEY = 253
+MAX_KEY_LENGTH = 253
 """Characters of a key in a ConfigMap."""
 MAX_HOLD_RECORDS = 500
 MAX_RECORD_BYTES = 512 * 1024
@@ -244,7 +244,7 @@ class HoldRecord(Struct, frozen=True):
 def hold_record_key(node_name: str) -> str:
     """Return the key of a node's record in the ConfigMap."""
     key = f"{HOLD_RECORD_PREFIX}{node_name}"
-    return key if len(key) <= LONGEST_KEY else f"{HOLD_RECORD_PREFIX}{hashlib.sha256(node_name.encode()).hexdigest()}"
+    return key if len(key) <= MAX_KEY_LENGTH else f"{HOLD_RECORD_PREFIX}{hashlib.sha256(node_name.encode()).hexdigest()}"
 
 
 def read_hold_records(data: Mapping[str, str] | None) -> dict[str, HoldRecord]:

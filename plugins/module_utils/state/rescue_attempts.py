@@ -37,12 +37,12 @@ OTHER_RECORDS = (HOLD_RECORD_PREFIX,)
 
 Other unknown keys were written by earlier versions.
 """
-MOST_ENTRIES = 1000
-MOST_BYTES = 384 * 1024
+MAX_ENTRIES = 1000
+MAX_BYTES = 384 * 1024
 """Bytes of all entries with their keys. A ConfigMap holds 1 MiB and also contains the records of holds."""
-MOST_ENTRY_BYTES = 128 * 1024
+MAX_ENTRY_BYTES = 128 * 1024
 """Bytes of one entry."""
-MOST_PODS = 50
+MAX_PODS = 50
 """The number of pods of one owner whose failures are counted. The oldest ones are dropped."""
 LASTS_S = 600
 """A rescue has succeeded if its pod keeps its node for this time."""
@@ -215,12 +215,12 @@ def record_completed_pod(entry: AttemptRecord | None, *, now_s: float, pod_uid: 
 def configmap_patch(data: Mapping[str, str] | None, key: str, entry: AttemptRecord | None, *, now_s: float) -> ConfigMapPatch:
     """Return the patch of ``data`` that writes ``entry`` and removes entries that are no longer needed.
 
-    Entries that cannot be parsed or are too old are not needed. If there are more than ``MOST_ENTRIES`` entries or ``MOST_BYTES`` bytes,
+    Entries that cannot be parsed or are too old are not needed. If there are more than ``MAX_ENTRIES`` entries or ``MAX_BYTES`` bytes,
     the oldest entries are dropped.
     """
     dropped: list[str] = []
     texts: dict[str, str] = {}
-    left = MOST_BYTES
+    left = MAX_BYTES
     if entry is not None:
         fitting = _cut(entry)
         if fitting is not entry:
@@ -231,7 +231,7 @@ def configmap_patch(data: Mapping[str, str] | None, key: str, entry: AttemptReco
     for other in sorted(kept, key=lambda other: _newest_s(kept[other]), reverse=True):
         text = (data or {})[other]
         left -= size_of(other, text)
-        if left < 0 or len(texts) >= MOST_ENTRIES:
+        if left < 0 or len(texts) >= MAX_ENTRIES:
             dropped.append(kept[other].name)
         else:
             texts[other] = text
@@ -254,8 +254,8 @@ def _without(entries: dict[str, str], uid: str) -> dict[str, str]:
 
 
 def _cut(entry: AttemptRecord) -> AttemptRecord:
-    """Return the entry within ``MOST_ENTRY_BYTES``. First the oldest victims are removed, then the oldest rescues under way."""
-    while len(entry.to_text()) > MOST_ENTRY_BYTES and (entry.victims or entry.under_way):
+    """Return the entry within ``MAX_ENTRY_BYTES``. First the oldest victims are removed, then the oldest rescues under way."""
+    while len(entry.to_text()) > MAX_ENTRY_BYTES and (entry.victims or entry.under_way):
         if entry.victims:
             entry = replace(entry, victims=dict(list(entry.victims.items())[1:]))
         else:
@@ -269,7 +269,7 @@ def _fresh(entry: AttemptRecord, now_s: float) -> dict[str, str]:
 
 
 def _newest(entries: dict[str, t.Any]) -> dict[str, t.Any]:
-    return dict(list(entries.items())[-MOST_PODS:])
+    return dict(list(entries.items())[-MAX_PODS:])
 
 
 def _ended(entry: AttemptRecord, uids: Collection[str], now_s: float) -> AttemptRecord:

@@ -24,7 +24,7 @@ FAILED = "failed"
 PENDING = "pending"
 FUTURE_TOLERANCE_S = 300
 """The annotation's times are the API server's. An annotation with a later time was edited by a person and counts as absent."""
-MOST_ATTEMPTS = 1000
+MAX_ATTEMPTS = 1000
 """An annotation with more attempts was not written by this collection. People may write any number into it."""
 OUTCOMES = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
@@ -83,7 +83,7 @@ def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
 
 def _is_sane(outcome: Outcome) -> bool:
     numbers = (outcome.number, outcome.generation)
-    return 0 <= outcome.attempts <= MOST_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
+    return 0 <= outcome.attempts <= MAX_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
 
 
 def eligible_hash(node_names: Iterable[str]) -> str:

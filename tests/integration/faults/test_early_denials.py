@@ -20,7 +20,7 @@ from tests.integration.workloads import wait_until
 
 OFTEN_S = 0.002
 ASKERS = 4
-MOST_RESTARTS = 5
+MAX_RESTARTS = 5
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ class Askers:
 def test_requests_outlive_the_denials_of_a_server_that_has_just_started(cluster: Cluster) -> None:
     mark = cluster.audit().mark()
     with Askers(cluster) as askers:
-        for _restart in range(MOST_RESTARTS):
+        for _restart in range(MAX_RESTARTS):
             restart(cluster)
             if denied(cluster, mark):
                 break

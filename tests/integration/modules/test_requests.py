@@ -24,7 +24,7 @@ LAST_LOOK = Counter(f"list {resource}" for resource in REPLICAS)
 # Read again right before it is written, because others write to it as well.
 GUARDED_WRITE = Counter({"get deployments": 1, "patch deployments": 1})
 TOLD = Counter({"create events": 1})
-MOST = {
+MAX_REQUESTS = {
     PLANNED: REACHED + LOOK + GUARDED_WRITE,
     NOT_NEEDED: REACHED + LOOK,
     # Before and after it a look, a write and an Event; between them the wait: a watch, and a read when it has ended.
@@ -53,7 +53,7 @@ MOST = {
 
 def test_a_restart_asks_for_no_more_than_it_needs(cluster: Cluster, modules: Modules, namespace: str) -> None:
     counts = count_requests(cluster, modules, namespace)
-    too_many = {name: dict(found - MOST[name]) for name, found in counts.items() if found - MOST[name]}
+    too_many = {name: dict(found - MAX_REQUESTS[name]) for name, found in counts.items() if found - MAX_REQUESTS[name]}
     assert too_many == {}, counts
     assert counts[RESTARTED]["patch deployments"] == 2 and counts[EVICTED]["create pods/eviction"] == 2
 

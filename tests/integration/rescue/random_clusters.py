@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 NODE_CPUS = (1000, 1000, 1500)
 NODE_MEMORY = 1000
-MOST_ON_NODE = 7
+MAX_ON_NODE = 7
 PORTS = (9001, 9002)
 PRIORITIES = ("", "scene-low", "scene-middle", "scene-never", "scene-high")
 CRITICAL_PRIORITIES = ("system-cluster-critical", "system-node-critical")
@@ -130,7 +130,7 @@ class _Room:
     def __init__(self, nodes: list[NodeDraft]) -> None:
         self.cpu = [node.cpu for node in nodes]
         self.memory = [node.memory for node in nodes]
-        self.pods = [MOST_ON_NODE] * len(nodes)
+        self.pods = [MAX_ON_NODE] * len(nodes)
         self.ports: list[set[int]] = [set() for _ in nodes]
 
     def has(self, place: int, cpu: int, memory: int, port: int) -> bool:

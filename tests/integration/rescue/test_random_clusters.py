@@ -35,7 +35,7 @@ BATCH = 10
 """Cases that come to the cluster together; they are rescued one after the other."""
 RARE = 0.1
 """A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
-MOST_LOST = 0.1
+MAX_LOST = 0.1
 """Share of the pods whose capacity is lost although no taint keeps the taker off."""
 A_FEW = 2
 """So many are no sign of anything, however few pods there are."""
@@ -89,7 +89,7 @@ def test_no_capacity_is_lost_to_pods_that_do_not_tolerate_the_taint(played: Play
 
 @pytest.mark.skipif(CASES < MANY, reason=f"a share of fewer than {MANY} cases says nothing")
 def test_capacity_is_rarely_lost_with_hold_none_or_to_pods_that_tolerate_the_taint(played: Played) -> None:
-    assert played.seen[LOST_OTHERWISE] <= max(A_FEW, MOST_LOST * played.pods), played.summary
+    assert played.seen[LOST_OTHERWISE] <= max(A_FEW, MAX_LOST * played.pods), played.summary
 
 
 def _play(cluster: Cluster, rescues: Rescues, seeds: range, pool: ThreadPoolExecutor, seen: Counter[str]) -> list[str]:

@@ -48,7 +48,7 @@ for name in ("json_patch", "merge_patch", "create", "evict", "create_event"):
     counted(name)
 sys.exit(main(sys.argv[3:], {}))
 """
-MOST_WRITES = 40
+MAX_WRITES = 40
 STEPS = range(1, 21)
 
 
@@ -91,7 +91,7 @@ def test_the_next_program_ends_the_rescue_of_a_rescuer_that_was_killed_after_any
 def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, cluster: Cluster, tmp_path: Path) -> None:
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="300m", replicas=3)
-    killed, writes = run_until_killed(cluster, MOST_WRITES, tmp_path, scene, scene.critical("dns", cpu="600m"))
+    killed, writes = run_until_killed(cluster, MAX_WRITES, tmp_path, scene, scene.critical("dns", cpu="600m"))
     assert not killed and 0 < len(writes.split(" | ")) < max(STEPS), writes
     kinds = ["merge_patch configmaps", "json_patch nodes", "evict", "create_event", "json_patch pods/status"]
     assert [kind for kind in kinds if kind not in writes] == []

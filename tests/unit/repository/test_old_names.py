@@ -18,7 +18,6 @@ OLD_FOLDERS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
 }
 OLD_NAMES = {
-    "MOST_TRIES": "CONFLICT_RETRIES",
     "_is_bound_to_others": "_depends_on_other_pods",
     "_nodes_with_room": "_nodes_with_capacity",
     "no_toleration_violation": "no_toleration_reason",
@@ -70,13 +69,6 @@ OLD_NAMES = {
     "Judgement": "RescuePlan",
     "Leaving": "TerminatingPods",
     "Look": "Observation",
-    "MOST_KINDS": "MAX_SIGNATURES",
-    "MOST_LISTS": "MAX_NODE_LISTS",
-    "MOST_REACHES": "MAX_CACHED_CAPACITIES",
-    "MOST_RECORDS": "MAX_HOLD_RECORDS",
-    "MOST_REMEMBERED": "MAX_CACHED",
-    "MOST_RULES": "MAX_RULES",
-    "MOST_STATIC_KINDS": "MAX_STATIC_SIGNATURES",
     "NOWHERE": "NO_DOMAIN_LOAD",
     "NO_ROOM": "NO_CAPACITY",
     "Nominations": "Nominator",

@@ -38,7 +38,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
 from tests.unit.support.fakes import Cluster, Scene, node, pod, scene
 from tools.paths import ROOT
 
-MOST_FILES = 15
+MAX_FILES = 15
 ARCHITECTURE = ROOT / "docs" / "development" / "architecture.md"
 HEADING = "### Path of a pod through the files"
 
@@ -133,7 +133,7 @@ def documented_path() -> list[str]:
 
 def test_a_pending_pod_passes_at_most_15_files_and_the_documentation_lists_them() -> None:
     passed = traced_path()
-    assert len(passed) <= MOST_FILES, passed
+    assert len(passed) <= MAX_FILES, passed
     assert sorted(documented_path()) == sorted(passed), (
         f"{ARCHITECTURE.name}, {HEADING!r}: the files in the order of the calls are {passed}"
     )

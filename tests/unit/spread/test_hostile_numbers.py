@@ -11,16 +11,16 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.opti
 
 from tests.unit.support.cluster import workers
 
-MOST = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 
 
-@pytest.mark.parametrize("partition", [0, MOST - 1, MOST])
+@pytest.mark.parametrize("partition", [0, MAX_INT32 - 1, MAX_INT32])
 def test_stateful_set_that_asks_for_two_thousand_million_replicas_is_judged(partition: int) -> None:
     """A loop over its ordinals takes minutes, which the time limit of a test ends."""
     cluster = workers(3)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
-    status = {"updatedReplicas": MOST, "replicas": MOST, "observedGeneration": 1}
-    cluster.stateful_set("db", ["worker-1", "worker-1"], replicas=MOST, updateStrategy=strategy, status=status)
+    status = {"updatedReplicas": MAX_INT32, "replicas": MAX_INT32, "observedGeneration": 1}
+    cluster.stateful_set("db", ["worker-1", "worker-1"], replicas=MAX_INT32, updateStrategy=strategy, status=status)
     result = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
     (line,) = result["workloads"]
     assert (line["verdict"], line["placed"]) == ("collapsed", 2)

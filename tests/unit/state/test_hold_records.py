@@ -9,7 +9,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.m
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
-    LONGEST_KEY,
+    MAX_KEY_LENGTH,
     MAX_RECORD_BYTES,
     HoldRecord,
     has_space_for,
@@ -35,7 +35,8 @@ def stored(*records: HoldRecord) -> dict[str, str]:
 @pytest.mark.parametrize("node", ["n", "worker-1.example.com", "n" * 253])
 def test_a_record_is_found_by_its_node(node: str) -> None:
     data = hold_record_patch(None, put=record(node))
-    assert all(len(key) <= LONGEST_KEY for key in data) and read_hold_records({k: v or "" for k, v in data.items()}) == {node: record(node)}
+    assert all(len(key) <= MAX_KEY_LENGTH for key in data)
+    assert read_hold_records({k: v or "" for k, v in data.items()}) == {node: record(node)}
 
 
 NONSENSE = [

@@ -14,10 +14,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import size_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import (
     KEPT_FOR_S,
-    MOST_BYTES,
-    MOST_ENTRIES,
-    MOST_ENTRY_BYTES,
-    MOST_PODS,
+    MAX_BYTES,
+    MAX_ENTRIES,
+    MAX_ENTRY_BYTES,
+    MAX_PODS,
     PREFIX,
     UNDER_WAY_FOR_S,
     AttemptRecord,
@@ -229,9 +229,9 @@ def test_victims_are_kept_for_as_long_as_the_rescue_is_under_way() -> None:
 
 def test_the_failures_of_countless_pods_do_not_fill_the_map() -> None:
     kept = None
-    for number in range(2 * MOST_PODS):
+    for number in range(2 * MAX_PODS):
         kept = record_failure(kept, now_s=NOW, pod_uid=f"p{number}", name="a/b")
-    assert kept is not None and kept.attempts == len(kept.failures) == MOST_PODS
+    assert kept is not None and kept.attempts == len(kept.failures) == MAX_PODS
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,9 @@ def test_only_what_changes_is_written() -> None:
 
 
 def test_of_too_many_entries_the_oldest_is_dropped_and_named() -> None:
-    data = {key(number): entry(ago_s=number).to_text() for number in range(MOST_ENTRIES)}
-    last = key(MOST_ENTRIES - 1)
-    data[last] = entry(ago_s=MOST_ENTRIES).to_text().replace("kube-system/dns", "a/oldest")
+    data = {key(number): entry(ago_s=number).to_text() for number in range(MAX_ENTRIES)}
+    last = key(MAX_ENTRIES - 1)
+    data[last] = entry(ago_s=MAX_ENTRIES).to_text().replace("kube-system/dns", "a/oldest")
     assert configmap_patch(data, OWNER, entry(), now_s=NOW) == ({last: None, OWNER: entry().to_text()}, ["a/oldest"])
 
 
@@ -303,7 +303,7 @@ def test_all_entries_together_are_bounded_and_the_newest_are_kept() -> None:
         written = configmap_patch(data, key(number), large(4, 10, ago_s=30 - number), now_s=NOW)
         merged = {**data, **written.changes}
         data = {known: text for known, text in merged.items() if text is not None}
-        assert sum(size_of(known, text) for known, text in data.items()) <= MOST_BYTES and key(number) in data
+        assert sum(size_of(known, text) for known, text in data.items()) <= MAX_BYTES and key(number) in data
     assert written.dropped and key(0) not in data and set(read_attempts(data, now_s=NOW)) == set(data)
 
 
@@ -312,7 +312,7 @@ def test_one_entry_is_bounded_and_the_newest_rescues_are_kept(pods: int, victims
     whole = large(pods, victims)
     written = configmap_patch({}, OWNER, whole, now_s=NOW)
     text = written.changes[OWNER]
-    assert text is not None and len(text) <= MOST_ENTRY_BYTES and written.dropped == [whole.name]
+    assert text is not None and len(text) <= MAX_ENTRY_BYTES and written.dropped == [whole.name]
     found = read_attempts({OWNER: text}, now_s=NOW)[OWNER]
     assert list(whole.under_way)[-1] in found.under_way
 
@@ -324,6 +324,6 @@ def test_entry_of_a_usual_size_is_kept_whole() -> None:
 
 def test_entry_whose_rescue_is_under_way_is_not_dropped_for_its_old_failure() -> None:
     busy = start(entry(ago_s=24 * 3600), now_s=NOW, pod_uid="p", name="a/busy")
-    data = {key(number): entry(ago_s=60).to_text() for number in range(MOST_ENTRIES - 1)}
+    data = {key(number): entry(ago_s=60).to_text() for number in range(MAX_ENTRIES - 1)}
     written = configmap_patch({**data, GOOD_KEY: busy.to_text()}, OWNER, entry(), now_s=NOW)
     assert GOOD_KEY not in written.changes and written.dropped == ["kube-system/dns"]

@@ -13,8 +13,8 @@ from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 
 COMPONENT = "onprem.kube_scheduling"
-LONGEST_NAME = 253
-LONGEST_MESSAGE = 1024
+MAX_NAME_LENGTH = 253
+MAX_MESSAGE_LENGTH = 1024
 CLUSTER_NAMESPACE = "default"
 """The namespace of Events on objects without a namespace (kubernetes ``pkg/apis/core/validation/events.go``)."""
 
@@ -66,11 +66,11 @@ def make_event(involved: ObjectReference, *, reason: str, message: str, time: st
         "kind": "Event",
         "metadata": {
             "namespace": involved.namespace or CLUSTER_NAMESPACE,
-            "name": involved.name[: LONGEST_NAME - len(suffix)].rstrip(".-") + suffix,
+            "name": involved.name[: MAX_NAME_LENGTH - len(suffix)].rstrip(".-") + suffix,
         },
         "involvedObject": {name: text for name, text in named.items() if text},
         "reason": reason,
-        "message": message[:LONGEST_MESSAGE],
+        "message": message[:MAX_MESSAGE_LENGTH],
         "type": "Warning" if warning else "Normal",
         "firstTimestamp": time,
         "lastTimestamp": time,

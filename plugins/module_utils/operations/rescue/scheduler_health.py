@@ -35,7 +35,7 @@ UNUSED_AFTER_S = 60
 It is checked like a scheduler without a Lease.
 """
 ASKED_EVERY_S = 5
-LONGEST_NAME = 253
+MAX_NAME_LENGTH = 253
 """Limit of characters of a scheduler's name that are shown. The API server does not limit it."""
 
 
@@ -122,7 +122,7 @@ def _given_up(lease: LeaseSpec) -> Reason:
 
 
 def _silent(name: str) -> Reason:
-    shown = name[:LONGEST_NAME]
+    shown = name[:MAX_NAME_LENGTH]
     text = (
         f"no Event and no bound pod shows that the scheduler {shown!r} has run in the last {SILENT_AFTER_S // 60} minutes: "
         "start it, because evictions have no effect without it"

@@ -199,7 +199,7 @@ def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> R
 
 
 ENOUGH_TIME = "wait_timeout must be longer than the grace period of the old pod and the start of the new pod; the next run continues"
-MOST_PODS_GONE = 5
+MAX_PODS_GONE = 5
 """Limit of pods that are gone just before their eviction. Beyond it the workload counts as too unstable."""
 
 
@@ -363,7 +363,7 @@ class PodGone(_EvictionStep):
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         if self._evictions.note_late_evictions(report.workload, observation) and self._options.wait:
             return True
-        if self._evictions.vanished > MOST_PODS_GONE:
+        if self._evictions.vanished > MAX_PODS_GONE:
             self.result.outcome = FAILED
             self.result.end(FAILED_ACTION, Reason("error", str(self._error)))
         elif self._options.wait:

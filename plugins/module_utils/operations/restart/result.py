@@ -114,7 +114,7 @@ class RestartResult:
         )
 
 
-MOST_NAMED = 12
+MAX_NAMED = 12
 
 
 def restart_result(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
@@ -151,8 +151,8 @@ def _complaints(bad: Sequence[RestartResult]) -> list[str]:
 def _also(others: Sequence[RestartResult]) -> str:
     if not others:
         return ""
-    named = ", ".join(str(result.target) for result in others[:MOST_NAMED])
-    more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+    named = ", ".join(str(result.target) for result in others[:MAX_NAMED])
+    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
     return f" The same verb is missing for {named}{more}"
 
 

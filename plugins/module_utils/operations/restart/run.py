@@ -33,7 +33,7 @@ from .observation import Observation
 from .result import RestartResult
 from .rollout import RolloutStrategy
 
-MOST_OBSERVATIONS = 3
+MAX_OBSERVATIONS = 3
 """Limit of observations for a workload that changes before anything could be written."""
 
 OBSERVATION_VALID_S = 10.0
@@ -252,7 +252,7 @@ class _Batches:
             result.take_time()
 
     def _begin_on_current_report(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        for _attempt in range(MOST_OBSERVATIONS):
+        for _attempt in range(MAX_OBSERVATIONS):
             report = self._observation.report_for(target)
             if report is None:
                 self._absent(target, result)

@@ -18,7 +18,7 @@ from .node_candidate import NodeCandidate, SearchContext
 from .shortage import Shortage
 
 MAX_VICTIMS = "max_victims"
-MOST_TEXTS = 2
+MAX_TEXTS = 2
 """The number of different texts that are shown for one code."""
 _TOGETHER = Reason(BUDGET, "PodDisruptionBudgets do not allow all evictions that are needed together")
 _OF_SEVERAL = {
@@ -123,5 +123,5 @@ class Diagnosis:
 def _first_of(words: set[str]) -> str:
     """Return the first texts in sorted order, so that equal clusters give equal results."""
     ordered = sorted(words)
-    more = f"; and {len(ordered) - MOST_TEXTS} more reasons of this kind" if len(ordered) > MOST_TEXTS else ""
-    return "; ".join(ordered[:MOST_TEXTS]) + more
+    more = f"; and {len(ordered) - MAX_TEXTS} more reasons of this kind" if len(ordered) > MAX_TEXTS else ""
+    return "; ".join(ordered[:MAX_TEXTS]) + more

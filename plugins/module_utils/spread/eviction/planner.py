@@ -32,7 +32,7 @@ from ..verdict import SPREAD
 from .comparison import Gain
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-MOST_NAMED = 3
+MAX_NAMED = 3
 
 
 class Move(t.NamedTuple):
@@ -238,8 +238,8 @@ class EvictionPlanner:
         open_nodes = [name for one in target_nodes for name in candidate.target_nodes.nodes(one) if name in feasible]
         targets = tuple(dict.fromkeys(str(self._domains[index][name]) for name in open_nodes))
         source = str(self._domain_tuple(candidate.pod.spec.node_name)[index])
-        named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MOST_NAMED])
-        more = f" and {len(targets) - MOST_NAMED} more" if len(targets) > MOST_NAMED else ""
+        named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MAX_NAMED])
+        more = f" and {len(targets) - MAX_NAMED} more" if len(targets) > MAX_NAMED else ""
         text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}{more}"
         return Move(candidate.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
 
@@ -279,7 +279,7 @@ def _no_capacity(feasibility: Feasibility) -> Reason:
     )
 
 
-MOST_PLANNED = 100
+MAX_PLANNED = 100
 """Limit of evictions in a plan, because people read it."""
 
 
@@ -303,7 +303,7 @@ def planned_moves(
         moves.append(move)
         limits.add(move.pod)
         planner.assume(move)
-        if len(moves) == MOST_PLANNED or not options.wait:
+        if len(moves) == MAX_PLANNED or not options.wait:
             return moves, None
         move = planner.next_allowed_move(limits)
     return moves, move if move.code == LIMIT_REACHED else None

@@ -12,7 +12,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...scheduler.filters.spread_domains import domain_of
 
 NO_DOMAIN_CODE = "no_domain"
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Limit of nodes that a reason names."""
 
 
@@ -40,5 +40,5 @@ def _replicas(node_names: list[str]) -> str:
 
 def _nodes(node_names: list[str]) -> str:
     names = sorted(set(node_names))
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names[:MOST_NAMED])}{more}"
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names[:MAX_NAMED])}{more}"

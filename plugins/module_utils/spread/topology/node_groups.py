@@ -14,7 +14,7 @@ from ...scheduler.filters.spread_domains import domain_of
 SMALL = 16
 """Minimum of nodes per domain on average for a key that makes groups. With fewer there would be almost as many groups as nodes."""
 
-MOST_KEPT = 64
+MAX_KEPT = 64
 """Limit of node lists whose groups are cached."""
 
 OWN_DOMAIN = "/"
@@ -113,9 +113,9 @@ class NodeGroups:
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
         self._of_node: dict[str, dict[str, Domain]] = {}
-        self._candidates: IdentityCache[_Candidates] = IdentityCache(MOST_KEPT)
-        self._small: IdentityCache[t.Optional[_Domains]] = IdentityCache(MOST_KEPT)
-        self._groups: IdentityCache[Groups] = IdentityCache(MOST_KEPT)
+        self._candidates: IdentityCache[_Candidates] = IdentityCache(MAX_KEPT)
+        self._small: IdentityCache[t.Optional[_Domains]] = IdentityCache(MAX_KEPT)
+        self._groups: IdentityCache[Groups] = IdentityCache(MAX_KEPT)
 
     def domains(self, topology_key: str) -> Mapping[str, Domain]:
         """Return the domain of each node; None for a node without one."""

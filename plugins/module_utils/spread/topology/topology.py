@@ -14,7 +14,7 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ..distribution import Distribution
 from .missing_domain import NO_DOMAIN_CODE
-from .node_groups import MOST_KEPT, NodeGroups
+from .node_groups import MAX_KEPT, NodeGroups
 
 if t.TYPE_CHECKING:
     from .domain_tuples import DomainTuples
@@ -42,9 +42,9 @@ class Topology:
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self.groups = NodeGroups(nodes)
-        self._domains: IdentityCache[EligibleDomains] = IdentityCache(MOST_KEPT)
-        self._of_names: IdentityCache[_NamedDomains] = IdentityCache(MOST_KEPT)
-        self._domain_tuples: IdentityCache[DomainTuples] = IdentityCache(MOST_KEPT)
+        self._domains: IdentityCache[EligibleDomains] = IdentityCache(MAX_KEPT)
+        self._of_names: IdentityCache[_NamedDomains] = IdentityCache(MAX_KEPT)
+        self._domain_tuples: IdentityCache[DomainTuples] = IdentityCache(MAX_KEPT)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Topology:

@@ -28,8 +28,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http import transport as transport_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import (
-    LONGEST_ERROR_BYTES,
     LONGEST_RETRY_AFTER_S,
+    MAX_ERROR_BYTES,
     Transport,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
@@ -132,7 +132,7 @@ def test_an_endless_error_is_read_only_at_its_beginning(server: Server) -> None:
     assert isinstance(error, ApiError) and "trouble" in str(error) and len(str(error)) < 1000
     server.endless, server.status, server.body = False, 404, b""
     assert isinstance(get(api), ApiError), "the next request has a connection of its own"
-    assert server.sent < 1000 * LONGEST_ERROR_BYTES
+    assert server.sent < 1000 * MAX_ERROR_BYTES
 
 
 @pytest.mark.parametrize("asked", ["3600", "9" * 400])

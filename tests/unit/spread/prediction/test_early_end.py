@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import MOST_LISTED, Distribution
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import MAX_LISTED, Distribution
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.predictor import RestartPredictor
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
@@ -120,7 +120,7 @@ def test_a_restart_that_may_lack_capacity_is_simulated_to_its_end(monkeypatch: p
 
 
 def test_of_many_domains_those_with_replicas_are_listed_and_eligible_ones_come_first() -> None:
-    domains = tuple(f"worker-{number:03}" for number in range(MOST_LISTED + 1))
+    domains = tuple(f"worker-{number:03}" for number in range(MAX_LISTED + 1))
     placed = {"cordoned": 1, "worker-007": 2, "worker-100": 3, "zone": 1}
     distribution = Distribution(topology_key=HOST, domains=domains, placed=placed, without_domain=0, most=3, fewest=0)
     assert list(distribution.listed.items()) == [("worker-007", 2), ("worker-100", 3), ("cordoned", 1), ("zone", 1)]

@@ -19,7 +19,7 @@ TOKEN_FILE_READ_EVERY_S = 60.0
 The kubelet renews a token long before it expires (client-go uses the same interval).
 """
 
-LONGEST_NAME, LONGEST_PATH = 255, 4095
+MAX_NAME_LENGTH, MAX_PATH_LENGTH = 255, 4095
 """Bytes of the longest file name and of the longest path on Linux."""
 
 TOO_LONG = "a path is too long for the system: check that it is the path of a file and not its content"
@@ -114,7 +114,7 @@ def read_file(path: Path) -> bytes:
 def path_of(text: str) -> Path:
     """Return the path in a text, with ``~`` replaced by the home folder. Raises ConnectionSettingsError."""
     encoded = text.encode("utf-8", "replace")
-    if len(encoded) > LONGEST_PATH or max(map(len, encoded.split(b"/"))) > LONGEST_NAME:
+    if len(encoded) > MAX_PATH_LENGTH or max(map(len, encoded.split(b"/"))) > MAX_NAME_LENGTH:
         raise ConnectionSettingsError(TOO_LONG)
     try:
         return Path(text).expanduser()

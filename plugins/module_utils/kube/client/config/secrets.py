@@ -39,7 +39,7 @@ The value of another variable counts as a secret only if it is long. For example
 the namespace ``default``.
 """
 
-SHORTEST = 4
+MIN_SECRET_LENGTH = 4
 """Characters of the shortest part of a secret that is hidden separately. Hiding shorter parts would hide unrelated words."""
 
 
@@ -103,7 +103,7 @@ def _forms(secret: str) -> Iterator[str]:
     if secret.strip():
         yield secret
     for line in secret.splitlines():
-        if len(line.strip()) >= SHORTEST:
+        if len(line.strip()) >= MIN_SECRET_LENGTH:
             yield line.strip()
     escaped = repr(secret)[1:-1]
     if escaped != secret:

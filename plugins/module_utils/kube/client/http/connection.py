@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote, urlencode, urlsplit
 
 from ..config.connection_settings import ConnectionSettings, ConnectionSettingsError
-from ..config.secrets import SHORTEST
+from ..config.secrets import MIN_SECRET_LENGTH
 from .tls import is_handshake_error, tls_context
 
 if t.TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Connection:
             return text
         credentials = value.partition(" ")[2]
         for secret in (value, credentials):
-            if len(secret) >= SHORTEST:
+            if len(secret) >= MIN_SECRET_LENGTH:
                 text = text.replace(secret, "(hidden)")
         return text
 

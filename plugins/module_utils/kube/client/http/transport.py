@@ -24,13 +24,13 @@ READ_TIMEOUT_S = 60
 # (docs/development/architecture.md).
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "gzip"}
 
-LONGEST_TEXT = 300
+MAX_TEXT_LENGTH = 300
 """Characters of an error that are shown if it is not from an API server, such as the page of a proxy."""
 
 START_BYTES = 16_384
 """Compressed bytes that are read before ``OnStart`` is called. Servers do not send much less of a compressed body at a time."""
 
-LONGEST_ERROR_BYTES = 65_536
+MAX_ERROR_BYTES = 65_536
 """Bytes that are read of an error's body. An API server sends less, but something else may send any amount."""
 
 LONGEST_RETRY_AFTER_S = 60.0
@@ -39,7 +39,7 @@ LONGEST_RETRY_AFTER_S = 60.0
 GZIP = 16 + zlib.MAX_WBITS
 """zlib's number for the gzip format of HTTP."""
 
-MOST_UNPACKED = 1032
+MAX_UNPACKED = 1032
 """The highest number of bytes that one byte of deflated data can represent (zlib's technical notes)."""
 
 Query = Sequence[tuple[str, str]]
@@ -71,7 +71,7 @@ class Body(t.NamedTuple):
     def _unpacked_size(self) -> int:
         """Return the size at the end of the gzip data, so that zlib allocates memory once. It is limited to the possible maximum."""
         said = int.from_bytes(self.data[-4:], "little")
-        return max(1, min(said, MOST_UNPACKED * len(self.data)))
+        return max(1, min(said, MAX_UNPACKED * len(self.data)))
 
 
 class Transport:
@@ -276,8 +276,8 @@ def _answer(
 
 def _error_body(response: t.Any) -> bytes:
     """Return the beginning of the body. If the body is longer, the connection is closed and cannot be used again."""
-    body: bytes = response.read(LONGEST_ERROR_BYTES, decode_content=True)
-    if len(body) < LONGEST_ERROR_BYTES:
+    body: bytes = response.read(MAX_ERROR_BYTES, decode_content=True)
+    if len(body) < MAX_ERROR_BYTES:
         response.release_conn()
     else:
         response.close()
@@ -285,7 +285,7 @@ def _error_body(response: t.Any) -> bytes:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}..."
 
 
 def _status_of(body: bytes) -> dict[str, t.Any]:
