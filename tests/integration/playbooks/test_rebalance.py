@@ -314,7 +314,7 @@ def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster:
     }
     common = {"rebalance_namespaces": [waiting]}
     hosts = {host: {**common, **variables} for host, (variables, _said) in wrong.items()}
-    empty = {"rebalance_max_skew": "", "rebalance_kinds": "", "rebalance_topology_keys": None, "rebalance_context": ""}
+    empty = {"rebalance_max_skew": "", "rebalance_kinds": "", "rebalance_topology_keys": "", "rebalance_context": ""}
     inventory = Inventory(tmp_path, cluster, {**hosts, "good": {**common, **empty, "rebalance_plan_only": "yes"}})
     before = _nodes(cluster, waiting)
 
