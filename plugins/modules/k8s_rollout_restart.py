@@ -193,6 +193,8 @@ notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get, watch and patch on deployments and statefulsets, and the
     verb create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
+  - With the verb get on namespaces, the maintenance window of a namespace is read again before each write. Otherwise it counts as it was
+    when the workload was checked.
   - Evictions also need the verb create on pods/eviction, and the verbs list and watch on pods.
   - All times are of the API server's clock.
 seealso:
