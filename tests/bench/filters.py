@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long the scheduler's filters take for one template on all nodes, for each variant of Deployment.
+"""The time of the scheduler's filters for one template on all nodes, for each variant of Deployment.
 
 ``python -m tests.bench.filters KUBECONFIG`` prints JSON: by variant the ``nodes`` judged, those ``feasible``, ``first_ms`` (which
 includes counting what runs on the nodes, once for all templates) and ``again_ms``, the median of later ones, in cpu time.

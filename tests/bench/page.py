@@ -39,7 +39,7 @@ def replaced(page: str, part: str, section: str) -> str:
 
 
 def machine() -> str:
-    """What was measured on; each part says so, because they need not be measured together."""
+    """The machine of a measurement. Each part names it, because the parts may be measured at different times."""
     return f"Measured on {os.cpu_count()} cores with Python {sys.version.split()[0]}."
 
 
