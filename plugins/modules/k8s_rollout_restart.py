@@ -298,7 +298,8 @@ workloads:
       description: >-
         The result of the action; V(improved), V(unchanged), V(worse), V(failed), V(pending) (not checked yet), or empty if nothing was
         done. If the outcome of an earlier run is recorded now, the workload counts as changed, also in check
-        mode. While that rollout or replacement is in progress, check mode reports V(pending) and no change.
+        mode. While that rollout or replacement is in progress, check mode reports V(pending) and no change. Check mode also reports
+        V(pending) for a workload that would be moved.
       type: str
     duration:
       description: Seconds from the decision to the end of the rollout or of the last eviction.

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..model.reason import Reason
+from ..model.reason import Blocker, Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE, undecodable_of
 from ..scheduler.cluster_state import ClusterState
@@ -25,7 +25,7 @@ from .eviction_rules.outside_window import MaintenanceWindows
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
 from .pdb_ledger import PdbLedger
-from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, RescueContext, RescuePlan
+from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan
 from .search.diagnosis import Diagnosis
 from .search.freeable_capacity import FreeableCapacityCache
 from .search.shortage import PodDemand

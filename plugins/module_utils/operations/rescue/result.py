@@ -130,4 +130,4 @@ def _victim(victim: Victim) -> Json:
 def _blockers(task: RescueTask) -> list[Json]:
     has_blockers = task.status == IMPOSSIBLE or (task.reason is not None and task.reason.code == NO_OTHER_NODE)
     blockers = task.last_plan.blockers if task.last_plan is not None and has_blockers else ()
-    return [{**reason_fields(blocker.reason), "nodes": blocker.nodes} for blocker in blockers]
+    return [blocker.fields() for blocker in blockers]

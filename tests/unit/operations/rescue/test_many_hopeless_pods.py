@@ -11,10 +11,11 @@ from collections import Counter
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import planning_rounds as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.executor import RescueExecutor
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, RescueContext, RescuePlan
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import UNEXPLAINED, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
 
