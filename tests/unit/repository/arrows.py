@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which imports the collection's Python files have, and which of them break the rules.
+"""The imports of the collection's Python files, and those of them that break the rules.
 
 Reads the files without running them, so that an import inside a function or under TYPE_CHECKING counts, too.
 """
@@ -20,7 +20,7 @@ SOURCES = ("plugins/module_utils", "services")
 
 @dataclass(frozen=True)
 class Rules:
-    """What may import what; files are named by their path below `plugins/module_utils`."""
+    """The rules for imports; files are named by their path below `plugins/module_utils`."""
 
     arrows: Mapping[str, frozenset[str]]
     """For each folder, the other folders that it may import."""
@@ -71,8 +71,8 @@ def imports_of(root: Path, file: Path) -> Iterator[Import]:
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             for alias in node.names:
-                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name out of one: for folders and
-                # packages the longer name gives the same answer.
+                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name from one: for folders and
+                # packages the longer name has the same result.
                 yield Import(relative, node.lineno, f"{module}.{alias.name}")
 
 

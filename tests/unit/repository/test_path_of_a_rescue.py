@@ -46,7 +46,7 @@ MODULE_UTILS = "/plugins/module_utils/"
 FOLDERS = ("rescue/", "operations/rescue/")
 LEFT_OUT = ("rescue/eviction_rules/", "operations/rescue/records/")
 RESCUE = (Pod, RescueTask, RescuePlan, Choice, Victim, NodePod, NodeCandidate, VictimSet, PodDemand, Hold, HoldRecord)
-"""What a rescue is made of."""
+"""The types of a rescue: an argument of one of them makes a call a part of the path."""
 WRITES = {function.__code__ for function in (Cluster.evict, Cluster.json_patch, Cluster.merge_patch)}
 
 

@@ -31,7 +31,7 @@ Json = dict[str, t.Any]
 
 
 def immunity(rules: EvictionFilter, pod: Pod, options: RescueOptions) -> Reason | None:
-    """Why the pod may not be evicted."""
+    """Return the reason for which the pod must not be evicted, or None."""
     return rules.eviction_violation(node_pod_of(pod, PodLoad.of(pod), options))
 
 
@@ -69,7 +69,7 @@ def victim_search(
 
 
 def blockers(search: VictimSearch) -> tuple[Blocker, ...]:
-    """Why no eviction helps on any node."""
+    """Return the reasons for which no eviction helps on any node."""
     return Diagnosis(search.eviction_filter, search.context).explain(None, search.closed_reasons, search.shortage_on)
 
 

@@ -29,7 +29,7 @@ CAUSE = Cause("DisruptionBudget", "The disruption budget keep needs 3 healthy po
 
 
 class EvictionRequests(FakeApi):
-    """Answers evictions with ``answer`` (dry runs with ``dry``), and counts those without dry run."""
+    """An API that raises ``answer`` for evictions (``dry`` for dry runs), and counts evictions without dry run."""
 
     def __init__(self, cluster: ClusterBuilder, *, answer: KubeError | None = None, dry: KubeError | None = None) -> None:
         super().__init__(cluster, now=NOW)
@@ -52,7 +52,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def answer(status: int, message: str, *, reason: str | None = None) -> KubeError:
-    """What an API server answers to an eviction."""
+    """Return the error with which an API server answers an eviction."""
     return api_error(verb="create", target=RequestTarget("pods/eviction app/web-0"), status=status, message=message, reason=reason)
 
 
@@ -182,7 +182,7 @@ def test_a_missing_role_fails_and_nothing_is_written() -> None:
 
 
 def test_a_budget_that_the_server_counts_otherwise_than_the_snapshot_ends_the_run_in_time(slept: list[float]) -> None:
-    """The eviction is refused again and again although the budget looks open: what was written is taken back."""
+    """The eviction is refused repeatedly although the budget allows a disruption. The write before it is reverted."""
     blocked = api_error(
         verb="create",
         target=RequestTarget("pods/eviction app/web-0"),

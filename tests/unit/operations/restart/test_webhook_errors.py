@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Evictions that a webhook or the API server cannot judge: nothing is written, and one wait serves the whole run."""
+"""Nothing is written if a webhook or the API server fails to decide on an eviction. The whole run has one wait for this."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ NO_DRY_RUN = 'admission webhook "keeper.example" does not support dry run'
 
 
 def answer(status: int, message: str, *, reason: str | None = "InternalError", retry_after_s: float | None = None) -> KubeError:
-    """What an API server answers to an eviction."""
+    """Return the error with which an API server answers an eviction."""
     target = RequestTarget("pods/eviction app/web-0", "pods/eviction in namespace app")
     return api_error(verb="create", target=target, status=status, message=message, reason=reason, retry_after_s=retry_after_s)
 
 
 class EvictionRequests(FakeApi):
-    """Answers dry runs of evictions with ``dry``, and evictions with ``earnest``. Each answer takes ``took_s`` of ``clock``."""
+    """An API that raises ``dry`` for dry runs of evictions, and ``earnest`` for evictions. Each response takes ``took_s`` of ``clock``."""
 
     def __init__(
         self, cluster: ClusterBuilder, *, dry: KubeError | None = None, earnest: KubeError | None = None, took_s: float = 0.0

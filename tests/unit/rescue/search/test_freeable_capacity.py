@@ -45,7 +45,7 @@ def planner(*pods: Pod) -> RescuePlanner:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often the costly questions were asked."""
+    """Count the calls of the slow functions."""
     counted: Counter[str] = Counter()
 
     def count(owner: t.Any, name: str) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which pod is evicted next so that its replacement evens the workload out, or why none is."""
+"""The next pod to evict is the one whose replacement makes the distribution more even. Otherwise there is a reason for no eviction."""
 
 from __future__ import annotations
 
