@@ -263,7 +263,7 @@ workloads:
         - In check mode V(restarted) and V(evicted) mean that the run would do this.
       type: str
     reason:
-      description: The code of the reason for the action.
+      description: The code of the reason for the action. C(docs/rebalance.md) lists the codes.
       type: str
     message:
       description: The text of the reason for people.

@@ -30,7 +30,7 @@ MAX_LABELS_NAMED = 5
 
 
 def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
-    """Return ``key=value`` as a pair. None for an empty text, which means any annotation. Raise OptionError for another form."""
+    """Return ``key=value`` as a pair. None for an empty text, which means any namespace. Raise OptionError for another form."""
     if not text:
         return None
     key, equals, value = text.partition("=")

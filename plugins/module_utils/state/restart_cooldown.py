@@ -18,8 +18,8 @@ MAX_DOUBLINGS = 10
 class RestartPermission(t.NamedTuple):
     """The permission to restart a workload now.
 
-    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart. If ``used_up`` is true, waiting alone
-    does not help.
+    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart if it is permitted. Otherwise it is
+    the number so far. If ``used_up`` is true, waiting alone does not help.
     """
 
     violation: t.Optional[Reason]

@@ -74,7 +74,8 @@ class KubeApi(Watches):
     ``retry_for_s`` limits the time for repetitions of one call; 0 allows none. After a lost answer one repetition is allowed beyond it.
     ``answer_timeout_s`` limits each time without data from the server. ``until`` returns the time, by the monotonic clock, at which every
     write must have ended, also in the server. It returns None if writes are not bounded. ``write_within_s`` is the longest duration of each
-    of these bounded writes, except evictions. ``sleep`` and ``clock`` are for tests.
+    of these bounded writes, except evictions. No call, also no read, is repeated after an error of the server that came later than half of
+    it. ``sleep`` and ``clock`` are for tests.
     """
 
     def __init__(

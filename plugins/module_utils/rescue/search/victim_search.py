@@ -3,7 +3,8 @@
 """Finds the node and the victims with the lowest cost for a pod.
 
 The search over the nodes is best first. Each node has a lower bound of its cost. Only the node with the lowest bound is computed further,
-until its bound is a cost that the scheduler's filters have confirmed. The cost is ``cost.Cost``.
+until its bound is a cost that the scheduler's filters have confirmed. The cost is ``cost.Cost``. It is the lowest one on nodes with up to
+``node_candidate.MAX_EXACT_PODS`` evictable pods. For more pods, the victims are a minimal set.
 """
 
 from __future__ import annotations

@@ -160,16 +160,17 @@ class EvictionFilter:
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
 
-        A reason that no option changes comes before one that an option changes.
+        A reason that no option changes comes before one that an option changes. The maintenance window, an excluded victim and the budgets
+        come last, because they change by themselves.
         """
         if node_pod.fixed_violation is not None:
             return node_pod.fixed_violation
-        fixed = self._violation_for_pod(node_pod)
-        if fixed is not None and fixed not in _OPTIONAL:
-            return fixed
+        for_pod = self._violation_for_pod(node_pod)
+        if for_pod is not None and for_pod not in _OPTIONAL:
+            return for_pod
         if node_pod.options_violation is NOT_SAFE_TO_EVICT:
             return NOT_SAFE_TO_EVICT
-        return fixed or node_pod.options_violation or self._current_violation(node_pod)
+        return for_pod or node_pod.options_violation or self._current_violation(node_pod)
 
     def evictable_pods(self, movable: Iterable[NodePod]) -> list[tuple[NodePod, t.Optional[BudgetKey]]]:
         """Return the pods that may be evicted, each with the budget that its eviction counts against.

@@ -29,7 +29,7 @@ from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
-from ..preconditions.unhealthy_pods import unhealthy_violation
+from ..preconditions.unhealthy_pods import unhealthy_pods_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
 from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
@@ -140,7 +140,7 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
         or undecodable_budget_violation(workload, snapshot)
         or pending_revision_violation(workload, snapshot)
         or rolling_violation(workload, snapshot)
-        or unhealthy_violation(workload, snapshot)
+        or unhealthy_pods_violation(workload, snapshot)
         or shared_volume_violation(workload, snapshot)
         or host_path_violation(workload, snapshot)
         or admission_violation(workload, snapshot)

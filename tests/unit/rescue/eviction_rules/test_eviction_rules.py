@@ -57,7 +57,7 @@ def code(pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str
         ({"terminationGracePeriodSeconds": 31}, "grace_too_long", "allow_short_grace"),
         ({"terminationGracePeriodSeconds": 45}, "grace_too_long", "allow_short_grace"),
         ({"labels": {"app": "db"}}, "budget", None),
-        # What no option changes is said first.
+        # What no option changes is said first, except what changes by itself, such as a budget.
         ({"owner": "", "annotations": UNSAFE}, "not_safe_to_evict", None),
         ({"labels": {"app": "db"}, "volumes": SCRATCH}, "local_storage", None),
     ],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The source of connection settings, for the error if they cannot be used. It reads no secrets."""
+"""The source of connection settings, for the error if they cannot be used. It keeps and shows no secrets."""
 
 from __future__ import annotations
 
