@@ -17,6 +17,7 @@ OLD_PATHS = {
     "plugins/module_utils/memory": "plugins/module_utils/state",
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
     "plugins/module_utils/report/grid.py": "plugins/module_utils/report/columns.py",
+    "plugins/module_utils/spread/preconditions/window.py": "plugins/module_utils/spread/preconditions/outside_window.py",
 }
 """Folders and files whose last part alone is a common word, and the present path."""
 
@@ -310,6 +311,7 @@ OLD_NAMES = {
     "began_current_revision": "is_of_current_revision",
     "made_current_revision": "is_pending_for_current_revision",
     "_changed_nodes": "_nodes_with_other_pods",
+    "window_violation": "outside_window_violation",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

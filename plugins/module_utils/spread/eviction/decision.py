@@ -23,6 +23,7 @@ from ..preconditions.budgets import undecodable_budget_violation
 from ..preconditions.deletion import deletion_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
+from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
@@ -31,7 +32,6 @@ from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_r
 from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
-from ..preconditions.window import window_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import EVICT_SURPLUS, RestartOptions
@@ -106,7 +106,7 @@ def decide_eviction(
     move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)
-    outside = window_violation(workload, snapshot, now_s=now_s)
+    outside = outside_window_violation(workload, snapshot, now_s=now_s)
     if outside is not None:
         return EvictionDecision(REFUSED, outside, begun)
     if ours is not None:

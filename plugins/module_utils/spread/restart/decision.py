@@ -17,9 +17,9 @@ from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.no_gain import no_gain_violation
+from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
-from ..preconditions.window import window_violation
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
@@ -65,7 +65,7 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         useless = _benefit_violation(workload_report)
         if useless is not None:
             return RestartDecision(SKIPPED, useless)
-    forbidden = window_violation(workload, snapshot, now_s=now_s) or permission.violation
+    forbidden = outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     # A restart of a workload that is not uneven does not count as an attempt.
