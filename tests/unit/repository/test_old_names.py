@@ -18,6 +18,7 @@ OLD_PATHS = {
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
     "plugins/module_utils/report/grid.py": "plugins/module_utils/report/columns.py",
     "plugins/module_utils/spread/preconditions/window.py": "plugins/module_utils/spread/preconditions/outside_window.py",
+    "plugins/module_utils/spread/restart/limits.py": "plugins/module_utils/spread/restart/run_limits.py",
 }
 """Folders and files whose last part alone is a common word, and the present path."""
 

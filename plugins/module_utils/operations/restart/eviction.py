@@ -29,8 +29,8 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
-from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING

@@ -18,8 +18,8 @@ from ...spread.eviction.comparison import compare_skew, skew_cost
 from ...spread.eviction.planner import Move
 from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
-from ...spread.restart.limits import WorkloadLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import WorkloadLimits
 from ...spread.rollout import DONE, Progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause

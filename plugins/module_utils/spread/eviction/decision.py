@@ -33,9 +33,9 @@ from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
-from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import EVICT_SURPLUS, RestartOptions
 from ..restart.permission import restart_permission
+from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
 from ..topology.topology import Topology

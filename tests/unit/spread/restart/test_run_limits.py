@@ -16,8 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.chec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions, check_minima
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, MINIMA, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 from tests.unit.support.cluster import NOW, struct, workers
