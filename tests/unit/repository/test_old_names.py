@@ -19,6 +19,7 @@ OLD_PATHS = {
     "plugins/module_utils/report/grid.py": "plugins/module_utils/report/columns.py",
     "plugins/module_utils/spread/preconditions/window.py": "plugins/module_utils/spread/preconditions/outside_window.py",
     "plugins/module_utils/spread/restart/limits.py": "plugins/module_utils/spread/restart/run_limits.py",
+    "plugins/module_utils/spread/eviction/replacement.py": "plugins/module_utils/spread/replicas.py",
 }
 """Folders and files whose last part alone is a common word, and the present path."""
 
@@ -95,7 +96,7 @@ OLD_NAMES = {
     "Resident": "NodePod",
     "Residents": "NodePods",
     "Restrictions": "VolumeRestrictionsFilter",
-    "Returning": "ReplacementCheck",
+    "Returning": "ReturnCheck",
     "Room": "NodeCapacity",
     "STATIC_RULES": "STATIC_FILTERS",
     "STOCK": "DEFAULT_PROFILE",
@@ -313,6 +314,7 @@ OLD_NAMES = {
     "made_current_revision": "is_pending_for_current_revision",
     "_changed_nodes": "_nodes_with_other_pods",
     "window_violation": "outside_window_violation",
+    "ReplacementCheck": "ReturnCheck",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

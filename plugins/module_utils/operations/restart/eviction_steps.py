@@ -15,8 +15,8 @@ from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
 from ...spread.distribution import listed_by_key
 from ...spread.eviction.comparison import compare_skew, skew_cost
+from ...spread.eviction.decision import TAKE_OVER_AFTER_S
 from ...spread.eviction.planner import Move
-from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import WorkloadLimits

@@ -25,7 +25,7 @@ from ...state.hold import Hold
 from ..critical import effective_priority
 from ..eviction_rules.grace_period import victim_grace_period_s
 from ..eviction_rules.outside_window import MaintenanceWindows
-from ..eviction_rules.would_return import ReplacementCheck
+from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
 from ..pdb_ledger import PdbLedger
 from ..plan import Choice, Victim
@@ -73,8 +73,8 @@ class VictimSearch:
         # The results of ``_is_reachable`` by the name of each node that may have capacity.
         self._reachable: t.Optional[dict[str, bool]] = None
         costs = VictimCosts(cluster_state, profiles)
-        replacements = ReplacementCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
-        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, replacements, windows)
+        return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
+        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, return_check, windows)
         self.context = SearchContext(options, cluster_state, budgets, costs, EvictionDryRun(pod, cluster_state, profiles))
 
     @property

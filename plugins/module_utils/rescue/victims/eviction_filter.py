@@ -28,7 +28,7 @@ from ..eviction_rules.static_pod import static_pod_violation
 from ..eviction_rules.terminating import terminating_violation
 from ..eviction_rules.undecodable import undecodable_violation
 from ..eviction_rules.would_preempt import would_preempt_violation
-from ..eviction_rules.would_return import ReplacementCheck, would_return_violation
+from ..eviction_rules.would_return import ReturnCheck, would_return_violation
 from ..options import RescueOptions
 from ..pdb_ledger import BudgetKey, PdbLedger, budget_status_key
 from .node_pod import NodePod, Preemptor
@@ -136,7 +136,7 @@ def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Re
 class EvictionFilter:
     """The eviction rules for one pod, by its options. Budgets count in their state at the time of the call.
 
-    ``excluded_victims``: uids of pods that may not be evicted now. ``replacements``: checks whether a replacement would use the capacity
+    ``excluded_victims``: uids of pods that may not be evicted now. ``return_check``: checks whether a replacement would use the capacity
     again. ``windows``: the maintenance windows, if the options respect them.
     """
 
@@ -146,11 +146,11 @@ class EvictionFilter:
         options: RescueOptions,
         budgets: PdbLedger,
         excluded_victims: Collection[str] = frozenset(),
-        replacements: t.Optional[ReplacementCheck] = None,
+        return_check: t.Optional[ReturnCheck] = None,
         windows: t.Optional[MaintenanceWindows] = None,
     ) -> None:
         self._windows = windows
-        self._replacements = replacements
+        self._return_check = return_check
         self._budgets = budgets
         self._excluded_victims = frozenset(excluded_victims)
         self._preemptor = preemptor_of(pod, options)
@@ -192,7 +192,7 @@ class EvictionFilter:
         return (
             same_controller_violation(node_pod, self._owner)
             or priority_violation(node_pod, self._preemptor)
-            or would_return_violation(node_pod, self._replacements)
+            or would_return_violation(node_pod, self._return_check)
         )
 
     def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:

@@ -32,6 +32,7 @@ from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_r
 from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
+from ..replicas import missing_replicas_text, unavailable_replicas_text, unfinished_pods
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.options import EVICT_SURPLUS, RestartOptions
 from ..restart.permission import restart_permission
@@ -41,7 +42,12 @@ from ..spread_report import WorkloadReport
 from ..topology.topology import Topology
 from ..verdict import COLLAPSED, SKEWED, SPREAD
 from .planner import EvictionPlanner, Move
-from .replacement import TAKE_OVER_AFTER_S, missing_replicas_text, unavailable_replicas_text, unfinished_pods
+
+TAKE_OVER_AFTER_S = 5
+"""Minimum age of another run's outcome.
+
+A younger outcome may belong to an eviction that is about to be sent. The pods show the evictions of older ones, or the run was killed.
+"""
 
 
 @dataclass(frozen=True)
