@@ -20,6 +20,8 @@ OLD_PATHS = {
     "plugins/module_utils/spread/preconditions/window.py": "plugins/module_utils/spread/preconditions/outside_window.py",
     "plugins/module_utils/spread/restart/limits.py": "plugins/module_utils/spread/restart/run_limits.py",
     "plugins/module_utils/spread/eviction/replacement.py": "plugins/module_utils/spread/replicas.py",
+    "plugins/module_utils/spread/preconditions/no_gain.py": "plugins/module_utils/spread/restart/no_gain.py",
+    "plugins/module_utils/rescue/victims/eviction_filter.py": "plugins/module_utils/rescue/eviction_rules/eviction_filter.py",
 }
 """Folders and files whose last part alone is a common word, and the present path."""
 

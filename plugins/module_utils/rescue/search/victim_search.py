@@ -23,13 +23,13 @@ from ...scheduler.static_filters import static_filters
 from ...scheduler.static_signature import static_signature
 from ...state.hold import Hold
 from ..critical import effective_priority
+from ..eviction_rules.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
 from ..eviction_rules.grace_period import victim_grace_period_s
 from ..eviction_rules.outside_window import MaintenanceWindows
 from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
 from ..pdb_ledger import PdbLedger
 from ..plan import Choice, Victim
-from ..victims.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
 from ..victims.victim_costs import VictimCosts
 from .eviction_dry_run import EvictionDryRun
 from .node_candidate import LowerBound, NodeCandidate, SearchContext

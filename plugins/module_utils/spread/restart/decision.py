@@ -16,7 +16,6 @@ from ...state.restart_cooldown import RestartPermission
 from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
-from ..preconditions.no_gain import no_gain_violation
 from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
@@ -24,6 +23,7 @@ from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
+from .no_gain import no_gain_violation
 from .options import RestartOptions
 from .permission import restart_permission
 
