@@ -317,6 +317,12 @@ OLD_NAMES = {
     "_changed_nodes": "_nodes_with_other_pods",
     "window_violation": "outside_window_violation",
     "ReplacementCheck": "ReturnCheck",
+    "hindrance": "problem",
+    "hindered": "blocked",
+    "is_hindered": "is_blocked",
+    "_hindered_at_s": "_blocked_at_s",
+    "useless": "no_benefit",
+    "_resident": "_node_pod",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

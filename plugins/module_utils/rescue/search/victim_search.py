@@ -124,9 +124,9 @@ class VictimSearch:
         closed = self._closed(name)
         if closed and closed is not NODE_NOT_READY:
             return False
-        leaving = self._with_capacity[name]
-        return not self._demand.ports_stay_taken(self._cluster_state.info(name), leaving) and not self.context.dry_run.always_rejects(
-            name, leaving
+        evictable = self._with_capacity[name]
+        return not self._demand.ports_stay_taken(self._cluster_state.info(name), evictable) and not self.context.dry_run.always_rejects(
+            name, evictable
         )
 
     def eviction_violation(self, victim: Pod) -> t.Optional[Reason]:

@@ -106,9 +106,9 @@ def decide_eviction(
         too_few = too_few_replicas_violation(workload)
         if too_few is not None:
             return EvictionDecision(REFUSED, too_few, begun)
-        useless = _benefit_violation(report, snapshot, options)
-        if useless is not None:
-            return EvictionDecision(SKIPPED, useless, begun)
+        no_benefit = _benefit_violation(report, snapshot, options)
+        if no_benefit is not None:
+            return EvictionDecision(SKIPPED, no_benefit, begun)
     move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)

@@ -62,9 +62,9 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         too_few = too_few_replicas_violation(workload)
         if too_few is not None:
             return RestartDecision(REFUSED, too_few)
-        useless = _benefit_violation(workload_report)
-        if useless is not None:
-            return RestartDecision(SKIPPED, useless)
+        no_benefit = _benefit_violation(workload_report)
+        if no_benefit is not None:
+            return RestartDecision(SKIPPED, no_benefit)
     forbidden = outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
