@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.kubeconfig_source import load_yaml
+from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from .options import SWITCH, Option
 
 

@@ -57,7 +57,7 @@ THIRD_PARTY = {
     "msgspec": {"model/codec.py"},
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "yaml": {"kube/client/config/kubeconfig_source.py", "services/common/settings.py"},
+    "yaml": {"kube/client/config/yaml_text.py", "services/common/settings.py"},
 }
 
 RULES = Rules(
