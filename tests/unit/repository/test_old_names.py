@@ -323,6 +323,7 @@ OLD_NAMES = {
     "_hindered_at_s": "_blocked_at_s",
     "useless": "no_benefit",
     "_resident": "_node_pod",
+    "option_error": "option_values",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 

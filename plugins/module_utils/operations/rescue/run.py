@@ -13,7 +13,7 @@ from ...kube.cache.informer import ClusterInformer
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import KubeError, is_transient
 from ...model.api.node import Node
-from ...model.option_error import OptionError
+from ...model.option_values import OptionError
 from ...model.reason import Reason
 from ...rescue.options import STATE_RELEASED, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
