@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settings of a program from FILE, the environment and the command line, each with its origin.
+"""The settings of a program: the values of its options from FILE, the environment and the command line, each with its origin.
 
 The environment has precedence over FILE, and the command line over both.
 """
