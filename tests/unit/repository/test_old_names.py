@@ -324,6 +324,7 @@ OLD_NAMES = {
     "useless": "no_benefit",
     "_resident": "_node_pod",
     "option_error": "option_values",
+    "CONFLICT_RETRIES": "MAX_TRIES",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 
