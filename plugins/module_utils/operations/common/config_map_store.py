@@ -48,7 +48,7 @@ class ConfigMapStore:
     def update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> dict[str, str]:
         """Write the changes that ``change`` returns for the newest texts, and return the texts after the write.
 
-        After a conflict, ``change`` is called again with the texts of that moment. A write is not repeated if only its response was lost.
+        After a conflict, ``change`` is called again with the texts of that moment. A write is not repeated if only its answer was lost.
         Raise ConflictError if other writers keep changing it, InvalidError (the ConfigMap was made immutable), NotFoundError (no such
         namespace), ForbiddenError, UnreachableError, ApiError, and any error of ``change``.
         """

@@ -55,7 +55,7 @@ def end_of_run(state: RunState, *, wait: bool = True, dry_run: bool = False) -> 
         return None
     if state.is_blocked:
         return End.TIMED_OUT if state.is_over else None
-    if dry_run:  # a plan waits only for the settle time of the scheduler and for responses to its dry runs
+    if dry_run:  # a plan waits only for the settle time of the scheduler and for answers to its dry runs
         return None if state.is_settling else End.DONE
     if state.is_waiting and (wait or state.can_begin):
         # A node that is being cleared has its own time limit.

@@ -226,7 +226,7 @@ def place_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = Fals
 
     def operations(node: Json) -> JsonPatch:
         if is_hold_on(node, hold):
-            return []  # the hold is already there: only the response was lost
+            return []  # the hold is already there: only the answer was lost
         other = held_for_another(node, hold)
         if other is not None:
             raise NodeTakenError(f"node {node_name} is held for pod {other.pod_name}")

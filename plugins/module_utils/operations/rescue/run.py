@@ -32,7 +32,7 @@ from .shutdown import RescueShutdown
 from .task import CLEARING, FAILED, NOT_LEADER, QUEUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
-"""Seconds that a run waits for the Lease of a killed program: its duration, and time for slow responses."""
+"""Seconds that a run waits for the Lease of a killed program: its duration, and time for slow answers."""
 EVICTIONS_END_WITHIN_S = 20.0
 """Seconds that the end of a run waits for its evictions: the time of a request, and of denials by an API server that has just started."""
 ASK_AGAIN_S = 1.0

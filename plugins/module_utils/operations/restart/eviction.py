@@ -170,7 +170,7 @@ class EvictionStrategy:
         """Return whether the server would evict the pod, by a dry run before any write.
 
         If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise ClosedBudgetError if
-        the response may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
+        the answer may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
         slow = self._budget_wait.slow_error(pod.namespace)

@@ -343,7 +343,7 @@ class EvictionDenied(_EvictionStep):
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         evictions, error = self._evictions, self._error
         if evictions.note_late_evictions(report.workload, observation):
-            return self._options.wait  # only the response was lost
+            return self._options.wait  # only the answer was lost
         if is_transient(error) and not self._budget_wait.over:
             evictions.retry_error = error
             return True
