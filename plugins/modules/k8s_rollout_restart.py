@@ -365,7 +365,7 @@ compile_once()
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart

@@ -12,7 +12,7 @@ from ..model.messages import pluralize
 from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
-from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
+from .columns import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
 from .rows import STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}

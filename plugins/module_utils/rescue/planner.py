@@ -21,6 +21,7 @@ from ..scheduler.feasibility import FilterRunner
 from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
+from .eviction_rules.eviction_filter import preemptor_of
 from .eviction_rules.outside_window import MaintenanceWindows
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
@@ -31,7 +32,6 @@ from .search.freeable_capacity import FreeableCapacityCache
 from .search.shortage import PodDemand
 from .search.victim_search import VictimSearch
 from .terminating_pods import is_preempted, terminating_pods
-from .victims.eviction_filter import preemptor_of
 
 NO_NODE = "no_node"
 CAPACITY_BECOMING_FREE = "capacity_becoming_free"

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..model.api.node import Node
 from ..model.api.workload import WORKLOAD_KINDS
 from ..model.codec import Struct
-from ..model.option_error import OptionError, seconds_of
+from ..model.option_values import OptionError, check_minima, seconds_of
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..model.well_known import HOSTNAME
 
@@ -102,14 +102,6 @@ def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterab
 def option_times(params: Mapping[str, t.Any], defaults: Mapping[str, int]) -> dict[str, int]:
     """Return the options of ``defaults`` in whole seconds. None (unset) gets the default. Raise OptionError for an invalid time."""
     return {name: default if params.get(name) is None else seconds_of(params, name) for name, default in defaults.items()}
-
-
-def check_minima(params: Mapping[str, t.Any], minima: Mapping[str, int]) -> None:
-    """Raise OptionError for numbers below their minimum. None (unset) passes."""
-    for name, minimum in minima.items():
-        value = params.get(name)
-        if value is not None and value < minimum:
-            raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")
 
 
 class CheckOptions(Struct, frozen=True):

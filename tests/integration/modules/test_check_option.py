@@ -10,7 +10,7 @@ import urllib.parse
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.selector_text import label_requirements, match_labels
 
 from lab.cluster import Cluster

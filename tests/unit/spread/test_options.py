@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import WORKLOAD_KINDS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_labels_exist, check_options
 
 from tests.unit.support.cluster import ClusterBuilder, workers

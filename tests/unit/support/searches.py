@@ -11,6 +11,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
+    EvictionFilter,
+    node_pod_of,
+    preemptor_of,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
@@ -18,11 +23,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import (
-    EvictionFilter,
-    node_pod_of,
-    preemptor_of,
-)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILES

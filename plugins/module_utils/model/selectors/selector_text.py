@@ -8,7 +8,7 @@ import re
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..option_error import OptionError
+from ..option_values import OptionError
 from ..values.validation import is_label_value, is_qualified_name
 
 _KEY = r"(?P<key>[^\s=!(),<>]+)"

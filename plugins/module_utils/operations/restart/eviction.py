@@ -29,8 +29,8 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
-from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
@@ -170,7 +170,7 @@ class EvictionStrategy:
         """Return whether the server would evict the pod, by a dry run before any write.
 
         If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise ClosedBudgetError if
-        the response may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
+        the answer may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
         slow = self._budget_wait.slow_error(pod.namespace)

@@ -15,11 +15,11 @@ from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
 from ...spread.distribution import listed_by_key
 from ...spread.eviction.comparison import compare_skew, skew_cost
+from ...spread.eviction.decision import TAKE_OVER_AFTER_S
 from ...spread.eviction.planner import Move
-from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
-from ...spread.restart.limits import WorkloadLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import WorkloadLimits
 from ...spread.rollout import DONE, Progress
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
@@ -343,7 +343,7 @@ class EvictionDenied(_EvictionStep):
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         evictions, error = self._evictions, self._error
         if evictions.note_late_evictions(report.workload, observation):
-            return self._options.wait  # only the response was lost
+            return self._options.wait  # only the answer was lost
         if is_transient(error) and not self._budget_wait.over:
             evictions.retry_error = error
             return True

@@ -20,8 +20,8 @@ from ...spread.preconditions.budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.comparison import compare_spread, is_well_spread
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
-from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.spread_report import WorkloadReport

@@ -16,14 +16,14 @@ from ...state.restart_cooldown import RestartPermission
 from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
-from ..preconditions.no_gain import no_gain_violation
+from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
-from ..preconditions.window import window_violation
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
+from .no_gain import no_gain_violation
 from .options import RestartOptions
 from .permission import restart_permission
 
@@ -62,10 +62,10 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         too_few = too_few_replicas_violation(workload)
         if too_few is not None:
             return RestartDecision(REFUSED, too_few)
-        useless = _benefit_violation(workload_report)
-        if useless is not None:
-            return RestartDecision(SKIPPED, useless)
-    forbidden = window_violation(workload, snapshot, now_s=now_s) or permission.violation
+        no_benefit = _benefit_violation(workload_report)
+        if no_benefit is not None:
+            return RestartDecision(SKIPPED, no_benefit)
+    forbidden = outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     # A restart of a workload that is not uneven does not count as an attempt.

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.selector_text import label_requirements, match_labels
 
 LABELS = {"app": "web", "tier": "", "example.com/size": "12"}

@@ -11,6 +11,10 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
+    EvictionFilter,
+    preemptor_of,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext
@@ -20,7 +24,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
     FreeableCapacityCache,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import EvictionFilter, preemptor_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import taint_toleration
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo

@@ -19,13 +19,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import EvictionPlanner, Move, planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.actions import EVICT, REFUSED, SKIPPED, WAIT
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import (
     AUTO,
     EVICT_SURPLUS,
     ROLLOUT,
     RestartOptions,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.strategy_choice import choose_strategy
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
