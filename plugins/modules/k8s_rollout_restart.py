@@ -16,7 +16,7 @@ description:
     then checks whether the replicas are spread better than before.
   - Or evicts single surplus pods, one at a time, see O(strategy).
   - Remembers the outcome in the annotation C(kube-scheduling.onprem/last-outcome) of the workload, so that the next run, also from
-    another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
+    another machine, keeps the cooldown, backs off after restarts that made no progress, and stops after O(max_attempts).
   - Keeps PodDisruptionBudgets, which rollouts bypass. Refuses a restart during which the number of available pods may be lower than a
     budget requires, or may be 0.
   - Refuses workloads with containers that cannot start, and without a ready replica. Stops waiting for a rollout whose new pods
@@ -115,15 +115,17 @@ options:
   cooldown:
     description:
       - The time between two restarts of one workload, or between two runs that evict its pods, in seconds or as V(30s), V(10m), V(1h).
-        It doubles with each attempt in a row that did not help.
+        It doubles with each attempt that made no progress.
       - By default 0 with O(name), otherwise 600. Ten minutes is the default progress deadline of a Deployment, so one restart has ended
         before the next.
     type: str
   max_attempts:
     description:
-      - The number of restarts in a row that did not help. After that the workload is not restarted until it or its eligible nodes change.
+      - The number of restarts that made no progress. After that the workload is not restarted until it or its eligible nodes change.
         After a change of the nodes, one more restart is allowed. It does not shorten the doubled O(cooldown).
-      - A restart, or a run with evictions, that improves the spread does not count. Only one that ends well spread starts the count again.
+      - A restart, or a run with evictions, makes progress if its spread is better than the spread before it and after all earlier ones. So
+        a run that ends at a limit does not count, but one whose improvement another client undoes each time counts. An end that is well
+        spread starts the count again.
     type: int
     default: 3
   max_parallel:
@@ -148,7 +150,7 @@ options:
   wait:
     description:
       - Wait for the end of the rollout. With V(false), the outcome stays V(pending) until the next run checks it.
-      - With V(false) and O(strategy=evict_surplus), one pod is evicted, and the next run continues. Each such run counts as an attempt.
+      - With V(false) and O(strategy=evict_surplus), one pod is evicted, and the next run continues.
     type: bool
     default: true
   wait_timeout:
@@ -167,8 +169,8 @@ options:
     default: '5'
   verify_spread:
     description:
-      - Check the spread after the rollout. With V(false), the outcome stays V(pending), and the restart counts for O(max_attempts) as one
-        that did not help.
+      - Check the spread after the rollout. With V(false), the outcome stays V(pending), and the restart counts for O(max_attempts) until
+        a later run finds progress.
     type: bool
     default: true
   topology_keys:
@@ -193,6 +195,8 @@ notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get, watch and patch on deployments and statefulsets, and the
     verb create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
+  - With the verb get on namespaces, the maintenance window of a namespace is read again before each write. Otherwise it counts as it was
+    when the workload was checked.
   - Evictions also need the verb create on pods/eviction, and the verbs list and watch on pods.
   - All times are of the API server's clock.
 seealso:

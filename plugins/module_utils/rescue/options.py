@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..model.option_values import OptionError, check_minima, seconds_of
+from ..model.selectors.selector_text import check_not_empty
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..state.rescue_attempts import UNDER_WAY_FOR_S
@@ -97,6 +98,7 @@ class RescueRequest:
 
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
+    check_not_empty(params, "label_selectors")
     times = {field: name for name, field in TIMES.items()}
     fields = {times.get(field, field): field for field in RescueOptions.__dataclass_fields__}
     known = {name: params[name] for name in fields if params.get(name) is not None}

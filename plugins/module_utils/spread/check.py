@@ -186,6 +186,7 @@ class WorkloadChecker:
             workload_report.workload,
             self._snapshot,
             workload_report.eligible_hash,
+            workload_report.distributions,
             now_s=self._snapshot.read_at_s,
             cooldown_s=self._options.cooldown_s,
             max_attempts=self._options.max_attempts,

@@ -127,7 +127,7 @@ class CheckOptions(Struct, frozen=True):
 
 
 def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ...]:
-    if not params.get(name):
+    if params.get(name) is None:
         return ()
     from ..model.selectors.selector_text import label_requirements  # most checks have no selector
 

@@ -32,8 +32,9 @@ OUTCOMES = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 class Outcome(Struct, frozen=True, omit_defaults=True):
     """The content of the annotation.
 
-    ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, in a row
-    that did not help.
+    ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, that made
+    no progress since the workload was well spread. ``lowest_cost``: the lowest skew cost since then, also before the first of them, by
+    topology key.
     ``outcome``: one of OUTCOMES. ``revision``: the revision that it is for. While a restart is pending, it is the revision before the
     restart.
     ``eligible``: ``eligible_hash`` of the workload's eligible nodes.
@@ -52,15 +53,34 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     expected: t.Optional[str] = None
     generation: t.Optional[int] = None
     write_id: t.Optional[str] = None
+    lowest_cost: t.Optional[tuple[int, ...]] = None
+
+    def is_progress(self, cost: tuple[int, ...]) -> bool:
+        """Return whether the skew cost is lower than all costs before it.
+
+        If other clients undo each improvement, the costs do not become lower, and the attempts are used up. A cost cannot become lower
+        without end, so the number of attempts that do not count is limited.
+        """
+        return self.lowest_cost is not None and cost < self.lowest_cost
 
     def to_annotation(self) -> str:
         """Return the text of the annotation."""
         return encode_json(self).decode()
 
 
-def make_outcome(*, now_s: float, attempts: int, outcome: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
+def make_outcome(
+    *,
+    now_s: float,
+    attempts: int,
+    outcome: str,
+    revision: str,
+    eligible: str,
+    number: t.Optional[int] = None,
+    lowest_cost: t.Optional[tuple[int, ...]] = None,
+) -> Outcome:
     """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
-    return Outcome(time=format_time(now_s), attempts=attempts, outcome=outcome, revision=revision, eligible=eligible, number=number)
+    time = format_time(now_s)
+    return Outcome(time, attempts, outcome, revision, eligible, number=number, lowest_cost=lowest_cost)
 
 
 def new_write_id() -> str:
@@ -82,7 +102,7 @@ def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
 
 
 def _is_sane(outcome: Outcome) -> bool:
-    numbers = (outcome.number, outcome.generation)
+    numbers = (outcome.number, outcome.generation, *(outcome.lowest_cost or ()))
     return 0 <= outcome.attempts <= MAX_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
 
 

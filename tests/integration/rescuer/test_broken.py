@@ -49,7 +49,7 @@ sys.exit(main(sys.argv[1:], {}))
     ("module", "owner", "function", "says"),
     [
         ("rescue.controller", "RescueController", "reconcile", "ended by an error: a defect"),
-        ("rescue.controller", "ClusterInformer", "snapshot", "ended by an error: a defect"),
+        ("rescue.environment", "ClusterInformer", "snapshot", "ended by an error: a defect"),
         (
             "common.leader_lease",
             "LeaderLease",

@@ -19,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
         ({"grace_period": -1, "allow_zero_grace": True}, "grace_period is -1: it must be at least 0"),
         ({"max_victims": 0}, "max_victims is 0: it must be at least 1"),
         ({"namespaces": []}, "namespaces is empty"),
+        ({"label_selectors": []}, "label_selectors: is empty; write at least one label selector, or leave the option out to select all"),
         ({"namespaces": [""]}, "namespaces is empty"),
         (
             {"namespaces": ["kube-system", "Kube_System"]},

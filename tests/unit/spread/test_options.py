@@ -46,6 +46,13 @@ def test_an_empty_list_does_not_mean_all(name: str) -> None:
     assert check_options(PARAMS).kinds == check_options({**PARAMS, "kinds": None}).kinds == WORKLOAD_KINDS
 
 
+@pytest.mark.parametrize("name", ["label_selectors", "namespace_label_selectors"])
+def test_an_empty_list_of_label_selectors_does_not_select_all(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name}: is empty; write at least one label selector, or leave the option out"):
+        check_options({**PARAMS, name: []})
+    assert getattr(check_options({**PARAMS, name: [""]}), name) == ()
+
+
 def test_a_time_above_a_year_is_refused() -> None:
     with pytest.raises(OptionError, match="cooldown is 31536001: the maximum is a year, 31536000 seconds"):
         check_options({**PARAMS, "cooldown": "31536001"})

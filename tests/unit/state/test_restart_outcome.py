@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_cooldown import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
@@ -24,7 +25,9 @@ def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1",
 
 
 def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
-    permission = cooldown_permission(remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3)
+    permission = cooldown_permission(
+        remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cost=(9,), cooldown_s=600, max_attempts=3
+    )
     return permission.violation.code if permission.violation else "", permission.attempts
 
 
@@ -51,8 +54,25 @@ def test_when_the_next_restart_may_be_tried(remembered, after_s, others, expecte
     assert ask(remembered, after_s, **others) == expected
 
 
+@pytest.mark.parametrize(
+    ("verdict", "lowest_cost", "expected"),
+    [
+        pytest.param("pending", (10,), ("", 3), id="a pending attempt that has made progress does not count"),
+        pytest.param("pending", (9,), ("attempts_used_up", 3), id="the same cost is no progress"),
+        pytest.param("pending", (8, 99), ("attempts_used_up", 3), id="the first topology key decides"),
+        pytest.param("pending", None, ("attempts_used_up", 3), id="the cost before is not known"),
+        pytest.param("unchanged", (10,), ("attempts_used_up", 3), id="a concluded attempt has been counted"),
+    ],
+)
+def test_pending_attempt_counts_unless_it_has_made_progress(verdict, lowest_cost, expected):
+    remembered = replace(outcome(verdict, attempts=3), lowest_cost=lowest_cost)
+    assert ask(remembered, 10**6) == expected
+
+
 def test_any_number_of_attempts_gives_a_time():
-    permission = cooldown_permission(outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cooldown_s=600, max_attempts=10**6)
+    permission = cooldown_permission(
+        outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cost=(9,), cooldown_s=600, max_attempts=10**6
+    )
     assert permission.violation is not None and permission.violation.code == "cooldown"
 
 

@@ -31,6 +31,7 @@ from .errors import (
     ResponseDecodeError,
     TruncatedResponseError,
     UnreachableError,
+    is_admission_denial,
     was_not_applied,
 )
 from .http.transport import READ_TIMEOUT_S, Body, OnStart, Query, Transport
@@ -320,9 +321,9 @@ class KubeApi(Watches):
                 lambda: self._write("post", path, verb="create", target=target, query=_dry_run_query(dry_run), body=body)
             )
         except ApiError as error:
-            # This is the only Status with code 500 and no reason (kubernetes ``pod/storage/eviction.go``). All others have the reason
-            # InternalError.
-            if error.status == 500 and error.reason == "":
+            # The API server itself has only one Status with code 500 and no reason (kubernetes ``pod/storage/eviction.go``). A webhook that
+            # denies the eviction chooses code and reason of its Status.
+            if error.status == 500 and error.reason == "" and not is_admission_denial(error):
                 raise MultipleBudgetsError(str(error), status=500, reason="") from error
             raise
 

@@ -125,21 +125,23 @@ def finalize(
     snapshot: ClusterSnapshot,
     *,
     settled: bool,
+    cost: tuple[int, ...],
+    improved: bool,
     event: str,
     counted: bool = True,
     dry_run: bool = False,
 ) -> None:
     """Replace the ``pending`` outcome, if it is unchanged, by the result's outcome, and write an Event with reason ``event``.
 
-    ``settled``: the workload is well spread now. Only then the attempts are reset, because otherwise a skew that alternates would be
-    restarted forever. ``counted``: the attempt counts. ``dry_run``: nothing is written, and the result is that of a run that writes. A
-    failed write is a warning of the result.
+    ``settled``: the workload is well spread now, so the attempts begin again. ``cost``: its skew cost. ``improved``: the spread is better
+    than before; this is no attempt if it is progress (``Outcome.is_progress``). ``counted``: any other result counts as an attempt.
+    ``dry_run``: nothing is written, and the result is that of a run that writes. A failed write is a warning of the result.
     """
     if dry_run:
         result.changed = result.is_recorded = True
         return
     try:
-        live = _record(api, workload, pending, result.outcome, snapshot, settled=settled, counted=counted)
+        live = _record(api, workload, pending, lambda found: _concluded(found, result.outcome, cost, settled, improved, counted), snapshot)
     except _OutcomeNotWrittenError as error:
         result.warnings.append(str(error))
         return
@@ -148,19 +150,20 @@ def finalize(
 
 
 def _record(
-    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], outcome: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
+    api: KubeApi,
+    workload: Workload,
+    pending: t.Optional[Outcome],
+    conclude: t.Callable[[Outcome], Outcome],
+    snapshot: ClusterSnapshot,
 ) -> Workload:
-    """Record the outcome for the workload's revision on ``snapshot``. Return the workload."""
+    """Replace the outcome for the workload's revision on ``snapshot``. Return the workload."""
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _OutcomeNotWrittenError(f"{workload} was changed by another client meanwhile: the outcome is not recorded")
-        attempts = 0 if outcome == IMPROVED and settled else max(0, found.attempts - (not counted))
         revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
-        final = replace(
-            found, attempts=attempts, outcome=outcome, revision=revision, number=number, expected=None, generation=None, write_id=None
-        )
+        final = replace(conclude(found), revision=revision, number=number, expected=None, generation=None, write_id=None)
         return {OUTCOME_ANNOTATION: final.to_annotation()}
 
     try:
@@ -169,6 +172,14 @@ def _record(
         raise _OutcomeNotWrittenError(f"{workload} kept changing: the outcome stays pending until the next run") from error
     except KubeError as error:
         raise _OutcomeNotWrittenError(f"the outcome of {workload} stays pending until the next run: {error}") from error
+
+
+def _concluded(pending: Outcome, outcome: str, cost: tuple[int, ...], settled: bool, improved: bool, counted: bool) -> Outcome:
+    if outcome == IMPROVED and settled:
+        return replace(pending, outcome=outcome, attempts=0, lowest_cost=None)
+    no_attempt = not counted or (improved and pending.is_progress(cost))
+    lowest_cost = cost if pending.lowest_cost is None else min(cost, pending.lowest_cost)
+    return replace(pending, outcome=outcome, attempts=max(0, pending.attempts - no_attempt), lowest_cost=lowest_cost)
 
 
 def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:

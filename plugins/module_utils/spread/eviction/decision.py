@@ -121,6 +121,7 @@ def decide_eviction(
         workload,
         snapshot,
         report.eligible_hash,
+        report.distributions,
         now_s=now_s,
         cooldown_s=0 if begun else options.cooldown_s,
         max_attempts=options.max_attempts,
@@ -135,6 +136,7 @@ def decide_eviction(
         revision=snapshot.revision(workload),
         eligible=report.eligible_hash,
         number=snapshot.revision_number(workload),
+        lowest_cost=permission.lowest_cost,
     )
     return _within_limits(EvictionDecision(EVICT, reason, begun, move, new), report, snapshot, cluster_state, options, limits)
 

@@ -32,7 +32,8 @@ from .permission import restart_permission
 class RestartDecision:
     """The decision on a restart: ``action`` is restart, resume, skipped or refused.
 
-    For a restart, ``attempts`` includes it, ``revision`` is the revision before it, and ``eligible`` is the hash of the eligible nodes.
+    For a restart, ``attempts`` includes it, ``revision`` is the revision before it, ``eligible`` is the hash of the eligible nodes, and
+    ``lowest_cost`` is that of its outcome.
     """
 
     action: str
@@ -40,6 +41,7 @@ class RestartDecision:
     attempts: int = 0
     revision: str = ""
     eligible: str = ""
+    lowest_cost: tuple[int, ...] = ()
 
 
 def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
@@ -49,7 +51,13 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     permission = restart_permission(
-        workload, snapshot, workload_report.eligible_hash, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
+        workload,
+        snapshot,
+        workload_report.eligible_hash,
+        workload_report.distributions,
+        now_s=now_s,
+        cooldown_s=options.cooldown_s,
+        max_attempts=options.max_attempts,
     )
     interrupted = interrupted_restart(workload, snapshot)
     if interrupted is not None and _verification_is_due(workload_report, permission, options):
@@ -70,7 +78,8 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         return RestartDecision(REFUSED, forbidden)
     # A restart of a workload that is not uneven does not count as an attempt.
     attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
-    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, snapshot.revision(workload), workload_report.eligible_hash)
+    revision, eligible = snapshot.revision(workload), workload_report.eligible_hash
+    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, revision, eligible, permission.lowest_cost)
 
 
 def _verification_is_due(workload_report: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:
