@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Eviction requests in threads of their own. A slow response, for example behind an admission webhook, delays no other rescue.
+"""Eviction requests in threads of their own. A slow answer, for example behind an admission webhook, delays no other rescue.
 
 After a lost answer, ``RescueExecutor.resolve_uncertain`` reads the pod.
 """

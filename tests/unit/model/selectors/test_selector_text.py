@@ -57,7 +57,7 @@ def test_a_selector_that_ansible_split_at_its_commas_is_read_as_it_was_written()
 
 
 def test_no_selector_and_an_empty_one_select_everything() -> None:
-    assert label_requirements({}, "x") == label_requirements({"x": []}, "x") == label_requirements({"x": [""]}, "x") == ()
+    assert label_requirements({}, "x") == label_requirements({"x": None}, "x") == label_requirements({"x": [""]}, "x") == ()
     assert match_labels((), None)
 
 
