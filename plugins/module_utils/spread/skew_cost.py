@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Sequence
 
+from ..state.restart_outcome import SkewMeasure
 from .distribution import Distribution
 
 Gain = tuple[int, ...]
@@ -18,6 +20,12 @@ def skew_cost(distributions: Iterable[Distribution]) -> Gain:
     concentrated like anywhere else. A replica in no domain costs more than all replicas in one domain.
     """
     return tuple(_skew_cost_of(distribution) for distribution in distributions)
+
+
+def measure_skew(distributions: Sequence[Distribution]) -> SkewMeasure:
+    """Return the skew cost with its basis."""
+    parts = [(one.topology_key, len(one.domains), one.replicas + one.without_domain) for one in distributions]
+    return SkewMeasure(hashlib.sha256(repr(parts).encode()).hexdigest()[:10], skew_cost(distributions))
 
 
 def _skew_cost_of(distribution: Distribution) -> int:

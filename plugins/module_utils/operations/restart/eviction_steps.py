@@ -21,7 +21,7 @@ from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import WorkloadLimits
 from ...spread.rollout import DONE, Progress
-from ...spread.skew_cost import skew_cost
+from ...spread.skew_cost import measure_skew, skew_cost
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import FAILED, IMPROVED, PENDING, Outcome, read_outcome
@@ -163,7 +163,7 @@ class WorkloadEvictions:
                 pending,
                 observation.snapshot,
                 settled=even,
-                cost=skew_cost(after),
+                skew=measure_skew(after),
                 improved=is_replaced and compared == IMPROVED,
                 # If this run began and certainly evicted no pod, the attempt could not help and does not count.
                 counted=self.may_have_evicted or self.before is None,
@@ -327,7 +327,7 @@ class Replacement(_EvictionStep):
 
 
 class EvictionDenied(_EvictionStep):
-    """An eviction that the server did not make, or whose result is unknown. While it is unknown, the budgets stay locked."""
+    """An eviction that the server did not make, or whose result is unknown."""
 
     def __init__(
         self,
@@ -342,10 +342,6 @@ class EvictionDenied(_EvictionStep):
         self._budget_wait = budget_wait
         self._move = move
         self._error = error
-
-    @property
-    def has_ended(self) -> bool:
-        return not self._evictions.unanswered
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         evictions, error = self._evictions, self._error

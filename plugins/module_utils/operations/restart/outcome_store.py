@@ -15,7 +15,7 @@ from ...model.values.timestamps import format_time
 from ...spread.history import RESTARTED_AT, is_eviction, is_pending_for_current_revision
 from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
-from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, new_write_id, read_outcome
+from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, SkewMeasure, new_write_id, read_outcome
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
@@ -125,7 +125,7 @@ def finalize(
     snapshot: ClusterSnapshot,
     *,
     settled: bool,
-    cost: tuple[int, ...],
+    skew: SkewMeasure,
     improved: bool,
     event: str,
     counted: bool = True,
@@ -133,7 +133,7 @@ def finalize(
 ) -> None:
     """Replace the ``pending`` outcome, if it is unchanged, by the result's outcome, and write an Event with reason ``event``.
 
-    ``settled``: the workload is well spread now, so the attempts begin again. ``cost``: its skew cost. ``improved``: the spread is better
+    ``settled``: the workload is well spread now, so the attempts begin again. ``skew``: its skew. ``improved``: the spread is better
     than before; this is no attempt if it is progress (``Outcome.is_progress``). ``counted``: any other result counts as an attempt.
     ``dry_run``: nothing is written, and the result is that of a run that writes. A failed write is a warning of the result.
     """
@@ -141,7 +141,7 @@ def finalize(
         result.changed = result.is_recorded = True
         return
     try:
-        live = _record(api, workload, pending, lambda found: _concluded(found, result.outcome, cost, settled, improved, counted), snapshot)
+        live = _record(api, workload, pending, lambda found: _concluded(found, result.outcome, skew, settled, improved, counted), snapshot)
     except _OutcomeNotWrittenError as error:
         result.warnings.append(str(error))
         return
@@ -174,12 +174,15 @@ def _record(
         raise _OutcomeNotWrittenError(f"the outcome of {workload} stays pending until the next run: {error}") from error
 
 
-def _concluded(pending: Outcome, outcome: str, cost: tuple[int, ...], settled: bool, improved: bool, counted: bool) -> Outcome:
+def _concluded(pending: Outcome, outcome: str, skew: SkewMeasure, settled: bool, improved: bool, counted: bool) -> Outcome:
     if outcome == IMPROVED and settled:
-        return replace(pending, outcome=outcome, attempts=0, lowest_cost=None)
-    no_attempt = not counted or (improved and pending.is_progress(cost))
-    lowest_cost = cost if pending.lowest_cost is None else min(cost, pending.lowest_cost)
-    return replace(pending, outcome=outcome, attempts=max(0, pending.attempts - no_attempt), lowest_cost=lowest_cost)
+        return replace(pending, outcome=outcome, attempts=0, basis=None, lowest_cost=None)
+    no_attempt = not counted or (improved and pending.is_progress(skew))
+    final = replace(pending, outcome=outcome, attempts=max(0, pending.attempts - no_attempt))
+    if pending.basis not in (None, skew.basis):
+        return final  # for example while a replica is missing: the next attempt is compared with the cost before this one
+    basis, lowest_cost = pending.lowest_with(skew)
+    return replace(final, basis=basis, lowest_cost=lowest_cost)
 
 
 def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:

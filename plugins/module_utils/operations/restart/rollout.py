@@ -24,7 +24,7 @@ from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
-from ...spread.skew_cost import skew_cost
+from ...spread.skew_cost import measure_skew
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import IMPROVED, PENDING, Outcome, make_outcome, new_write_id, read_outcome
@@ -95,7 +95,7 @@ def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, nu
         revision=decision.revision,
         eligible=decision.eligible,
         number=number,
-        lowest_cost=decision.lowest_cost,
+        lowest=decision.lowest,
     )
     return replace(outcome, write_id=new_write_id())
 
@@ -275,7 +275,7 @@ class _Rollout:
                 self._outcome,
                 observation.snapshot,
                 settled=settled,
-                cost=skew_cost(after),
+                skew=measure_skew(after),
                 improved=result.outcome == IMPROVED,
                 event="SpreadRestartOutcome",
                 dry_run=self._options.dry_run,

@@ -8,7 +8,7 @@ import typing as t
 
 from ...state.restart_outcome import IMPROVED, UNCHANGED, WORSE, Outcome
 from ..distribution import Distribution
-from ..skew_cost import skew_cost
+from ..skew_cost import measure_skew, skew_cost
 
 
 def compare_skew(
@@ -19,10 +19,9 @@ def compare_skew(
     Both distributions must be over the same eligible nodes. ``before`` is None if another process read it. Then the result is improved if
     ``even``, or if the evictions of the ``pending`` outcome have made progress, and unchanged otherwise.
     """
-    now = skew_cost(after)
     if before is None:
-        return IMPROVED if even or (pending is not None and pending.is_progress(now)) else UNCHANGED
-    then = skew_cost(before)
+        return IMPROVED if even or (pending is not None and pending.is_progress(measure_skew(after))) else UNCHANGED
+    now, then = skew_cost(after), skew_cost(before)
     # A changed number of replicas changes the cost by itself, and fewer than two replicas have no spread.
     sizes = [[one.replicas + one.without_domain for one in distributions] for distributions in (before, after)]
     if now == then or sizes[0] != sizes[1] or min(sizes[1], default=0) < 2:

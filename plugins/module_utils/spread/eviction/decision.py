@@ -136,7 +136,7 @@ def decide_eviction(
         revision=snapshot.revision(workload),
         eligible=report.eligible_hash,
         number=snapshot.revision_number(workload),
-        lowest_cost=permission.lowest_cost,
+        lowest=permission.lowest,
     )
     return _within_limits(EvictionDecision(EVICT, reason, begun, move, new), report, snapshot, cluster_state, options, limits)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ...state.restart_outcome import IMPROVED, UNCHANGED, WORSE, Outcome
 from ..distribution import Distribution
-from ..skew_cost import skew_cost
+from ..skew_cost import measure_skew
 from ..verdict import SPREAD, imbalance_rank, worst_verdict
 
 
@@ -29,7 +29,7 @@ def compare_spread(
     if any(distribution.replicas + distribution.without_domain < 2 for distribution in after):
         return UNCHANGED
     if before is None:
-        has_helped = is_well_spread(after, max_skew=max_skew) or (pending is not None and pending.is_progress(skew_cost(after)))
+        has_helped = is_well_spread(after, max_skew=max_skew) or (pending is not None and pending.is_progress(measure_skew(after)))
         return IMPROVED if has_helped else UNCHANGED
     if _sizes(before) != _sizes(after):
         return IMPROVED if is_well_spread(after, max_skew=max_skew) else UNCHANGED

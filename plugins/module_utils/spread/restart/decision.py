@@ -13,7 +13,7 @@ from ...model.codec import replace as replace_fields
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_cooldown import RestartPermission
-from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
+from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, SkewMeasure
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.outside_window import outside_window_violation
@@ -33,7 +33,7 @@ class RestartDecision:
     """The decision on a restart: ``action`` is restart, resume, skipped or refused.
 
     For a restart, ``attempts`` includes it, ``revision`` is the revision before it, ``eligible`` is the hash of the eligible nodes, and
-    ``lowest_cost`` is that of its outcome.
+    ``lowest`` is the lowest skew for its outcome.
     """
 
     action: str
@@ -41,7 +41,7 @@ class RestartDecision:
     attempts: int = 0
     revision: str = ""
     eligible: str = ""
-    lowest_cost: tuple[int, ...] = ()
+    lowest: t.Optional[SkewMeasure] = None
 
 
 def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
@@ -79,7 +79,7 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     # A restart of a workload that is not uneven does not count as an attempt.
     attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
     revision, eligible = snapshot.revision(workload), workload_report.eligible_hash
-    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, revision, eligible, permission.lowest_cost)
+    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, revision, eligible, permission.lowest)
 
 
 def _verification_is_due(workload_report: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:

@@ -14,7 +14,7 @@ from ...state.restart_outcome import read_outcome
 from ..distribution import Distribution
 from ..history import is_changed_since, is_pending_for_current_revision, is_rolled_back_to
 from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS
-from ..skew_cost import skew_cost
+from ..skew_cost import measure_skew
 
 
 def restart_permission(
@@ -44,7 +44,7 @@ def restart_permission(
         now_s=now_s,
         revision=revision,
         eligible=eligible,
-        cost=skew_cost(distributions),
+        skew=measure_skew(distributions),
         cooldown_s=cooldown_s,
         max_attempts=max_attempts,
     )
