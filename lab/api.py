@@ -33,7 +33,7 @@ class Response:
 
     @property
     def message(self) -> str:
-        """What the API server says about it, for error texts."""
+        """Return the message of the API server, for error texts."""
         try:
             return str(json.loads(self.body)["message"])
         except (ValueError, KeyError, TypeError):
@@ -50,7 +50,7 @@ class ApiClient:
         self._thread = threading.local()
 
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Response:
-        """Send one request; any status is an answer, only a lost connection raises."""
+        """Send one request and return the response, whatever its status is. Only a lost connection raises an error."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         payload = None if body is None else json.dumps(body).encode()
         if payload is not None:

@@ -93,7 +93,7 @@ class Cluster:
         return ApiClient(self.layout, self.server)
 
     def exists(self) -> bool:
-        """Whether the cluster was brought up and not taken down since."""
+        """Return whether the cluster was started and has not been removed since then."""
         return self.layout.state.exists()
 
     def down(self, *, log: Log = silent) -> None:
@@ -121,12 +121,12 @@ class Cluster:
             time.sleep(0.02)
 
     def address(self, component: str) -> str:
-        """Where a component listens, such as http://127.0.0.1:20005 for prometheus."""
+        """Return the URL of a component, such as http://127.0.0.1:20005 for prometheus."""
         found = self._component(component)
         return f"{found.health_scheme}://{found.health_address}"
 
     def kill(self, component: str, *, signal: signal.Signals = signal.SIGKILL) -> None:
-        """End one component and wait until it is gone."""
+        """End one component and wait until its process has ended."""
         self._component(component).end(signal)
 
     def start(self, component: str, *, timeout_s: float = control_plane.READY_TIMEOUT_S) -> None:
@@ -139,14 +139,14 @@ class Cluster:
         found.wait_healthy(timeout_s=timeout_s)
 
     def pause(self, component: str) -> None:
-        """Freeze a component: its port stays open but nothing answers."""
+        """Stop the process of a component with SIGSTOP: its port stays open, but requests get no response."""
         self._component(component).send(signal.SIGSTOP)
 
     def resume(self, component: str) -> None:
         self._component(component).send(signal.SIGCONT)
 
     def logs(self, component: str) -> str:
-        """What a component has written so far."""
+        """Return the log of a component up to now."""
         return self._component(component).log_file.read_text(errors="replace")
 
     def audit(self) -> AuditLog:
@@ -208,9 +208,9 @@ class Cluster:
         etcd_bulk_load.unload(self._component("etcd").health_address, kind, namespace)
 
     def compact(self) -> int:
-        """Let continue tokens and resource versions expire, see `lab.etcd.compact`.
+        """Remove old revisions, so that continue tokens and resource versions expire, see `lab.etcd.compact`.
 
-        The API server still answers from its cache unless its feature gate ListFromCacheSnapshot is off.
+        The API server still serves lists from its cache unless its feature gate ListFromCacheSnapshot is off.
         """
         return etcd.compact(self._component("etcd").health_address)
 

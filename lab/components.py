@@ -60,7 +60,7 @@ class Component:
 
     @property
     def has_ended(self) -> bool:
-        """The process was started and is gone. A pid file that is still empty is being written by kwokctl."""
+        """The process was started and has ended. A pid file that is still empty is being written by kwokctl."""
         with contextlib.suppress(FileNotFoundError):
             return bool(self.pid_file.read_text()) and self.pid is None
         return False
@@ -91,7 +91,7 @@ class Component:
         send_signal(pid, number)
 
     def end(self, number: signal.Signals, *, timeout_s: float = 75.0) -> None:
-        """Signal the process and wait until it is gone; on SIGTERM an API server first drains its watches."""
+        """Signal the process and wait until it has ended; on SIGTERM an API server first drains its watches."""
         pid = self.pid
         self.send(number)
         deadline = time.monotonic() + timeout_s
@@ -101,7 +101,7 @@ class Component:
             time.sleep(0.02)
 
     def healthy(self) -> bool:
-        """Whether the process lives and says that it is ready."""
+        """Return whether the process runs and its health endpoint returns 200."""
         if self.pid is None:
             return False
         connection = self._connection()
@@ -123,7 +123,7 @@ class Component:
             time.sleep(0.05)
 
     def last_words(self) -> str:
-        """What its log says at the end, for error messages."""
+        """Return the last lines of its log, for error messages."""
         with contextlib.suppress(FileNotFoundError):
             lines = self.log_file.read_text(errors="replace").strip().splitlines()
             return "\n  ".join(["", *(line[:400] for line in lines[-4:])])

@@ -31,7 +31,7 @@ class Program:
     name: str
     package: str
     cold_build: str
-    """How long the build takes with empty caches on two cores, for the progress line."""
+    """The duration of the build with empty caches on two cores, for the progress line."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class GoModule:
     """A folder with go.mod and go.sum, and the programs that are built from it.
 
     ``stamps``: values of Go variables that a plain build leaves empty, such as versions. ``largest``: the module, as Go's module cache
-    names its folder, whose presence tells that most has been downloaded. ``cold_build`` and ``cold_build_bytes``: how long all programs
-    take with empty caches on two cores, and the disk space.
+    names its folder, whose presence shows that most has been downloaded. ``cold_build`` and ``cold_build_bytes``: the time and
+    the disk space for all programs with empty caches on two cores.
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class GoModule:
 
 @dataclass(frozen=True)
 class _Build:
-    """Where and with what to build."""
+    """One build: the module, the go command, its environment and the folder of the programs."""
 
     module: GoModule
     go: Path

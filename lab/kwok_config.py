@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What kwokctl is asked to create: one file with options, command line patches and our Stages.
+"""The configuration file of kwokctl: its options, command line patches and the lab's Stages.
 
 Variants differ only here.
 """
@@ -20,7 +20,7 @@ from lab.layout import SOURCES, Layout
 # Leases are renewed every quarter of their 40 s, times this: 5,000 nodes then cost some 17 requests a second.
 HEARTBEAT_FACTOR = 30
 AUDIT_LOG_MEGABYTES = 2000
-# kwokctl drops kwok's own defaults as soon as one of them is given, so all that matter stand here.
+# kwokctl drops kwok's own defaults as soon as one of them is given, so this list has all of them that the lab needs.
 KWOK_OPTIONS = {
     # Apart from the service range, and large enough for every pod.
     "cidr": "10.128.0.0/9",
@@ -47,7 +47,7 @@ PROMETHEUS_PORT_OPTION = "prometheusPort"
 
 @dataclass(frozen=True)
 class Variant:
-    """How the API server treats load, and what the scheduler may do.
+    """The settings of the API server for load, and the configuration of the scheduler.
 
     Switching the limits off also switches priority-and-fairness off. `scheduler_config` is the name of a file in `schedulers/`; with it the
     scheduler has a Lease, kube-system/kube-scheduler.

@@ -1,8 +1,8 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a cluster and the lab's caches keep their files.
+"""The paths of the files of a cluster and of the lab's caches.
 
-One class answers every "which path" question, so that no other file joins paths by hand.
+One class has all paths, so that no other file joins paths.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ class Layout:
 
     @property
     def kwok_config(self) -> Path:
-        """What kwokctl is asked to create."""
+        """The configuration file that kwokctl reads."""
         return self.folder / "kwokctl.yaml"
 
     @property
     def kwok_answer(self) -> Path:
-        """What kwokctl made of it: components with their command lines, and the Stages."""
+        """The file that kwokctl writes: components with their command lines, and the Stages."""
         return self.kwok / "kwok.yaml"
 
     @property

@@ -44,7 +44,7 @@ def release(folder: Path) -> None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could bind the port on the loopback interface right now."""
+    """Return whether a server can bind the port on the loopback interface now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

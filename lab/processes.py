@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes belong to a cluster, and how to end them.
+"""Find the processes of a cluster, and end them.
 
 A process is a cluster's own when it was started from the cluster's `bin` folder, or when a pid file names it and its
 arguments point into the cluster's folder (programs behind a wrapper script). Nothing else is ever signalled.
@@ -20,7 +20,7 @@ ARGUMENTS_WITHIN_S = 0.5
 
 
 def arguments(pid: int) -> list[str]:
-    """Command line of a process; empty for one that is gone or a zombie."""
+    """Command line of a process; empty for one that has ended or is a zombie."""
     try:
         text = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace")
     except OSError:
@@ -42,7 +42,7 @@ def pid_in(pid_file: Path, kwok: Path) -> int | None:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether the process is gone or only waits for its parent to notice that it is."""
+    """Return whether the process has ended. A zombie has ended, too: its parent has not read its exit code yet."""
     return _stat(pid)[:1] in ([], ["Z"], ["X"])
 
 
@@ -81,12 +81,12 @@ def kill_all(kwok: Path, *, timeout_s: float = 10.0) -> int:
 
 
 def started_at(pid: int) -> str:
-    """When the process started, in clock ticks; with the pid it identifies a process permanently. Empty if it has ended."""
+    """Return the start time of the process in clock ticks, or an empty string if it has ended. Time and pid together identify a process."""
     return "".join(_stat(pid)[19:20])
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the state on; empty when the process is gone."""
+    """Fields of /proc/PID/stat from the state on; empty when the process has ended."""
     try:
         # The field before is the program's name, which may contain blanks and brackets.
         return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Where the development scripts find and keep their files: one answer for all of them."""
+"""The paths that the development scripts share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 ENVIRONMENT = ROOT / ".venv"
 COLLECTIONS = ENVIRONMENT / "collections"
-"""What `collections_path` in ansible.cfg names."""
+"""The folder that `collections_path` in ansible.cfg names."""
 
 NAMESPACE, NAME = "onprem", "kube_scheduling"

@@ -19,7 +19,7 @@ from tools.paths import ENVIRONMENT
 from tools.working_copy import working_copy
 
 NEVER_SHIPPED = (".ci", "docs", "lab", "tests", "tools")
-"""Not tested: ruff, mypy and pytest look after these, and nobody imports them with the old Pythons of managed hosts."""
+"""The paths that are not tested: ruff, mypy and pytest check them, and managed hosts with old Pythons do not import them."""
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(8, 15))
 """Versions that the supported ansible-core releases test modules with; those not installed are left out."""
@@ -28,7 +28,7 @@ PIP = "24.2"
 """Starts the environments of ansible-test, which then get the pip that it pins; runs on all of PYTHONS."""
 
 BOOTSTRAP_NAMES = ("get_pip_24_2.py", "get_pip_25_2.py")
-"""What ansible-core 2.19 and 2.21 would download from a host that is no package index (ansible-test: setup/requirements.py)."""
+"""The files that ansible-core 2.19 and 2.21 would download from a host that is no package index (ansible-test: setup/requirements.py)."""
 
 BOOTSTRAP = """\
 import sys
@@ -45,7 +45,7 @@ def main() -> int:
     home = project_cache_dir() / "ansible-test"
     _prepare_home(home)
     pythons = _link_interpreters(home / "pythons")
-    # Only these folders: pyenv's shims answer for every version, and fail for those that are not selected.
+    # Only these folders: pyenv has a shim for every version, and the shims of versions that are not selected fail.
     path = [ENVIRONMENT / "bin", pythons, "/usr/bin", "/bin"]
     environment = {"HOME": str(home), "PATH": os.pathsep.join(map(str, path)), "LANG": "C.UTF-8"}
     with working_copy(without=NEVER_SHIPPED) as copy:

@@ -16,7 +16,7 @@ description:
     then checks whether the replicas are spread better than before.
   - Or evicts single surplus pods, one at a time, see O(strategy).
   - Remembers the outcome in the annotation C(kube-scheduling.onprem/last-outcome) of the workload, so that the next run, also from
-    another machine, keeps the cooldown, backs off after restarts that did not help, and stops after O(max_attempts).
+    another machine, keeps the cooldown, backs off after restarts that made no progress, and stops after O(max_attempts).
   - Keeps PodDisruptionBudgets, which rollouts bypass. Refuses a restart during which the number of available pods may be lower than a
     budget requires, or may be 0.
   - Refuses workloads with containers that cannot start, and without a ready replica. Stops waiting for a rollout whose new pods
@@ -115,15 +115,17 @@ options:
   cooldown:
     description:
       - The time between two restarts of one workload, or between two runs that evict its pods, in seconds or as V(30s), V(10m), V(1h).
-        It doubles with each attempt in a row that did not help.
+        It doubles with each attempt that made no progress.
       - By default 0 with O(name), otherwise 600. Ten minutes is the default progress deadline of a Deployment, so one restart has ended
         before the next.
     type: str
   max_attempts:
     description:
-      - The number of restarts in a row that did not help. After that the workload is not restarted until it or its eligible nodes change.
+      - The number of restarts that made no progress. After that the workload is not restarted until it or its eligible nodes change.
         After a change of the nodes, one more restart is allowed. It does not shorten the doubled O(cooldown).
-      - A restart, or a run with evictions, that improves the spread does not count. Only one that ends well spread starts the count again.
+      - A restart, or a run with evictions, makes progress if its spread is better than the spread before it and after all earlier ones. So
+        a run that ends at a limit does not count, but one whose improvement another client undoes each time counts. An end that is well
+        spread starts the count again.
     type: int
     default: 3
   max_parallel:
@@ -148,7 +150,7 @@ options:
   wait:
     description:
       - Wait for the end of the rollout. With V(false), the outcome stays V(pending) until the next run checks it.
-      - With V(false) and O(strategy=evict_surplus), one pod is evicted, and the next run continues. Each such run counts as an attempt.
+      - With V(false) and O(strategy=evict_surplus), one pod is evicted, and the next run continues.
     type: bool
     default: true
   wait_timeout:
@@ -167,8 +169,8 @@ options:
     default: '5'
   verify_spread:
     description:
-      - Check the spread after the rollout. With V(false), the outcome stays V(pending), and the restart counts for O(max_attempts) as one
-        that did not help.
+      - Check the spread after the rollout. With V(false), the outcome stays V(pending), and the restart counts for O(max_attempts) until
+        a later run finds progress.
     type: bool
     default: true
   topology_keys:
@@ -265,7 +267,7 @@ workloads:
         - In check mode V(restarted) and V(evicted) mean that the run would do this.
       type: str
     reason:
-      description: The code of the reason for the action.
+      description: The code of the reason for the action. C(docs/rebalance.md) lists the codes.
       type: str
     message:
       description: The text of the reason for people.
@@ -300,7 +302,8 @@ workloads:
       description: >-
         The result of the action; V(improved), V(unchanged), V(worse), V(failed), V(pending) (not checked yet), or empty if nothing was
         done. If the outcome of an earlier run is recorded now, the workload counts as changed, also in check
-        mode. While that rollout or replacement is in progress, check mode reports V(pending) and no change.
+        mode. While that rollout or replacement is in progress, check mode reports V(pending) and no change. Check mode also reports
+        V(pending) for a workload that would be moved.
       type: str
     duration:
       description: Seconds from the decision to the end of the rollout or of the last eviction.
@@ -366,7 +369,7 @@ compile_once()
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart

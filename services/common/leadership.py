@@ -121,13 +121,13 @@ class Leadership:
             self._records.ensure_writable()
             self._checked_at_s = now_at_s
 
-    def on_reconciled(self, hindrance: str) -> None:
+    def on_reconciled(self, problem: str) -> None:
         """Note the problem of the last reconciliation.
 
         It is empty after a success. While there is a problem, the Lease is not requested.
         """
-        self._problem = hindrance
-        if not hindrance:
+        self._problem = problem
+        if not problem:
             self._worked_at_s = time.monotonic()
 
     def stop(self) -> None:

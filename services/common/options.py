@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One setting of a program: its name in FILE, its flag, its variable, and the values that it accepts."""
+"""One option of a program: its name in FILE, its flag, its variable, and the values that it accepts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOG_FORMATS = ("json", "text")
 
 
 class Kind(t.NamedTuple):
-    """A type of setting. ``metavar`` is the placeholder for a value in the help.
+    """A type of value. ``metavar`` is the placeholder for a value in the help.
 
     ``parse`` accepts a text or a value from YAML, and raises ValueError.
     """
@@ -24,9 +24,9 @@ class Kind(t.NamedTuple):
 
 
 class Option(t.NamedTuple):
-    """One setting. If there is no ``original_flag``, the flag is derived from the name.
+    """One option of a program. If there is no ``original_flag``, the flag is derived from the name.
 
-    ``own``: the setting belongs to the program and not to the feature.
+    ``own``: the option belongs to the program and not to the feature.
     """
 
     name: str

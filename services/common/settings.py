@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settings of a program from FILE, the environment and the command line, each with its origin.
+"""The settings of a program: the values of its options from FILE, the environment and the command line, each with its origin.
 
 The environment has precedence over FILE, and the command line over both.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.kubeconfig_source import load_yaml
+from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from .options import SWITCH, Option
 
 

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...plugins.module_utils.model.option_error import LONGEST_S, OptionError
+from ...plugins.module_utils.model.option_values import LONGEST_S, OptionError
 from ...plugins.module_utils.rescue.options import RescueOptions, rescue_options
 from ..common.addresses import Address, parse_address
 from ..common.settings import Given, Program, SettingsError, origin_of, parse_given, read_given

@@ -1,9 +1,10 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The time of the scheduler's filters for one template on all nodes, for each variant of Deployment.
+"""The duration of the scheduler's filters for one template on all nodes, for each variant of Deployment.
 
-``python -m tests.bench.filters KUBECONFIG`` prints JSON: by variant the ``nodes`` judged, those ``feasible``, ``first_ms`` (which
-includes counting what runs on the nodes, once for all templates) and ``again_ms``, the median of later ones, in cpu time.
+``python -m tests.bench.filters KUBECONFIG`` prints JSON: by variant the number of ``nodes`` and of ``feasible`` ones, ``first_ms`` and
+``again_ms``. Both are CPU times: ``first_ms`` includes counting the pods on the nodes, once for all templates; ``again_ms`` is the median
+of later calls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ REPEATED = 15
 
 
 def main(kubeconfig: str) -> None:
-    """Judge one Deployment of each variant."""
+    """Run the filters for one Deployment of each variant."""
     snapshot = read_snapshot(KubeApi(open_transport(user_agent="bench", kubeconfig=kubeconfig)))
     templates = {of_deployment(_number(workload)).name: pod_of_workload(workload) for workload in snapshot.workloads(["Deployment"])}
     print(json.dumps({variant.name: _timed(templates[variant.name], snapshot) for variant in VARIANTS}))

@@ -29,7 +29,7 @@ class Command:
 
 @dataclass
 class Figures:
-    """What the runs of one command took: wall and cpu seconds, and peak resident memory in MB."""
+    """The wall and CPU seconds of the runs of one command, and their peak resident memory in MB."""
 
     wall_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Figures:
 
     @property
     def least_cpu(self) -> float:
-        """The run with the least user and system time together: whatever else happens on a machine only adds to it."""
+        """The run with the least user and system time together. Other programs on the machine only make this time longer."""
         return min(self.cpu_s)
 
     @property

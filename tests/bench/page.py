@@ -39,7 +39,7 @@ def replaced(page: str, part: str, section: str) -> str:
 
 
 def machine() -> str:
-    """The machine of a measurement. Each part names it, because the parts may be measured at different times."""
+    """Return the description of the machine. Each part has one, because parts can be measured on different machines."""
     return f"Measured on {os.cpu_count()} cores with Python {sys.version.split()[0]}."
 
 
@@ -49,5 +49,5 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def goal(value: float, most: float, unit: str, *, digits: int = 0) -> str:
-    """Whether a goal was met, with what was reached."""
+    """Return the text that says whether a goal is met, with the measured value and the limit."""
     return f"{'met' if value <= most else 'missed'}: {value:.{digits}f} {unit}, limit {most:.{digits}f} {unit}"

@@ -24,11 +24,11 @@ PREDICATES_MS = 50
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured at one size.
+    """The measurements at one size.
 
-    ``collapsed``, ``restartable``: what the check found. ``evictions``: what the descheduler would evict, by Deployment. ``original``:
-    ``deployments`` looked at in ``seconds``. ``predicates``: by variant, see filters.py. ``most_memory_mb``,
-    ``most_floors``: the goals for the check, in megabytes and in multiples of the floor's wall time.
+    ``collapsed``, ``restartable``: the counts of the check. ``evictions``: the number of pods that the descheduler would evict, by
+    Deployment. ``original``: the number of ``deployments`` checked in ``seconds``. ``predicates``: by variant, see filters.py.
+    ``most_memory_mb``, ``most_floors``: the goals for the check, in megabytes and in multiples of the floor's wall time.
     """
 
     pods: int
@@ -49,12 +49,12 @@ class Measured:
 
     @property
     def deployments(self) -> int:
-        """How many there are."""
+        """The number of Deployments."""
         return self.pods // big_cluster.REPLICAS
 
     @property
     def piled_up(self) -> int:
-        """How many of them are piled up."""
+        """The number of Deployments whose replicas are all on one node."""
         return len(range(0, self.deployments, big_cluster.COLLAPSED_EVERY))
 
     @property
@@ -109,7 +109,7 @@ def _processes(size: Measured) -> str:
 
 
 def _findings(size: Measured) -> str:
-    """What the programs found, so that nobody is measured idling."""
+    """Return the findings of the programs. They show that each measured program did its work."""
     evicted = sum(size.evictions.values())
     return (
         f"Of {size.piled_up} collapsed Deployments k8s_spread_check finds {size.collapsed}, {size.restartable} of them restartable.\n"
@@ -140,7 +140,7 @@ def _goals(sizes: Sequence[Measured]) -> str:
 
 
 def _goals_at(size: Measured) -> dict[str, str]:
-    """What was to be reached, and whether it was."""
+    """Return the goals, and for each of them the text that says whether it is met."""
     slowest_ms = max(found["again_ms"] for found in size.predicates.values())
     return {
         "wall time, × the floor": goal(size.check.wall / size.floor.wall, size.most_floors, "×", digits=2),

@@ -20,7 +20,7 @@ CHECK = "onprem.kube_scheduling.k8s_spread_check"
 NAME = "start"
 RUNS = 25
 MAX_CPU_S = 0.35
-"""What the check may need more than the empty module."""
+"""The most CPU time that the check may need in addition to that of the empty module."""
 
 EMPTY = """\
 from ansible.module_utils.basic import AnsibleModule

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the check costs where it has most to do: ``python -m tests.bench --part uneven``."""
+"""The CPU time of the check on the cluster that needs the most work: ``python -m tests.bench --part uneven``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the API server's audit log says of the modules' requests."""
+"""The requests of the modules in the API server's audit log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def requests_seen(cluster: Cluster, since: int, **wanted: Any) -> list[AuditEven
 
 
 def is_watched(cluster: Cluster, since: int, name: str) -> bool:
-    """Whether a module watches the Deployment, or the pods with its name as their label app."""
+    """Return whether a module watches the Deployment, or the pods with its name as their label app."""
     signs = (f"metadata.name%3D{name}", f"app%3D{name}")
     events = requests_seen(cluster, since, verb="watch", stages=(STARTED, COMPLETE))
     stages = [event.stage for event in events if any(sign in event.path for sign in signs)]

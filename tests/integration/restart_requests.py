@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a restart of one Deployment asks of the API server, counted in the audit log; for the tests and for ``make bench``."""
+"""The requests of a restart of one Deployment, counted in the audit log; for the tests and for ``make bench``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.integration.modules.module_process import Modules
 from tests.integration.workloads import deployment, identity, pile_up
 
 OTHERS = ("kube-", "kubectl", "kwok", "lab", "etcd")
-"""User agents of what runs in the lab beside the module; anything else counts, whatever the module's libraries call themselves."""
+"""User agents of the programs of the lab. Requests with any other user agent count, because the module's libraries can have their own."""
 
 PLANNED = "planned (check mode)"
 RESTARTED = "restarted"
@@ -23,9 +23,9 @@ EVICTED = "one pod evicted"
 
 
 def count_requests(cluster: Cluster, modules: Modules, namespace: str) -> dict[str, Counter[str]]:
-    """By situation, how often ``verb resource`` was asked for, of a Deployment of two replicas that is named in the task.
+    """Return the number of requests by situation and ``verb resource``. The task names a Deployment of two replicas.
 
-    Two Deployments are left in the namespace. Raises AssertionError where the situation did not come about.
+    Two Deployments stay in the namespace. Raise AssertionError if a situation did not occur.
     """
     web, api = deployment(namespace, "web", 2), deployment(namespace, "api", 2)
     pile_up(cluster, web, api)
@@ -53,7 +53,7 @@ def count_requests(cluster: Cluster, modules: Modules, namespace: str) -> dict[s
 
 
 def asked_for(cluster: Cluster, mark: int) -> Counter[str]:
-    """How often ``verb resource`` was asked for since the mark, by anything but the lab's own programs."""
+    """Return the number of requests by ``verb resource`` since the mark, without those of the lab's own programs."""
     found: Counter[str] = Counter()
     for event in cluster.audit().events(since=mark, stages=(STARTED, COMPLETE)):
         # A watch counts when it starts, because it may end after the module; everything else when it is answered.

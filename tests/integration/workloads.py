@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Workloads for the tests on the lab, and how they come to be piled up there."""
+"""Workloads for the tests on the lab, and the steps that put all their replicas on one node."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def lay_out(cluster: Cluster, manifest: dict[str, Any], *homes: int) -> None:
 
 
 def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
-    """Until kubectl says that the rollout is done."""
+    """Wait until kubectl reports that the rollout is complete."""
     metadata = manifest["metadata"]
     cluster.kubectl("rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=180s")
 
@@ -117,7 +117,7 @@ def read(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any] | None:
-    """What is remembered on the workload."""
+    """Return the outcome that is stored on the workload."""
     text = (read(cluster, manifest)["metadata"].get("annotations") or {}).get(OUTCOME)
     return None if text is None else json.loads(text)
 
@@ -130,7 +130,7 @@ def known_outcome(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def restarted_at(cluster: Cluster, manifest: dict[str, Any]) -> str | None:
-    """When the workload was last restarted."""
+    """Return the time of the workload's last restart."""
     annotations = read(cluster, manifest)["spec"]["template"]["metadata"].get("annotations") or {}
     value: str | None = annotations.get(RESTARTED_AT)
     return value
@@ -150,7 +150,7 @@ def pod_uids(cluster: Cluster, manifest: dict[str, Any]) -> set[str]:
 
 
 def identity(manifest: dict[str, Any]) -> dict[str, str]:
-    """What k8s_rollout_restart takes."""
+    """Return the options of k8s_rollout_restart that name the workload."""
     return {"kind": manifest["kind"], "namespace": manifest["metadata"]["namespace"], "name": manifest["metadata"]["name"]}
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How Sphinx makes HTML out of the reference that antsibull-docs writes (tools/docs.py calls both)."""
+"""The configuration with which Sphinx makes HTML from the reference that antsibull-docs writes (tools/docs.py calls both)."""
 
 project = "onprem.kube_scheduling"
 author = "onprem.kube_scheduling contributors"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 class Reason:
     """One reason. ``code`` is the same in all versions. ``text`` may be empty if the code is sufficient.
 
-    Results contain it as the text ``code`` or ``code: text``. If the scheduler has a message for the reason, ``text`` is the message of
-    version 1.36.
+    Results have the code as ``reason`` and the text as ``message``. If the scheduler has a message for the reason, ``text`` is the message
+    of version 1.36.
     """
 
     code: str
@@ -21,11 +21,6 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}" if self.text else self.code
-
-
-def reason_text(reason: t.Optional[Reason]) -> str:
-    """Return the reason as it is written in results. It is empty for None."""
-    return "" if reason is None else str(reason)
 
 
 def reason_message(reason: t.Optional[Reason]) -> str:
@@ -36,6 +31,17 @@ def reason_message(reason: t.Optional[Reason]) -> str:
 def reason_fields(reason: t.Optional[Reason]) -> dict[str, str]:
     """Return the keys ``reason`` (the code) and ``message`` (the text) of a result. Both are empty for None."""
     return {"reason": "", "message": ""} if reason is None else {"reason": reason.code, "message": reason.text}
+
+
+class Blocker(t.NamedTuple):
+    """A reason that prevents a plan, and the number of nodes where it applies. It is 0 for a reason that is not about nodes."""
+
+    reason: Reason
+    nodes: int = 0
+
+    def fields(self) -> dict[str, t.Any]:
+        """Return the keys of a result: ``reason``, ``message`` and ``nodes``."""
+        return {**reason_fields(self.reason), "nodes": self.nodes}
 
 
 Reasons = tuple[Reason, ...]

@@ -11,7 +11,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ..model.reason import reason_fields
-from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, choose_grid
+from .columns import DOMAINS, NODES, ZONES, Grid, busiest_domains, choose_grid
 from .rows import Report, Row, WorkloadObservation
 
 MAX_COLUMNS = 32

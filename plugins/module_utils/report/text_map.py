@@ -12,7 +12,7 @@ from ..model.messages import pluralize
 from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
-from .grid import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
+from .columns import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
 from .rows import STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
@@ -20,15 +20,19 @@ ARROW = "→"
 OPEN = "·"
 GAP = 2
 MIN_WIDTH = 60
-MAX_TITLE = 44
+MAX_NAME = 44
 MAX_LABEL = 24
+SHORT_TITLE = 16
+"""Characters of a title that long states leave."""
+SHORT_LABEL = 8
+"""Characters of a label that are kept if nothing else fits."""
 NAMES_PER_REASON = 12
 REASONS_NOT_JUDGED = 10
 BUSIEST = 5
 
 
 def render_text(report: Report, *, width: int = 120, max_rows: int = 60) -> str:
-    """Return the map in lines of at most ``width`` columns.
+    """Return the map in lines of at most ``width`` characters. A width below ``MIN_WIDTH`` counts as ``MIN_WIDTH``.
 
     At most ``max_rows`` workloads are listed, those with actions and problems first. The others are counted.
     """
@@ -85,11 +89,13 @@ def _change(before: int, after: int) -> str:
 
 
 def _table(report: Report, rows: Sequence[Row], width: int) -> list[str]:
-    titles = [_title(row) for row in rows]
-    states = [_state(row) for row in rows]
-    title_width, state_width = max(map(len, titles)), max(map(len, states))
-    grid_width = width - title_width - state_width - 2 * GAP
-    table = _fitting(report, rows, grid_width)
+    coarsest = _coarsest(report, rows)
+    space = width - 2 * GAP - len(coarsest.sums)
+    states = [_clip(_state(row), max(1, space - SHORT_TITLE)) for row in rows]
+    state_width = max(map(len, states))
+    titles = [_title(row, space - state_width) for row in rows]
+    title_width = max(map(len, titles))
+    table = _fitting(report, rows, width - title_width - state_width - 2 * GAP) or coarsest
     lines = [" " * (title_width + GAP) + line for line in table.heading]
     for title, cells, state in zip(titles, table.lines, states):
         lines.append(f"{title:<{title_width}}{' ' * GAP}{cells}{' ' * GAP}{state}")
@@ -107,8 +113,11 @@ class _Cells(t.NamedTuple):
     legend: list[str]
 
 
-def _fitting(report: Report, rows: Sequence[Row], width: int) -> _Cells:
-    """Return the finest grid that fits into ``width`` characters. If none fits, return the coarsest with as many columns as fit."""
+def _fitting(report: Report, rows: Sequence[Row], width: int) -> t.Optional[_Cells]:
+    """Return the finest grid that fits into ``width`` characters. If none fits, return the coarsest with as many columns as fit.
+
+    Return None if not even two of its columns fit.
+    """
     most = max(2, width // (GAP + 1))
     candidates = grids(report)
     for grid in candidates:
@@ -121,14 +130,21 @@ def _fitting(report: Report, rows: Sequence[Row], width: int) -> _Cells:
     while True:
         cells = _cells(report, rows, busiest_of(candidates[-1], report, max_columns=columns), short=True)
         excess = len(cells.sums) - width
-        if excess <= 0 or columns == 2:
+        if excess <= 0:
             return cells
+        if columns <= 2:
+            return None
         columns = max(2, columns - max(1, excess // (len(cells.sums) // columns + 1)))
 
 
-def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool) -> _Cells:
+def _coarsest(report: Report, rows: Sequence[Row]) -> _Cells:
+    """Return the grid with at most two columns and with the shortest labels."""
+    return _cells(report, rows, busiest_of(grids(report)[-1], report, max_columns=2), short=True, max_label=SHORT_LABEL)
+
+
+def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool, max_label: int = MAX_LABEL) -> _Cells:
     labels, left_out = grid.short_labels() if short else (grid.labels(), "")
-    marks = [_clip(label, MAX_LABEL) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
+    marks = [_clip(label, max_label) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
     table = [_row_cells(grid, row.before, row.after) for row in rows]
     before, after = report.replicas
     sums = _row_cells(grid, WorkloadObservation(before), WorkloadObservation(after) if report.seen_twice else None)
@@ -188,9 +204,9 @@ def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
     return [text, f"Nodes with most replicas of these workloads: {', '.join(busiest)}"]
 
 
-def _title(row: Row) -> str:
-    kind = KINDS.get(row.kind, row.kind)
-    return f"{kind:<6} {_clip(f'{row.namespace}/{row.name}', MAX_TITLE)}"
+def _title(row: Row, width: int) -> str:
+    kind = f"{KINDS.get(row.kind, row.kind):<6} "
+    return kind + _clip(f"{row.namespace}/{row.name}", min(MAX_NAME, width - len(kind)))
 
 
 def _state(row: Row) -> str:
@@ -254,7 +270,7 @@ def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: 
     left_out = sum(len(names) for _text, names in found[most:]) if most is not None else 0
     if left_out:
         lines.append(f"  {pluralize(left_out, 'more workload')} for other reasons")
-    return [title, *lines] if lines else []
+    return [*textwrap.wrap(title, width), *lines] if lines else []
 
 
 def _indented(text: str, width: int) -> list[str]:

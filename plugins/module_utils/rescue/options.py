@@ -8,7 +8,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..model.option_error import OptionError, seconds_of
+from ..model.option_values import OptionError, check_minima, seconds_of
+from ..model.selectors.selector_text import check_not_empty
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..state.rescue_attempts import UNDER_WAY_FOR_S
@@ -97,6 +98,7 @@ class RescueRequest:
 
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
+    check_not_empty(params, "label_selectors")
     times = {field: name for name, field in TIMES.items()}
     fields = {times.get(field, field): field for field in RescueOptions.__dataclass_fields__}
     known = {name: params[name] for name in fields if params.get(name) is not None}
@@ -118,18 +120,15 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
 
 
 def _check(options: RescueOptions) -> None:
-    for name, least in MINIMA.items():
-        value = getattr(options, TIMES.get(name, name))
-        if value is not None and value < least:
-            words = "1, or 0 with allow_zero_grace" if name == "grace_period" else str(least)
-            raise OptionError(f"{name} is {value}: it must be at least {words}")
+    if options.grace_period_s == 0 and not options.allow_zero_grace:
+        raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace")
+    values = {name: getattr(options, TIMES.get(name, name)) for name in MINIMA}
+    check_minima(values, {**MINIMA, "grace_period": 0 if options.allow_zero_grace else 1})
     if options.wait_timeout_s + options.evict_timeout_s > UNDER_WAY_FOR_S:
         raise OptionError(
             f"wait_timeout is {options.wait_timeout_s} and evict_timeout is {options.evict_timeout_s}: together the maximum is "
             f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as failed after that time"
         )
-    if options.grace_period_s == 0 and not options.allow_zero_grace:
-        raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace")
     if not options.namespaces or not all(options.namespaces):
         raise OptionError("namespaces is empty: name at least one, such as kube-system")
     for name in options.namespaces:

@@ -3,7 +3,8 @@
 """The number of pods that PodDisruptionBudgets allow to evict, as the API server counts evictions.
 
 Source: kubernetes ``pkg/registry/core/pod/storage/eviction.go``. A dry run of each eviction does not show that several evictions together
-exceed a budget. This ledger does.
+exceed a budget. ``search/subset_search.py`` keeps the victims of one plan within ``disruptions_left``, and ``reserve`` counts the victims
+of earlier plans.
 """
 
 from __future__ import annotations

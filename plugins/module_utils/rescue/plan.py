@@ -8,7 +8,7 @@ import typing as t
 from dataclasses import dataclass
 
 from ..model.api.pod import Pod
-from ..model.reason import Reason
+from ..model.reason import Blocker, Reason
 
 PLANNED, WAITING, IMPOSSIBLE = "planned", "waiting", "impossible"
 
@@ -24,13 +24,6 @@ class Victim:
     priority: int
     reason: Reason
     grace_period_s: int
-
-
-class Blocker(t.NamedTuple):
-    """A reason why the pod does not fit, and the number of nodes where it applies."""
-
-    reason: Reason
-    nodes: int
 
 
 @dataclass(frozen=True)

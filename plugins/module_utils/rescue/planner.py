@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..model.reason import Reason
+from ..model.reason import Blocker, Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE, undecodable_of
 from ..scheduler.cluster_state import ClusterState
@@ -21,17 +21,17 @@ from ..scheduler.feasibility import FilterRunner
 from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
+from .eviction_rules.eviction_filter import preemptor_of
 from .eviction_rules.outside_window import MaintenanceWindows
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
 from .pdb_ledger import PdbLedger
-from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Blocker, Choice, RescueContext, RescuePlan
+from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan
 from .search.diagnosis import Diagnosis
 from .search.freeable_capacity import FreeableCapacityCache
 from .search.shortage import PodDemand
 from .search.victim_search import VictimSearch
 from .terminating_pods import is_preempted, terminating_pods
-from .victims.eviction_filter import preemptor_of
 
 NO_NODE = "no_node"
 CAPACITY_BECOMING_FREE = "capacity_becoming_free"

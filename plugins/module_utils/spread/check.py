@@ -174,10 +174,10 @@ class WorkloadChecker:
 
     def _restart_refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
         """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""
+        from .preconditions.outside_window import outside_window_violation
         from .preconditions.restart import restart_violation
-        from .preconditions.window import window_violation
 
-        forbidden = restart_violation(workload_report.workload, self._snapshot, allow_downtime=False) or window_violation(
+        forbidden = restart_violation(workload_report.workload, self._snapshot, allow_downtime=False) or outside_window_violation(
             workload_report.workload, self._snapshot, now_s=self._snapshot.read_at_s
         )
         if forbidden is not None:
@@ -186,6 +186,7 @@ class WorkloadChecker:
             workload_report.workload,
             self._snapshot,
             workload_report.eligible_hash,
+            workload_report.distributions,
             now_s=self._snapshot.read_at_s,
             cooldown_s=self._options.cooldown_s,
             max_attempts=self._options.max_attempts,

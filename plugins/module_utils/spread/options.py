@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..model.api.node import Node
 from ..model.api.workload import WORKLOAD_KINDS
 from ..model.codec import Struct
-from ..model.option_error import OptionError, seconds_of
+from ..model.option_values import OptionError, check_minima, seconds_of
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..model.well_known import HOSTNAME
 
@@ -30,7 +30,7 @@ MAX_LABELS_NAMED = 5
 
 
 def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
-    """Return ``key=value`` as a pair. None for an empty text, which means any annotation. Raise OptionError for another form."""
+    """Return ``key=value`` as a pair. None for an empty text, which means any namespace. Raise OptionError for another form."""
     if not text:
         return None
     key, equals, value = text.partition("=")
@@ -104,14 +104,6 @@ def option_times(params: Mapping[str, t.Any], defaults: Mapping[str, int]) -> di
     return {name: default if params.get(name) is None else seconds_of(params, name) for name, default in defaults.items()}
 
 
-def check_minima(params: Mapping[str, t.Any], minima: Mapping[str, int]) -> None:
-    """Raise OptionError for numbers below their minimum. None (unset) passes."""
-    for name, minimum in minima.items():
-        value = params.get(name)
-        if value is not None and value < minimum:
-            raise OptionError(f"{name}: {value} is too small; it must be at least {minimum}")
-
-
 class CheckOptions(Struct, frozen=True):
     """The options of k8s_spread_check.
 
@@ -135,7 +127,7 @@ class CheckOptions(Struct, frozen=True):
 
 
 def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ...]:
-    if not params.get(name):
+    if params.get(name) is None:
         return ()
     from ..model.selectors.selector_text import label_requirements  # most checks have no selector
 

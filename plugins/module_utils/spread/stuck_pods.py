@@ -37,7 +37,7 @@ A container that crashes once is restarted without any of them. The kubelet sets
 """
 
 MAX_MESSAGE = 300
-"""Limit of characters of a container's message. An image error may quote a registry's whole response."""
+"""Limit of characters of a container's message. An image error may quote a registry's whole answer."""
 
 
 def new_pods(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:

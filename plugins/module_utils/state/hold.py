@@ -8,8 +8,10 @@ version cannot be the guard, because the kubelet's heartbeats change it all the 
 
 The annotation is for people. A kubelet may annotate its own Node, so an annotation alone proves nothing. The proof is a record: a small
 JSON text in the ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is
-written before its taint and removed after it, so that every taint has a record. ``rescue/hold_policy.py`` sets the deadline, and
-``operations/rescue/holds.py`` releases the node after it.
+written before its taint and removed after it, so that every taint has a record.
+
+``rescue/hold_policy.py`` has the duration of a hold, ``operations/rescue/executor.py`` makes the deadline of it, and
+``operations/rescue/holds.py`` releases the node after the deadline.
 """
 
 from __future__ import annotations
@@ -112,18 +114,6 @@ def is_genuine(hold: Hold) -> bool:
     return hold.value == (_hash_of(hold.namespace, hold.pod, hold.uid) if hold.key else "")
 
 
-def with_hold(node: Node, hold: Hold) -> Json:
-    """Return the taints and the annotation of the node with this hold, as in the API."""
-    taint = [_json_of(hold.taint)] if hold.taint is not None else []
-    annotations = {HOLD_ANNOTATION: encode_json(hold).decode()}
-    return {"metadata": {"annotations": annotations}, "spec": {"taints": [*_other_taints(node, hold), *taint]}}
-
-
-def without_hold(node: Node, hold: Hold) -> Json:
-    """Return the taints and the annotation of the node without this hold, as in the API."""
-    return {"metadata": {"annotations": {}}, "spec": {"taints": _other_taints(node, hold)}}
-
-
 def hold_annotation(node: Node) -> str | None:
     """Return the text of the node's hold annotation, also if it cannot be parsed. Return None if there is none."""
     return (node.metadata.annotations or {}).get(HOLD_ANNOTATION)
@@ -145,7 +135,7 @@ def hold_patch(node: Json, hold: Hold) -> JsonPatch:
         changes = [{"op": "test", "path": _HOLD_ANNOTATION_PATH, "value": annotations.get(HOLD_ANNOTATION)}, put]
     if hold.taint is None:
         return changes
-    return [*_with_taints(taints, [*(taints or ()), _json_of(hold.taint)]), *changes]
+    return [*_with_taints(taints, [*(taints or ()), taint_json(hold.taint)]), *changes]
 
 
 def release_patch(node: Json, hold: Hold) -> JsonPatch:
@@ -193,11 +183,8 @@ def _with_taints(before: list[Json] | None, after: Sequence[Json]) -> JsonPatch:
     return [{"op": "test", "path": _TAINTS, "value": before}, change]
 
 
-def _other_taints(node: Node, hold: Hold) -> list[Json]:
-    return [_json_of(taint) for taint in node.spec.taints or () if taint != hold.taint]
-
-
-def _json_of(taint: Taint) -> Json:
+def taint_json(taint: Taint) -> Json:
+    """Return the taint as in the API."""
     return {"key": taint.key, "value": taint.value, "effect": taint.effect}
 
 

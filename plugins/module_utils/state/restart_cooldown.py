@@ -10,7 +10,7 @@ from ..model.backoff import Backoff
 from ..model.messages import pluralize
 from ..model.reason import Reason
 from ..model.values.timestamps import parse_time
-from .restart_outcome import FUTURE_TOLERANCE_S, Outcome
+from .restart_outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, SkewMeasure
 
 MAX_DOUBLINGS = 10
 
@@ -18,41 +18,49 @@ MAX_DOUBLINGS = 10
 class RestartPermission(t.NamedTuple):
     """The permission to restart a workload now.
 
-    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart. If ``used_up`` is true, waiting alone
-    does not help.
+    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart if it is permitted. Otherwise it is
+    the number so far. ``lowest`` is the lowest skew for its outcome; None if the restart counts as an attempt in any
+    case, because its basis is another one. If ``used_up`` is true, waiting alone does not help.
     """
 
     violation: t.Optional[Reason]
     attempts: int
+    lowest: t.Optional[SkewMeasure]
     used_up: bool = False
 
 
 def cooldown_permission(
-    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, cooldown_s: int, max_attempts: int
+    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, skew: SkewMeasure, cooldown_s: int, max_attempts: int
 ) -> RestartPermission:
     """Apply the cooldown, the exponential back-off and the limit of attempts.
 
-    An outcome of another revision counts as absent, because the workload was rolled out since. ``cooldown_s`` applies after every outcome.
-    After n attempts in a row that did not help the pause is cooldown_s · 2^(n-1). After ``max_attempts`` no restart is allowed until the
-    revision or the eligible nodes change. A change of the eligible nodes allows one more attempt, after its back-off. Otherwise a node that
-    repeatedly leaves and returns would cause repeated restarts.
+    An outcome of another revision counts as absent, because the workload was rolled out since. ``skew`` is the present one. A pending
+    attempt that has made progress does not count. ``cooldown_s`` applies after every outcome. After n attempts without progress the pause
+    is cooldown_s · 2^(n-1). After ``max_attempts`` no restart is allowed until the revision or the eligible nodes change. A change of the
+    eligible nodes allows one more attempt, after its back-off. Otherwise a node that repeatedly leaves and returns would cause repeated
+    restarts.
     """
     if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
-        return RestartPermission(None, 1)
-    attempts = outcome.attempts
+        return RestartPermission(None, 1, skew)
+    # After a good end there is no lowest cost. An attempt on another basis than that of earlier ones counts, because a client that changes
+    # the number of replicas or the nodes again and again would otherwise cause repeated restarts.
+    is_known = outcome.basis == skew.basis or (outcome.basis is None and outcome.attempts == 0)
+    lowest = outcome.lowest_with(skew) if is_known else None
+    attempts = max(0, outcome.attempts - (outcome.outcome == PENDING and outcome.is_progress(skew)))
     if attempts >= max_attempts and outcome.eligible == eligible:
         made = pluralize(attempts, "attempt")
         return RestartPermission(
             Reason(
                 "attempts_used_up",
-                f"{made} in a row did not help; a change of the workload or of its eligible nodes allows the next attempt",
+                f"{made} made no progress; a change of the workload or of its eligible nodes allows the next attempt",
             ),
             attempts,
+            lowest,
             used_up=True,
         )
     pause_s = Backoff(cooldown_s, cooldown_s * 2**MAX_DOUBLINGS).pause_s(attempts)
     left_s = parse_time(outcome.time) + pause_s - now_s
     if left_s > 0:
         text = f"{outcome.outcome} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
-        return RestartPermission(Reason("cooldown", text), attempts)
-    return RestartPermission(None, attempts + 1)
+        return RestartPermission(Reason("cooldown", text), attempts, lowest)
+    return RestartPermission(None, attempts + 1, lowest)

@@ -29,11 +29,23 @@ MAX_ATTEMPTS = 1000
 OUTCOMES = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
+class SkewMeasure(t.NamedTuple):
+    """The skew of a workload. ``cost``: its skew cost by topology key.
+
+    ``basis``: a hash of the topology keys, the number of their eligible domains, and the number of replicas. Only costs of the same basis
+    are compared.
+    """
+
+    basis: str
+    cost: tuple[int, ...]
+
+
 class Outcome(Struct, frozen=True, omit_defaults=True):
     """The content of the annotation.
 
-    ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, in a row
-    that did not help.
+    ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, that made
+    no progress since the workload was well spread. ``lowest_cost``: the lowest skew cost since then, also before the first of them, and
+    ``basis`` is its basis (``SkewMeasure``).
     ``outcome``: one of OUTCOMES. ``revision``: the revision that it is for. While a restart is pending, it is the revision before the
     restart.
     ``eligible``: ``eligible_hash`` of the workload's eligible nodes.
@@ -52,15 +64,40 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     expected: t.Optional[str] = None
     generation: t.Optional[int] = None
     write_id: t.Optional[str] = None
+    basis: t.Optional[str] = None
+    lowest_cost: t.Optional[tuple[int, ...]] = None
+
+    def is_progress(self, skew: SkewMeasure) -> bool:
+        """Return whether the skew cost is lower than all costs before it, on the same basis.
+
+        If other clients undo each improvement, the costs do not become lower, and the attempts are used up. A cost cannot become lower
+        without end, and an attempt on another basis counts, so the number of attempts that do not count is limited.
+        """
+        return self.basis == skew.basis and self.lowest_cost is not None and skew.cost < self.lowest_cost
+
+    def lowest_with(self, skew: SkewMeasure) -> SkewMeasure:
+        """Return the lower one of both costs. On another basis it is the cost of ``skew``."""
+        known = self.lowest_cost if self.basis == skew.basis else None
+        return skew if known is None else SkewMeasure(skew.basis, min(known, skew.cost))
 
     def to_annotation(self) -> str:
         """Return the text of the annotation."""
         return encode_json(self).decode()
 
 
-def make_outcome(*, now_s: float, attempts: int, outcome: str, revision: str, eligible: str, number: t.Optional[int] = None) -> Outcome:
+def make_outcome(
+    *,
+    now_s: float,
+    attempts: int,
+    outcome: str,
+    revision: str,
+    eligible: str,
+    number: t.Optional[int] = None,
+    lowest: t.Optional[SkewMeasure] = None,
+) -> Outcome:
     """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
-    return Outcome(time=format_time(now_s), attempts=attempts, outcome=outcome, revision=revision, eligible=eligible, number=number)
+    basis, cost = lowest if lowest is not None else (None, None)
+    return Outcome(format_time(now_s), attempts, outcome, revision, eligible, number=number, basis=basis, lowest_cost=cost)
 
 
 def new_write_id() -> str:
@@ -82,7 +119,7 @@ def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
 
 
 def _is_sane(outcome: Outcome) -> bool:
-    numbers = (outcome.number, outcome.generation)
+    numbers = (outcome.number, outcome.generation, *(outcome.lowest_cost or ()))
     return 0 <= outcome.attempts <= MAX_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
 
 

@@ -24,7 +24,7 @@ NAMESPACES = tuple(f"team-{number}" for number in range(10))
 
 
 def main() -> None:
-    """Measure everything and write the part of the page; the clusters are gone afterwards."""
+    """Measure everything and write the part of the page; the clusters are deleted afterwards."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.rescue", description=__doc__)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="rescues at each grace period")
     parser.add_argument("--nodes", type=int, nargs=2, default=(NODES, BIG_NODES), help="of both clusters; others than these write no page")
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def _said(found: Any) -> Any:
-    """What was measured is not lost where a later part fails."""
+    """Print a measurement and return it, so that it is not lost if a later part fails."""
     print(found, file=sys.stderr, flush=True)
     return found
 

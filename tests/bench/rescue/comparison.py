@@ -85,7 +85,7 @@ def _try(
 
 
 def _bound_at_s(history: PodHistory, name: str, daemon: Daemon | None) -> float | None:
-    """When the pod was bound; None where it will not be."""
+    """Return the time at which the pod was bound, or None if it cannot be bound."""
     began_at_s = time.monotonic()
     while (waited_s := time.monotonic() - began_at_s) < TIMEOUT_S:
         if history.wait(lambda: history.has(name, "bound"), timeout_s=0.5):
@@ -98,7 +98,7 @@ def _bound_at_s(history: PodHistory, name: str, daemon: Daemon | None) -> float 
 
 
 def _is_hopeless(history: PodHistory, name: str, daemon: Daemon | None) -> bool:
-    """The scheduler has not nominated it, or the rescuer says that it is impossible."""
+    """Return whether the rescuer reports that a rescue is impossible, or, without a rescuer, the scheduler has not nominated the pod."""
     life = history.labelled(name)
     if life is None or daemon is None:
         return life is not None and "nominated" not in life.seen

@@ -17,16 +17,16 @@ Json = dict[str, Any]
 
 NODE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 SLOTS = (("3000m", "10Gi"), ("2200m", "8Gi"), ("1600m", "6Gi"), ("1000m", "6Gi"))
-"""What the four pods of each node ask for: they leave 200m and 2 GiB."""
+"""The requests of the four pods of each node. 200m and 2 GiB of the node stay free."""
 
 CRITICAL = "system-cluster-critical"
 CRITICAL_PRIORITY = 2_000_000_000
 ORDINARY: Mapping[int, int] = {0: 30, 100: 25, 1000: 20, 10_000: 15, 1_000_000: 10}
-"""Priorities below critical ones, and how often each comes."""
+"""Priorities below critical ones, and the weight of each."""
 MIXED = {**ORDINARY, CRITICAL_PRIORITY: 3}
 NO_BUDGETS: Mapping[int | None, int] = {None: 1}
 MIXED_BUDGETS: Mapping[int | None, int] = {None: 50, 0: 20, 1: 20, 5: 10}
-"""How many disruptions the budgets allow (None: there is no budget), and how often each comes."""
+"""Disruptions that the budgets allow (None: there is no budget), and the weight of each."""
 
 
 class Set(NamedTuple):
@@ -43,9 +43,9 @@ class Set(NamedTuple):
 
 @dataclass(frozen=True)
 class Crowd:
-    """Fills ``nodes``; with the same seed always in the same way.
+    """Pods that fill ``nodes``. The same seed always gives the same pods.
 
-    ``grace_s``: what each pod gets to end. ``spec`` and ``annotations`` go into each pod, ``finalizers`` only into those that are stored.
+    ``grace_s``: the grace period of each pod. Each pod gets ``spec`` and ``annotations``. Only stored pods get ``finalizers``.
     ``bare``: the pods have no controller. ``slots``: which of SLOTS the pods of this crowd take on each node.
     """
 
@@ -82,7 +82,7 @@ class Crowd:
                 )
 
     def objects(self) -> Iterator[Json]:
-        """What is stored."""
+        """Yield the objects to store."""
         for owner in self.sets():
             if not self.bare:
                 yield self._replica_set(owner)

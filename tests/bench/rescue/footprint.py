@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the rescuer takes of the machine on a big cluster: memory, and cpu while nothing happens, while pods change, while it rescues."""
+"""The memory and CPU time of the rescuer on a big cluster: while nothing changes, while pods change, and during rescues."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to pods, and when: by the time at which a watch tells, because what the API keeps has whole seconds only."""
+"""The changes of pods and their times. A time is the arrival of the watch event, because times in the API have whole seconds only."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class PodHistory:
         return found[-1] if found else None
 
     def has(self, app: str, sign: str) -> bool:
-        """Whether it has been seen of the critical pod with this label app."""
+        """Return whether the critical pod with this label app has had this sign."""
         life = self.labelled(app)
         return life is not None and sign in life.seen
 

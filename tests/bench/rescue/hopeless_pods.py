@@ -20,7 +20,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def crowds(namespaces: Sequence[str], nodes: Sequence[str], *, replicas: int = 20) -> list[Crowd]:
-    """What fills the nodes: each crowd has one pod on every node."""
+    """Return the groups of pods that fill the nodes. Each group has one pod on every node."""
     crowd = Crowd(namespaces, nodes, replicas=replicas, priorities=ORDINARY, budgets=NO_BUDGETS)
     return [
         _only(crowd, 0, budgets={0: 1}),

@@ -1,10 +1,10 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long it takes to plan for one pod from a warm watch cache, and what a look costs in which nothing has changed.
+"""The duration of a plan for one pod from a filled cache, and the duration of a tick in which nothing has changed.
 
 ``python -m tests.bench.rescue.planning KUBECONFIG`` prints JSON: ``pods``, by what the pod needs its ``status``, ``victims``, and
-``wall_ms`` and ``cpu_ms`` of each plan; ``first``: those of the first look of all; ``idle``: of looks in which nothing has changed;
-``nodes`` and ``running``: how many there are.
+``wall_ms`` and ``cpu_ms`` of each plan; ``first``: those of the first tick; ``idle``: of ticks in which nothing has changed;
+``nodes`` and ``running``: the number of nodes and of running pods.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def sorts() -> dict[str, Pod]:
 
 
 class Looks:
-    """Looks as the rescuer makes them: each planner takes over what the one before has worked out, and no cycles are searched for."""
+    """Ticks as in the rescuer: each planner uses the results of the planner before it, and the cyclic garbage collector is paused."""
 
     def __init__(self, api: KubeApi, cache: ClusterInformer) -> None:
         self._api, self._cache = api, cache
@@ -85,7 +85,7 @@ class Looks:
         self._pod = next(pod for pod in cache.snapshot().pods if pod.metadata.namespace.startswith("team-"))
 
     def look(self, pod: Pod | None) -> tuple[Took, RescuePlan | None]:
-        """Take the newest state, and judge the pod, if there is one."""
+        """Read the newest state, and plan for the pod, if there is one."""
         with gc_paused():
             wall_s, cpu_s = time.perf_counter(), time.process_time()
             self._planner = RescuePlanner(self._cache.snapshot(), OPTIONS, now_s=self._api.now_s(), earlier=self._planner)

@@ -25,8 +25,8 @@ STARTED_S, AGAIN_S = 2, 10
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured: see latency.py, planning.py, footprint.py, comparison.py and hopeless.py. ``nodes``: of the smaller
-    cluster."""
+    """The measurements of latency.py, planning.py, footprint.py, comparison.py and hopeless.py. ``nodes``: the number of nodes of
+    the smaller cluster."""
 
     nodes: int
     samples: Sequence[Sample]

@@ -48,7 +48,7 @@ IDLE = deployment(QUIET, "idle", 2)
 
 @dataclass
 class Story:
-    """What was seen when the API server was killed, and what the modules returned."""
+    """The state before and after the end of the API server, and the results of the modules."""
 
     before: list[AuditEvent]
     pods: dict[str, set[str]]
@@ -69,7 +69,10 @@ class Places:
         self._mark = cluster.audit().mark()
 
     def decide(self, review: Review) -> None:
-        """The webhook: what it does not answer is not written, and an answer to what it lets pass does not get over a held wire."""
+        """Decide as the webhook.
+
+        The API server does not store a write before the webhook answers. The response to an allowed write stays on a held wire.
+        """
         name = review["name"].partition("-")[0]
         if self.over.is_set() or not (is_restart(review) or is_eviction(review)):
             return
@@ -133,7 +136,7 @@ def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def _wires(cluster: Cluster, folder: Path, stack: contextlib.ExitStack) -> tuple[dict[str, Path], dict[str, Wire]]:
-    """Those in a list are held in its second page, the others when they are told to."""
+    """Return the kubeconfigs and the wires. The wire of a list is held in its second page, the others are held on request."""
     kubeconfigs, wires = {}, {}
     user = cluster.service_account(USER)
     for name in (QUIET, LISTING):

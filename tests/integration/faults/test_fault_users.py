@@ -19,7 +19,7 @@ from tests.integration.wire import wire
 
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> Faults:
-    """What the check would have noted. The check itself notes nothing here."""
+    """The faults that the check would have recorded. The check itself records none in this test."""
     made = Faults()
     monkeypatch.setattr(FAULTS, "note", made.note)
     return made

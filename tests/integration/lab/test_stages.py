@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the lab's Stages make of pods: start, readiness, and the ways of ending."""
+"""The lab's Stages start pods, make them ready, and end them in several ways."""
 
 from __future__ import annotations
 

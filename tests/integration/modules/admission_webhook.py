@@ -19,7 +19,7 @@ from lab.cluster import Cluster
 from tests.integration.workloads import OUTCOME, RESTARTED_AT
 
 Review = dict[str, Any]
-Verdict = str | None  # the reason of a refusal, or None to let the request pass
+Verdict = str | None  # the reason of a refusal, or None to allow the request
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def admission_webhook(cluster: Cluster, name: str, namespace: str, decide: Calla
 
 
 def is_restart(review: Review) -> bool:
-    """Whether the write restarts the workload."""
+    """Return whether the write restarts the workload."""
     old, new = (
         (review[side] or {}).get("spec", {}).get("template", {}).get("metadata", {}).get("annotations", {}).get(RESTARTED_AT)
         for side in ("oldObject", "object")
@@ -53,7 +53,7 @@ def is_restart(review: Review) -> bool:
 
 
 def is_remembering(review: Review) -> bool:
-    """Whether the write changes what is remembered on the workload, and restarts nothing."""
+    """Return whether the write changes the outcome that is stored on the workload, and restarts nothing."""
     old, new = (((review[side] or {}).get("metadata", {}).get("annotations") or {}).get(OUTCOME) for side in ("oldObject", "object"))
     return old != new and not is_restart(review)
 

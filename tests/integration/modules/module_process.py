@@ -42,7 +42,7 @@ def start_module(
 
 
 def result_of(process: subprocess.Popen[str], *, timeout_s: float = 280) -> dict[str, Any]:
-    """What the module printed; fails with its standard error if that is no JSON."""
+    """Return the JSON that the module printed. Fail with its standard error if the output is no JSON."""
     output, errors = process.communicate(timeout=timeout_s)
     try:
         result: dict[str, Any] = json.loads(output)
@@ -60,7 +60,7 @@ class Modules:
     def run(
         self, module: str, /, *, check_mode: bool = False, diff: bool = False, env: dict[str, str] | None = None, **params: Any
     ) -> dict[str, Any]:
-        """Run a module to its end. The result of a module of the spread side must be as its documentation says."""
+        """Run a module to its end. The result of a spread module must agree with its documentation."""
         result = result_of(self.start(module, check_mode=check_mode, diff=diff, env=env, **params))
         if module in DOCUMENTED:
             assert differences(module, result) == [], result

@@ -93,7 +93,7 @@ def disks(cluster: Cluster) -> Iterator[list[str]]:
 
 
 def _admitted(cluster: Cluster, namespace: str) -> dict[str, Any]:
-    """The spec of a pod as admission would let it in now."""
+    """The spec of a pod as admission would store it now."""
     body = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -129,7 +129,7 @@ def evict(modules: Modules, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def nobody_is_evicted(cluster: Cluster, modules: Modules, manifest: dict[str, Any]) -> dict[str, Any]:
-    """evict_surplus lets all pods be; returns its line."""
+    """evict_surplus evicts no pod. Return its line."""
     before = pod_uids(cluster, manifest)
     line = evict(modules, manifest)
     assert line["action"] == "skipped" and pod_uids(cluster, manifest) == before, line
@@ -154,7 +154,7 @@ def _unschedulable(cluster: Cluster, manifest: dict[str, Any]) -> list[str]:
 
 
 def homes(cluster: Cluster, manifest: dict[str, Any]) -> Counter[str]:
-    """How many of the workload's pods each node has."""
+    """Return the number of the workload's pods on each node."""
     return Counter(pod["spec"].get("nodeName", "") for pod in pods_of(cluster, manifest) if "deletionTimestamp" not in pod["metadata"])
 
 
@@ -401,7 +401,7 @@ def test_a_limit_range_that_is_gone_gives_nothing(cluster: Cluster, modules: Mod
 def _resize(cluster: Cluster, pod: dict[str, Any], cpu: str) -> None:
     metadata = pod["metadata"]
     path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
-    # The API server lets a running pod be resized only where its kubelet reports resources.
+    # The API server allows the resize of a running pod only if its kubelet reports resources.
     statuses = [{**status, "resources": {"requests": {"cpu": "100m"}}} for status in pod["status"]["containerStatuses"]]
     cluster.api.merge_patch(f"{path}/status", {"status": {"containerStatuses": statuses}})
     patch = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}

@@ -10,7 +10,7 @@ import urllib.parse
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.selector_text import label_requirements, match_labels
 
 from lab.cluster import Cluster
@@ -71,7 +71,7 @@ def test_workloads_are_selected_by_all_selectors(cluster: Cluster, modules: Modu
         cluster.apply(deployment(namespace, name, 2) | {"metadata": {"name": name, "namespace": namespace, "labels": labels}})
 
     def found(*selectors: str) -> set[str]:
-        result = modules.check(namespace, label_selectors=list(selectors), include_healthy=True)
+        result = modules.check(namespace, label_selectors=list(selectors) or None, include_healthy=True)
         return {entry["name"] for entry in result["workloads"]}
 
     assert found() == {"a", "b", "c"}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The roles that docs/rebalance.md shows are enough, and the one for looking is no more than that."""
+"""The roles in docs/rebalance.md have enough permissions. The role for checks has no others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def granted(manifests: str) -> set[Verb]:
 
 
 def requests(cluster: Cluster, since: int) -> list[AuditEvent]:
-    """What the service account asked for, but for discovery."""
+    """Return the requests of the service account, without discovery."""
     events = cluster.audit().events(since=since, user=USER, stages=(STARTED, COMPLETE))
     return [event for event in events if event.resource]
 
@@ -53,7 +53,7 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     cluster.wait_namespace("kube-scheduling")
     web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
     for workload in (web, queue, shop):
-        # What is ready at the first look after its restart would not have to be watched.
+        # A workload that is ready at the first read after its restart would not have to be watched.
         workload["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": "2"}
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     mounting = deployment(namespace, "mounting", 0, template={"volumes": volumes})

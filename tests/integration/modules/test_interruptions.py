@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to a restart that is disturbed: edited, refused, deleted, or not allowed to watch."""
+"""A restart has a correct result although its workload is edited or deleted, its write is refused, or its watch is forbidden."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def slow_deployment(namespace: str, name: str = "web") -> dict[str, Any]:
     return manifest
 
 
-def test_a_write_that_changes_nothing_that_was_judged_is_outlived(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_write_that_changes_no_checked_field_does_not_end_the_restart(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     conflicts: list[str] = []
@@ -146,7 +146,7 @@ def test_a_restart_that_is_scaled_meanwhile_is_finished_and_remembered(cluster: 
     assert [known_outcome(cluster, one)["outcome"] for one in sets] == ["improved"] * 2
 
 
-def test_credentials_that_may_not_watch_look_again_instead(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_without_permission_to_watch_the_workload_is_read_repeatedly(cluster: Cluster, modules: Modules, namespace: str) -> None:
     rules = [
         {"apiGroups": ["", "apps", "policy", "autoscaling"], "resources": ["*"], "verbs": ["get", "list"]},
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},

@@ -211,7 +211,7 @@ def test_a_killed_eviction_is_made_once(cluster: Cluster, modules: Modules, name
 
 
 def _available(cluster: Cluster, web: dict[str, Any], old: set[str]) -> Callable[[], bool]:
-    """Whether a new pod has come, and all are ready."""
+    """Return a condition: there is a new pod, and both pods are ready."""
 
     def look() -> bool:
         pods = pods_of(cluster, web)

@@ -69,7 +69,7 @@ def test_the_patch_is_one_and_writes_the_restart_and_the_memory_only(cluster: Cl
     assert before["spec"]["template"]["spec"] == after["spec"]["template"]["spec"]
     remembered = outcome(cluster, web)
     assert remembered is not None
-    assert set(remembered) == {"time", "attempts", "outcome", "revision", "eligible", "number", "write_id"}
+    assert set(remembered) == {"time", "attempts", "outcome", "revision", "eligible", "number", "write_id", "basis", "lowest_cost"}
     assert (remembered["outcome"], remembered["attempts"], remembered["time"]) == ("pending", 1, stamp[RESTARTED_AT])
 
 

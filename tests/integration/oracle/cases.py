@@ -76,7 +76,7 @@ def taints() -> st.SearchStrategy[Json]:
 
 @st.composite
 def nodes(draw: Draw, name: str) -> Json:
-    """One node. Nobody changes it afterwards: no controller runs, and it is not annotated for kwok."""
+    """One node. It does not change afterwards: no controller runs, and it has no annotation for kwok."""
     labels = {key: draw(of(*values)) for key, values in LABEL_VALUES.items() if chance(draw, 8)}
     labels |= {key: draw(of(*values)) for key, values in ZONE_LABELS.items() if chance(draw, 3)}
     if chance(draw, 9):
@@ -161,7 +161,7 @@ def init_containers(draw: Draw, name: str) -> Json:
 
 @st.composite
 def pod_specs(draw: Draw) -> Json:
-    """What running and incoming pods have in common."""
+    """Draw the part of a spec that running and incoming pods share."""
     spec: Json = {"containers": [draw(containers("main"))], "terminationGracePeriodSeconds": 0}
     if chance(draw, 3):
         spec["containers"].append(draw(containers("second")))
@@ -277,7 +277,7 @@ def incoming_pods(draw: Draw) -> Json:
 
 
 def _leave_to_volumes(spec: Json) -> None:
-    """Let hardly anything but its volumes close nodes to the pod."""
+    """Leave the pod hardly any reason for a rejection other than its volumes."""
     for name in ("nodeSelector", "affinity", "resources", "initContainers", "runtimeClassName", "hostNetwork", "topologySpreadConstraints"):
         spec.pop(name, None)
     spec["containers"] = [{"name": "main", "image": "none"}]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Where the predicates and the real scheduler disagree about a pod."""
+"""The differences between the predicates and the real scheduler for one pod."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.integration.oracle.second_scheduler import (
 from tests.integration.oracle.world import Answer
 
 MOVED = 3
-"""Pods that go away and come back, to see whether verdicts follow."""
+"""The number of pods that are removed and assigned again, to check that the results change with them."""
 PROFILES = {
     SCHEDULER_NAME: DEFAULT_PROFILE,
     WAITING_SCHEDULER_NAME: DEFAULT_PROFILE,
@@ -48,7 +48,7 @@ PROFILES = {
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One pod, one node (empty for the message as a whole), both answers."""
+    """One pod, one node (empty for the message as a whole), and both results."""
 
     pod: str
     node: str
@@ -60,7 +60,7 @@ class Disagreement:
 
 
 def run_filters(pod: Pod, cluster_state: ClusterState) -> Feasibility:
-    """What the predicates say about a pod of the scheduler under observation."""
+    """Return the result of the predicates for a pod of the scheduler under test."""
     return find_feasible(pod, cluster_state, profiles=PROFILES)
 
 
@@ -76,7 +76,7 @@ def disagreements(pod: Pod, cluster_state: ClusterState, found: Feasibility, ans
 
 
 def sure_of(found: Feasibility) -> int:
-    """On how many nodes the answer is more than a perhaps."""
+    """Return the number of nodes with a certain result."""
     return len(found.rejected) + (0 if found.unknown else len(found.feasible))
 
 
@@ -129,7 +129,7 @@ def message_counts(message: str, node_count: int) -> Counter[str]:
 
 
 def _template(pod: Pod, cluster_state: ClusterState, found: Feasibility, answer: Answer) -> list[Disagreement]:
-    """The manifest as a workload's template, which the API server leaves as it is, must get the same answer as the pod."""
+    """The manifest as a workload's template, which the API server leaves as it is, must get the same result as the pod."""
     template = decode_json(PodTemplate, encode_json(answer.sent))
     by_template = run_filters(pod_of_template(pod.metadata.namespace, template), cluster_state)
     # Without a class the template's priority is not known, nor which nominated pods go before its pod.
@@ -140,7 +140,7 @@ def _template(pod: Pod, cluster_state: ClusterState, found: Feasibility, answer:
 
 
 def _without_namespaces(pod: Pod, cluster_state: ClusterState, found: Feasibility) -> list[Disagreement]:
-    """Where the labels of namespaces could not be read, less is known but nothing else."""
+    """Compare with a result without namespaces. Unread labels of namespaces make results unknown, but not different."""
     snapshot = copy.copy(cluster_state.snapshot)
     snapshot.namespaces = {}
     blind = run_filters(pod, ClusterState.of(snapshot))
@@ -148,7 +148,7 @@ def _without_namespaces(pod: Pod, cluster_state: ClusterState, found: Feasibilit
 
 
 def _after_changes(pod: Pod, cluster_state: ClusterState) -> list[Disagreement]:
-    """A judge that has followed pods away and back says what one says that comes new."""
+    """Compare a FilterRunner that is updated after each change of pods with a new one. Their results are equal."""
     now = cluster_state.fork()
     there = [other for other in cluster_state.snapshot.pods if other.spec.node_name in cluster_state.snapshot.nodes and other is not pod]
     moving = [other for other in there if not other.terminal][:MOVED]
@@ -168,7 +168,7 @@ def _after_changes(pod: Pod, cluster_state: ClusterState) -> list[Disagreement]:
 
 
 def _knows_less(less: Feasibility, found: Feasibility) -> bool:
-    """What the one answer is sure of is what the other says; for which of several reasons a node is out may differ."""
+    """Return whether each certain result of ``less`` is in ``found``. The reason for which a node is rejected may differ."""
     sure = less.rejected.keys() <= found.rejected.keys() and set(less.feasible) <= set(found.feasible)
     return sure and less.unknown == found.unknown
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What pods ask of one another: affinity and anti-affinity, labels and namespaces that they select, priorities and nominations."""
+"""Random rules between pods: affinity and anti-affinity, the labels and namespaces that they select, priorities and nominations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def pod_affinities(draw: Draw, *, affinity_tenths: int = 3, anti_affinity_tenths
 
 
 def companions() -> st.SearchStrategy[Json]:
-    """A spec that asks for nothing itself, so that no earlier rule hides what is said of other pods."""
+    """A spec without requests, so that no earlier filter hides the results of the filters that compare pods."""
     return st.builds(lambda: {"containers": [{"name": "main", "image": "none"}], "tolerations": [{"operator": "Exists"}]})
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Random storage of a case: volumes, claims, what CSI drivers say of nodes, and the volumes of pods. Classes are the same in all cases."""
+"""Random storage of a case: volumes, claims, the CSINodes of nodes, and the volumes of pods. StorageClasses are the same in all cases."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _claims(random: Random, number: int, namespace: str) -> Json:
 
 
 def _claim_spec(random: Random) -> Json:
-    """What a claim asks for."""
+    """Return the spec of a random claim."""
     spec: Json = {
         "accessModes": _one(random, ["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteMany", "ReadOnlyMany"], ["ReadWriteOncePod"]),
         "resources": {"requests": {"storage": _one(random, *SIZES)}},

@@ -33,7 +33,7 @@ class Stored:
             api.post(f"{STORAGE_API}/csidrivers", {"metadata": {"name": name}, "spec": {"storageCapacity": tracked}})
 
     def create(self, storage: Storage) -> None:
-        """What drivers publish first, because nothing tells when the scheduler has seen it."""
+        """Create the storage. The objects of CSI drivers come first, because no sign shows that the scheduler has read them."""
         self._run_all(lambda item: self._request("POST", f"{STORAGE_API}/csinodes", item), storage.csi_nodes)
         path = f"{STORAGE_API}/namespaces/default/csistoragecapacities"
         self._run_all(lambda item: self._request("POST", path, item), storage.capacities)
@@ -82,7 +82,7 @@ class Stored:
             self._request("DELETE", path)
 
     def _request(self, method: str, path: str, body: Any = None) -> Json | None:
-        """The answer; None for an object that the API server refuses."""
+        """Return the response, or None for an object that the API server refuses."""
         response = self._api.request(method, path, body, content_type=MERGE_PATCH if method == "PATCH" else "application/json")
         if response.status in (http.client.UNPROCESSABLE_ENTITY, http.client.BAD_REQUEST):
             return None

@@ -29,7 +29,7 @@ SEED = int(os.environ.get("ORACLE_SEED", str(time.time_ns() % 10**9) if SOAK els
 CASES_PER_SEED = 7
 SHOWN = 5
 MAX_UNSURE = 0.05
-"""Share of the nodes of which the predicates may say nothing sure; those are not counted as decisions."""
+"""The share of nodes whose result may be unknown. Unknown results are not counted as decisions."""
 
 
 def test_predicates_agree_with_the_scheduler(world: World, record_property: Callable[[str, object], None]) -> None:
@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def summary(self) -> str:
-        """What the decisions were about."""
+        """Return the counts of the decisions by result."""
         rejections = ", ".join(f"{code} {count}" for code, count in self._rejected.most_common())
         doubts = f"{self.unsure:.1%} of the nodes unsure, {self._doubtful} pods with something unknown"
         return f"{self._pods} pods, {doubts}; feasible {self._feasible}, {rejections}"
@@ -67,7 +67,7 @@ class Comparison:
         return self._unsure / (self.decisions + self._unsure)
 
     def compare(self, number: int) -> None:
-        """Play the cases of the seed until enough is compared; a disagreement fails with the pod, the node and both answers."""
+        """Compare the cases of the seed until there are enough decisions. A difference fails with the pod, the node and both results."""
         drawn = 0
 
         @seed(number)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Puts a case into the cluster, lets the real scheduler answer, and reads the cluster back.
+"""Write a case to the cluster, get the result of the real scheduler, and read the cluster.
 
-One more node than the case has stands as a barrier: when the scheduler has seen its newest label, it has seen all nodes.
+One additional node is a barrier: when the scheduler has read its newest label, it has read all nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MEDDLERS = ("kube-controller-manager", "kube-scheduler", "kwok-controller")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the real scheduler said about one pod: the nodes that passed, and its message about the others."""
+    """The result of the real scheduler for one pod: the nodes that passed, and its message about the others."""
 
     sent: Json
     uid: str
@@ -62,7 +62,7 @@ class World:
 
     @staticmethod
     def prepare(cluster: Cluster) -> None:
-        """What all cases share; afterwards nothing runs in the cluster but its API server."""
+        """Create the objects that all cases share, and stop all components except the API server."""
         api = cluster.api
         for name, labels in NAMESPACES.items():
             if name != "default":
@@ -135,7 +135,7 @@ class World:
         return created["metadata"]["uid"], manifest
 
     def _open(self, pod: Json) -> None:
-        """Let the scheduler see the pod once it knows the claims that are the pod's own."""
+        """Create the pod's own claims, wait until the scheduler has read them, and remove the scheduling gate of the pod."""
         self._stored.create_claims(ephemeral_claims(pod, others=True))
         time.sleep(SEEN_S)
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
@@ -181,7 +181,7 @@ class World:
     def _request(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", may_refuse: bool = False
     ) -> Json | None:
-        """The answer; None for an object that the API server refuses, where that may be."""
+        """Return the response, or None for an object that the API server refuses, if a refusal is allowed."""
         response = self._api.request(method, path, body, content_type=content_type)
         if may_refuse and response.status in (http.client.UNPROCESSABLE_ENTITY, http.client.BAD_REQUEST):
             return None

@@ -46,7 +46,7 @@ UNREACHABLE = {
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of ansible-playbook said."""
+    """The exit code and the output of one run of ansible-playbook."""
 
     code: int
     output: str
@@ -66,7 +66,7 @@ class Run:
 
 
 class Inventory:
-    """Two namespaces of one cluster, each taken for a cluster of its own, and more hosts on request."""
+    """An inventory in which each of two namespaces is a separate cluster. More hosts are added on request."""
 
     def __init__(self, folder: Path, cluster: Cluster, hosts: Mapping[str, Mapping[str, Any]]) -> None:
         self._folder = folder
@@ -124,7 +124,7 @@ def piled_up(cluster: Cluster, namespaces: NamespaceFactory) -> Callable[..., st
 
 @pytest.fixture(scope="module")
 def waiting(piled_up: Callable[..., str]) -> str:
-    """A namespace whose Deployment stays piled up, because nothing restarts it."""
+    """A namespace whose Deployment stays collapsed, because nothing restarts it."""
     return piled_up()
 
 

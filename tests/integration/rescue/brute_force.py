@@ -1,8 +1,8 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether any set of evictions on any node would give a pod its place: every set is tried, by the words of the contract alone.
+"""Search for a set of evictions on any node after which a pod fits. Every set is tried, by the rules of the contract only.
 
-Nothing here is taken from what plans rescues. Whether a pod fits is asked of the predicates, which are proven against the real scheduler.
+This file uses no code that plans rescues. The predicates, which are compared with the real scheduler, decide whether a pod fits.
 """
 
 from __future__ import annotations

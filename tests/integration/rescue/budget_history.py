@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What PodDisruptionBudgets had left of healthy pods at each moment, from the API server's own history of the pods."""
+"""The number of healthy pods of each PodDisruptionBudget at each moment, from the API server's history of the pods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 class BudgetHistory:
-    """The pods of the cluster from when it is made until ``breaches`` is asked for."""
+    """The history of the cluster's pods from the creation of this object until the call of ``breaches``."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

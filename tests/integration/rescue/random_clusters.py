@@ -125,7 +125,7 @@ def random_cluster(seed: int) -> RandomCluster:
 
 
 class _Room:
-    """What is left on the nodes."""
+    """The free capacity and the free ports of the nodes."""
 
     def __init__(self, nodes: list[NodeDraft]) -> None:
         self.cpu = [node.cpu for node in nodes]

@@ -40,7 +40,7 @@ class RandomScene(Scene):
     # --- making -----------------------------------------------------------------------------------------------------------
 
     def node_groups(self) -> list[NodeGroup]:
-        """What the lab makes the nodes of."""
+        """Return the node groups from which the lab makes the nodes."""
         return [
             NodeGroup(
                 f"{self.id}-{number}",
@@ -113,7 +113,7 @@ class RandomScene(Scene):
         return len(pods) == len(running) == wanted and sum(map(is_ready, pods)) == ready
 
     def is_owned(self) -> bool:
-        """All pods that shall have an owner have it, nobody makes another, and the budgets are worked out."""
+        """Return whether each pod with a planned owner has it, there is no other pod, and the status of each budget is current."""
         pods = self.pods()
         owned = sum(len(group.places) for group in self.task.groups if group.owner)
         controlled = [pod for pod in pods if pod["metadata"].get("ownerReferences")]
@@ -123,7 +123,7 @@ class RandomScene(Scene):
         return allowed == {budget.name: budget.allowed for budget in self.task.budgets}
 
     def is_pending(self) -> bool:
-        """The scheduler has said something about each critical pod, and each pod with siblings has an owner."""
+        """Return whether the scheduler has a result for each critical pod, and each critical pod with a sibling has an owner."""
         for critical in self.task.critical:
             pod = self.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{self._whole(critical.name)}")
             if critical.sibling is not None and not pod["metadata"].get("ownerReferences"):
@@ -165,7 +165,7 @@ class RandomScene(Scene):
         return event.namespace == self.namespace or (event.namespace in ("", SYSTEM) and event.name.startswith(self.id))
 
     def scheduled(self) -> dict[str, str]:
-        """The node of each pod that the scheduler has bound, by the pod's name, also of those that are gone."""
+        """The node of each pod that the scheduler has bound, by the pod's name, also of deleted pods."""
         found = {}
         for namespace in (self.namespace, SYSTEM):
             path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=reason%3DScheduled"
@@ -176,7 +176,7 @@ class RandomScene(Scene):
         return found
 
     def tolerates_hold(self, namespace: str, name: str) -> bool:
-        """The pod tolerates the taint of a hold, whatever its value is."""
+        """Return whether the pod tolerates the taint of a hold with any value."""
         if namespace != SYSTEM:
             return self._groups[name.rpartition("-")[0]].owner == "DaemonSet"
         critical = next(pod for pod in self.task.critical if name.startswith(self._whole(pod.name)))

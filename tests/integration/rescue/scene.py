@@ -66,7 +66,7 @@ class Scene:
         return self.node(name)["spec"].get("taints") or []
 
     def held(self) -> list[str]:
-        """Those of the scene's nodes with the annotation of a hold, or with a taint of its key."""
+        """Return the scene's nodes with the annotation of a hold, or with a taint of its key."""
         found = []
         for name in self.node_names:
             node = self.node(name)
@@ -76,7 +76,7 @@ class Scene:
         return found
 
     def stop_kubelet(self, name: str) -> None:
-        """The node becomes NotReady, and nobody ends its pods any more."""
+        """Make the node NotReady. Its pods do not end any more."""
         self.api.merge_patch(f"/api/v1/nodes/{name}", {"metadata": {"annotations": {"kwok.x-k8s.io/node": None}}})
         conditions = self.node(name)["status"]["conditions"]
         down = [{**c, "status": "False", "reason": "KubeletNotReady"} if c["type"] == "Ready" else c for c in conditions]
@@ -120,7 +120,7 @@ class Scene:
         wait_until(lambda: self.bound_to(name, self.namespace), what=f"pod {name}")
 
     def budget(self, name: str, app: str, *, allowed: int, replicas: int) -> None:
-        """A PodDisruptionBudget that lets so many of the app's pods go, worked out."""
+        """Create a PodDisruptionBudget that allows so many disruptions of the app, and wait until its status is current."""
         self.budget_unchecked(name, app, min_available=replicas - allowed)
         path = f"/apis/policy/v1/namespaces/{self.namespace}/poddisruptionbudgets/{name}"
 
@@ -131,7 +131,7 @@ class Scene:
         wait_until(is_worked_out, what=f"budget {name}")
 
     def budget_unchecked(self, name: str, app: str, *, min_available: int) -> None:
-        """A PodDisruptionBudget that nobody may have worked out yet."""
+        """Create a PodDisruptionBudget whose status may not be current yet."""
         self.cluster.apply(
             {
                 "apiVersion": "policy/v1",
@@ -181,7 +181,7 @@ class Scene:
         )
         return whole
 
-    # --- looking ---
+    # --- reading ---
 
     def pods(self, app: str = "", namespace: str = "") -> list[Json]:
         """The pods of an app, or all of the scene's namespace."""

@@ -133,7 +133,7 @@ def _is_pending(scene: Scene, name: str) -> bool:
 
 
 def _data(scene: Scene) -> dict[str, Json]:
-    """What is in the ConfigMap, by key."""
+    """Return the data of the ConfigMap, by key."""
     found = scene.cluster.api.find(CONFIG_MAP) or {}
     return {key: json.loads(text) for key, text in (found.get("data") or {}).items()}
 
@@ -144,6 +144,6 @@ def _entries(scene: Scene, name: str) -> list[Json]:
 
 
 def _attempts(scene: Scene, name: str) -> Json:
-    """What is kept of the rescues for the ReplicaSet."""
+    """Return the stored attempts of the ReplicaSet."""
     (found,) = _entries(scene, name)
     return found

@@ -21,7 +21,7 @@ def written(scene: Scene) -> list[AuditEvent]:
 
 
 def position(events: list[AuditEvent], verb: str, subresource: str, name: str) -> int:
-    """Where the first such write to a pod is whose name begins so."""
+    """Return the index of the first such write to a pod whose name has this prefix."""
     return next(
         number
         for number, event in enumerate(events)

@@ -93,7 +93,7 @@ def test_capacity_is_rarely_lost_with_hold_none_or_to_pods_that_tolerate_the_tai
 
 
 def _play(cluster: Cluster, rescues: Rescues, seeds: range, pool: ThreadPoolExecutor, seen: Counter[str]) -> list[str]:
-    """What was wrong with the cases of these seeds, each with what it takes to see it again."""
+    """Return the errors of the cases of these seeds, each with the settings that repeat it."""
     scenes = list(pool.map(lambda seed: RandomScene(cluster, random_cluster(seed)), seeds))
     try:
         _set_up(cluster, scenes, pool)

@@ -8,7 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_KEY, SYSTEM, Scene

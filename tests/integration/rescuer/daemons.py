@@ -54,7 +54,7 @@ class Daemon:
         return [line for line in self.lines if line["message"].startswith(message) and fields.items() <= line.items()]
 
     def ask(self, path: str) -> tuple[int, str]:
-        """An endpoint's answer."""
+        """Return the response of an endpoint."""
         host, _, port = self.said("serving metrics and health")[0]["address"].rpartition(":")
         connection = http.client.HTTPConnection(host, int(port), timeout=5)
         try:
@@ -114,5 +114,5 @@ class Daemon:
 
     @property
     def port(self) -> int:
-        """Where its endpoints listen."""
+        """Return the port of its endpoints."""
         return int(self.said("serving metrics and health")[0]["address"].rpartition(":")[2])

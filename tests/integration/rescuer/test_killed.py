@@ -53,7 +53,7 @@ STEPS = range(1, 21)
 
 
 def run_until_killed(cluster: Cluster, number: int, folder: Path, scene: Scene, pod: str) -> tuple[bool, str]:
-    """Whether the rescuer came to its n-th write, and its writes; otherwise it is killed once the rescue has ended."""
+    """Return whether the rescuer reached its n-th write, and its writes. If it did not, it is killed after the end of the rescue."""
     flags = ("--settle-time=0", "--listen-address=", "--housekeeping-interval=1s", f"--kubeconfig={cluster.kubeconfig}")
     log, writes = folder / "log", folder / "writes"
     with log.open("wb") as stream:
@@ -98,7 +98,7 @@ def test_the_steps_at_which_the_rescuer_is_killed_are_all_of_them(scene: Scene, 
 
 
 def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: Cluster, rescues: Rescues, daemons: Start) -> None:
-    """A run was killed, a user has removed the annotation beside the taint, and the pod is gone."""
+    """A run was killed, a user has removed the annotation of a node with the taint, and the pod is deleted."""
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m", grace=60)
     pod = scene.critical("dns")

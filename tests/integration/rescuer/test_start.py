@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What keeps the rescuer from starting, and what it says and returns then."""
+"""A rescuer that cannot start logs the cause and ends with the documented exit code."""
 
 from __future__ import annotations
 

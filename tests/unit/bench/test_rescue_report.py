@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the figures of rescues are worked out from."""
+"""The figures of rescues are computed from measured values."""
 
 from __future__ import annotations
 

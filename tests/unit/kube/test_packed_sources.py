@@ -41,7 +41,7 @@ def packed(folder: Path) -> Path:
 
 
 def compiled_by(program: str, archive: Path) -> Counter[str]:
-    """How often a program compiles each source of the archive, by the source's path in it."""
+    """Return how often a program compiles each source of the archive, by the source's path in it."""
     answer = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=True)
     inside = f"{archive}/"
     return Counter(line.removeprefix(inside) for line in answer.stdout.splitlines() if line.startswith(inside))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What is read of claims and storage, and when."""
+"""Claims and storage are read only if the pods need them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_storage_is_read_where_a_workload_mounts_a_claim(objects: dict[str, list
     assert "volumeattachments" not in api.plurals
 
 
-def test_clusters_without_claims_pay_nothing() -> None:
+def test_claims_and_storage_are_not_read_where_no_workload_mounts_a_claim() -> None:
     pods = [
         {"metadata": {"name": "p"}, "spec": {"volumes": CLAIM}},
         {"metadata": {"name": "q"}, "spec": {"nodeName": "n", "volumes": CLAIM}},
@@ -97,7 +97,7 @@ def test_device_classes_are_read_where_an_extended_resource_is_asked_for() -> No
     assert read(Api(gpu, absent=["deviceclasses"])).device_classes == ()
 
 
-def test_what_may_not_be_read_is_told_and_what_the_server_lacks_is_empty() -> None:
+def test_forbidden_resources_are_reported_and_resources_that_the_server_lacks_are_empty() -> None:
     api = Api({"deployments": [workload(volumes=CLAIM)]}, closed=[("persistentvolumes", "")], absent=["csistoragecapacities"])
     snapshot = read(api)
     assert snapshot.storage.unreadable == {"persistentvolumes"}
@@ -151,7 +151,7 @@ def test_what_keeps_pods_from_being_read_is_raised() -> None:
         read(Broken({}))
 
 
-def test_what_may_not_be_read_is_told_in_order() -> None:
+def test_forbidden_resources_are_reported_in_order() -> None:
     closed = {("namespaces", ""), ("pods", ""), ("pods", "other"), ("deployments", "app"), ("replicasets", "app")}
 
     class Named(Api):

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said when Go, disk or programs are missing, and how the cache is keyed."""
+"""The errors name missing Go, disk space or programs. The key of the cache changes with the build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lab.layout import SOURCES
 
 Usage = namedtuple("Usage", "total used free")
 OLD_GO = "#!/bin/sh\necho go1.21.3\n"
-# Answers `go env GOVERSION` and `go env GOMODCACHE GOCACHE`, and "builds" an executable.
+# A go command that prints `go env GOVERSION` and `go env GOMODCACHE GOCACHE`, and "builds" an executable.
 FAKE_GO = """#!/bin/sh
 case "$1 $2" in
   "env GOVERSION") echo go1.26.9;;

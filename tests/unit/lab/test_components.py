@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a component of a simulated cluster counts as ended."""
+"""A component of a simulated cluster has ended if its pid file names a process that does not exist."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What pods of one owner share, and what stays their own."""
+"""Equal parts of pods are kept once, and each pod keeps its own values."""
 
 from __future__ import annotations
 

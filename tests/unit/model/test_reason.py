@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Reasons as results carry them."""
+"""Reasons and blockers have the same keys in all results."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason, reason_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason, reason_fields
 
 
 @pytest.mark.parametrize(
-    ("reason", "text"),
+    ("reason", "fields"),
     [
-        (Reason("single_domain"), "single_domain"),
-        (Reason("paused", "Deployment app/web is paused"), "paused: Deployment app/web is paused"),
-        (Reason("ignored", "the annotation x: ignore"), "ignored: the annotation x: ignore"),
-        (None, ""),
+        (Reason("single_domain"), {"reason": "single_domain", "message": ""}),
+        (Reason("paused", "Deployment app/web is paused"), {"reason": "paused", "message": "Deployment app/web is paused"}),
+        (None, {"reason": "", "message": ""}),
     ],
 )
-def test_a_reason_in_words(reason: Reason | None, text: str) -> None:
-    assert reason_text(reason) == text
+def test_a_result_has_the_code_as_reason_and_the_text_as_message(reason: Reason | None, fields: dict[str, str]) -> None:
+    assert reason_fields(reason) == fields
+
+
+def test_a_blocker_also_has_the_number_of_nodes() -> None:
+    expected = {"reason": "insufficient_resources", "message": "Insufficient cpu", "nodes": 3}
+    assert Blocker(Reason("insufficient_resources", "Insufficient cpu"), 3).fields() == expected

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import render_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH, render_text
 
 from tests.unit.report.results import Json, check, even, nodes, piled, restart, workload
 
@@ -113,6 +113,38 @@ def test_many_nodes_are_condensed(count: int, zones: int, expected: str) -> None
 def test_no_line_is_longer_than_asked_for(count: int, width: int) -> None:
     before, options = run_on(nodes(count), healthy=3)
     assert max(map(len, text(before, width=width, **options).splitlines())) <= width
+
+
+@pytest.mark.parametrize("width", [1, 60, 80, 108])
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "example.com/a-topology-with-a-long-name"])
+@pytest.mark.parametrize("count", [1, 4, 200])
+@pytest.mark.parametrize("name", ["web", "a-workload-with-a-name-of-44-characters-long"])
+def test_no_line_is_longer_than_asked_for_with_long_names(name: str, count: int, key: str, width: int) -> None:
+    node_list = nodes(count, zones=3, name="a-node-with-a-long-name-{}-of-the-second-room.example.org")
+    entries = [
+        workload(one, piled(node_list, 5000), "collapsed", key=key, restart_helps=True) | {"namespace": "production-payments"}
+        for one in (name, f"{name}-2")
+    ]
+    later = [entry | {"domains": {key: even(node_list, 5000)}, "verdict": "skewed"} for entry in entries]
+    done = restart(*entries)
+    for row in done["workloads"]:
+        row.update(namespace="production-payments", action="evicted", outcome="unchanged", evicted=[{"pod": "p", "node": "n"}] * 12)
+    stays = [entry | {"restart_helps": False} for entry in entries]
+    shown = [
+        text(check(entries, node_list), after=check(later, node_list), restart=done, width=width),
+        text(check(stays, node_list), width=width),
+    ]
+    assert "12 pods" in shown[0] or width < 100
+    assert max(len(line) for one in shown for line in one.splitlines()) <= max(width, MIN_WIDTH)
+
+
+def test_names_are_shortened_only_as_far_as_two_columns_need_it() -> None:
+    node_list = nodes(300, zones=0)
+    long = "a-workload-with-a-name-of-44-characters-long"
+    shown = text(check([workload(long, even(node_list, 300), "healthy")], node_list), width=80)
+    (line,) = [line for line in shown.splitlines() if line.startswith("deploy")]
+    assert line.startswith("deploy shop/a-workload") and "characters-long " in line and "…" in line and line.endswith("healthy")
+    assert len(line) <= 80
 
 
 def test_condensed_columns_add_everything_up() -> None:

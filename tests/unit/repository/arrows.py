@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which imports the collection's Python files have, and which of them break the rules.
+"""The imports of the collection's Python files, and those of them that break the rules.
 
 Reads the files without running them, so that an import inside a function or under TYPE_CHECKING counts, too.
 """
@@ -20,7 +20,7 @@ SOURCES = ("plugins/module_utils", "services")
 
 @dataclass(frozen=True)
 class Rules:
-    """What may import what; files are named by their path below `plugins/module_utils`."""
+    """The rules for imports; files are named by their path below `plugins/module_utils`."""
 
     arrows: Mapping[str, frozenset[str]]
     """For each folder, the other folders that it may import."""
@@ -36,6 +36,9 @@ class Rules:
 
     third_party: Mapping[str, frozenset[str]]
     """For each package that is not Python's own, with all below it, the files that may import it."""
+
+    circles: Mapping[str, str]
+    """Files that may import a folder beside their own although it imports theirs, and that folder."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,57 @@ def violations(root: Path, rules: Rules) -> list[str]:
                 complaint = _complaint(imported, rules)
                 if complaint:
                     found.append(f"{file.relative_to(root)}:{imported.line}: {complaint}")
-    return found
+    return found + circles(root, rules.circles)
+
+
+def circles(root: Path, excepted: Mapping[str, str]) -> list[str]:
+    """One sentence for each import between two folders of one folder of module_utils if the imported folder also imports the other one.
+
+    It may do so through further folders. Files of the folder above are not followed.
+    """
+    imports = [
+        (imported, pair) for imported, pair in _imports_between_folders(root) if excepted.get(_in_module_utils(imported.file)) != pair[1]
+    ]
+    targets: dict[str, set[str]] = {}
+    for _imported, (folder, other) in imports:
+        targets.setdefault(folder, set()).add(other)
+    found = [
+        f"{imported.file}:{imported.line}: {folder} must not import {other}, which imports it"
+        for imported, (folder, other) in imports
+        if folder in _reached_from(other, targets)
+    ]
+    return list(dict.fromkeys(found))  # a statement that imports several names counts once
+
+
+def _imports_between_folders(root: Path) -> Iterator[tuple[Import, tuple[str, str]]]:
+    """Imports from one folder to another one of the same folder, with both folders."""
+    base = root / SOURCES[0]
+    for file in sorted(base.rglob("*.py")):
+        own = file.relative_to(base).parent.parts
+        for imported in imports_of(root, file):
+            if _within(imported.module, MODULE_UTILS):
+                other = _folders_in(base, imported.module.removeprefix(MODULE_UTILS).lstrip(".").split("."))
+                same = next((number for number, (one, two) in enumerate(zip(own, other, strict=False)) if one != two), None)
+                if same is not None:
+                    yield imported, ("/".join(own[: same + 1]), "/".join(other[: same + 1]))
+
+
+def _folders_in(base: Path, parts: list[str]) -> list[str]:
+    """The leading parts that are folders."""
+    count = 0
+    while count < len(parts) and base.joinpath(*parts[: count + 1]).is_dir():
+        count += 1
+    return parts[:count]
+
+
+def _reached_from(folder: str, targets: Mapping[str, set[str]]) -> set[str]:
+    reached: set[str] = set()
+    rest = [folder]
+    while rest:
+        new = targets.get(rest.pop(), set()) - reached
+        reached |= new
+        rest += new
+    return reached
 
 
 def imports_of(root: Path, file: Path) -> Iterator[Import]:
@@ -71,8 +124,8 @@ def imports_of(root: Path, file: Path) -> Iterator[Import]:
             base = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             for alias in node.names:
-                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name out of one: for folders and
-                # packages the longer name gives the same answer.
+                # `from ..kube import api` imports a module, `from ..kube.api import KubeApi` a name from one: for folders and
+                # packages the longer name has the same result.
                 yield Import(relative, node.lineno, f"{module}.{alias.name}")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the documents say about other files is true."""
+"""The documents describe other files correctly."""
 
 from __future__ import annotations
 

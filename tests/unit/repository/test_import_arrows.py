@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folders of module_utils import each other in one direction, and only one file imports ansible-core."""
+"""The folders of module_utils, and the folders in each of them, import each other in one direction. Only one file imports ansible-core."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.arrows import COLLECTION, MODULE_UTILS, SOURCES, Rules, violations
+from tests.unit.repository.arrows import COLLECTION, MODULE_UTILS, SOURCES, Rules, circles, violations
 from tools.paths import COLLECTIONS, ROOT
 
 ANSIBLE_CONNECTION = "kube/client/ansible_connection.py"
@@ -22,6 +22,7 @@ ARROWS = {
     "spread": {"model", "scheduler", "state"},
     "rescue": {"model", "scheduler", "state"},
     "kube": {"model"},
+    # The folder of KubeSchedulerConfiguration. It does not exist yet.
     "scheduler_config": {"model"},
     "report": {"model", "state", "spread", "rescue"},
     # What modules and services share: read, decide, act.
@@ -57,7 +58,7 @@ THIRD_PARTY = {
     "msgspec": {"model/codec.py"},
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "yaml": {"kube/client/config/kubeconfig_source.py", "services/common/settings.py"},
+    "yaml": {"kube/client/config/yaml_text.py", "services/common/settings.py"},
 }
 
 RULES = Rules(
@@ -67,6 +68,8 @@ RULES = Rules(
     # A lock around the calls of msgspec: threads of other folders decode at the same time.
     excepted={"model/codec.py": "threading"},
     third_party={package: frozenset(files) for package, files in THIRD_PARTY.items()},
+    # The kubernetes client raises the errors of urllib3, which only a file of kube/client/http may import.
+    circles={"kube/client/config/kubernetes_client.py": "kube/client/http"},
 )
 
 
@@ -131,6 +134,33 @@ def test_an_allowed_import_is_not(tmp_path: Path, file: str, line: str) -> None:
     assert violations(tmp_path, RULES) == []
 
 
+@pytest.mark.parametrize(
+    "imports",
+    [
+        {"spread/a/x.py": "from ..b.y import f, g", "spread/b/y.py": "from ..a.z import h"},
+        {"kube/a/x.py": "from ..b import y", "kube/b/y.py": "def f():\n    from ..c.d import z", "kube/c/d/z.py": "from ...a import x"},
+        {"kube/client/a/x.py": "from ..b.y import f", "kube/client/b/y.py": "from ..a.x import g"},
+    ],
+    ids=["two folders", "three folders", "two folders of a folder below"],
+)
+def test_a_circle_of_folders_is_found(tmp_path: Path, imports: dict[str, str]) -> None:
+    for file, line in imports.items():
+        _write(tmp_path / "plugins" / "module_utils" / file, line)
+    assert [one.split(":")[0] for one in violations(tmp_path, RULES)] == [f"plugins/module_utils/{file}" for file in imports]
+
+
+def test_imports_of_folders_in_one_direction_are_no_circle(tmp_path: Path) -> None:
+    imports = {"spread/a/x.py": "from ..b.y import f", "spread/b/y.py": "from ..check import g", "spread/check.py": "from .a.x import h"}
+    for file, line in imports.items():
+        _write(tmp_path / "plugins" / "module_utils" / file, line)
+    assert violations(tmp_path, RULES) == []
+
+
+def test_each_allowed_circle_exists() -> None:
+    found = {one.split(":")[0] for one in circles(ROOT, {})}
+    assert {f"plugins/module_utils/{file}" for file in RULES.circles} <= found
+
+
 IMPORT_ALL = """
 import importlib
 import sys
@@ -173,5 +203,5 @@ def _module_name(file: Path) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text + "\n")

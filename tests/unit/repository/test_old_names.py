@@ -12,11 +12,19 @@ from pathlib import Path
 from tools.paths import ROOT
 from tools.working_copy import repository_files
 
-OLD_FOLDERS = {
+OLD_PATHS = {
     "plugins/module_utils/actions": "plugins/module_utils/operations",
     "plugins/module_utils/memory": "plugins/module_utils/state",
     "plugins/module_utils/scheduling": "plugins/module_utils/scheduler",
+    "plugins/module_utils/report/grid.py": "plugins/module_utils/report/columns.py",
+    "plugins/module_utils/spread/preconditions/window.py": "plugins/module_utils/spread/preconditions/outside_window.py",
+    "plugins/module_utils/spread/restart/limits.py": "plugins/module_utils/spread/restart/run_limits.py",
+    "plugins/module_utils/spread/eviction/replacement.py": "plugins/module_utils/spread/replicas.py",
+    "plugins/module_utils/spread/preconditions/no_gain.py": "plugins/module_utils/spread/restart/no_gain.py",
+    "plugins/module_utils/rescue/victims/eviction_filter.py": "plugins/module_utils/rescue/eviction_rules/eviction_filter.py",
 }
+"""Folders and files whose last part alone is a common word, and the present path."""
+
 OLD_NAMES = {
     "_is_bound_to_others": "_depends_on_other_pods",
     "_nodes_with_room": "_nodes_with_capacity",
@@ -31,7 +39,7 @@ OLD_NAMES = {
     "_knows_too_little": "_is_unreadable",
     "_blocking_task": "_queue_violation",
     "_blocking_queued_task": "_overdue_task_violation",
-    "_more_than_planned": "plan_limit_violation",
+    "_more_than_planned": "PlanLimit.violation",
     "kept_by": "hold_method",
     "_placement": "_cluster_state",
     "_placement_for": "_cluster_state_for",
@@ -90,7 +98,7 @@ OLD_NAMES = {
     "Resident": "NodePod",
     "Residents": "NodePods",
     "Restrictions": "VolumeRestrictionsFilter",
-    "Returning": "ReplacementCheck",
+    "Returning": "ReturnCheck",
     "Room": "NodeCapacity",
     "STATIC_RULES": "STATIC_FILTERS",
     "STOCK": "DEFAULT_PROFILE",
@@ -166,15 +174,15 @@ OLD_NAMES = {
     "_result_with": "_result_beside",
     "_says_nothing": "_has_no_terms",
     "_self_affine": "_selects_itself",
-    "_share_pod": "_intern_pod",
+    "_share_pod": "_intern_parts_of_pod",
     "_share_struct": "_intern_struct",
     "_share_with": "_intern_like",
     "_take_bound": "_add_bound_claim",
     "_released_marks": "_released_annotations",
     "_verdict_beside": "_result_with_nominated_pods",
-    "_verdict_with": "_result_with",
+    "_verdict_with": "_result_beside",
     "_wanted_keys": "_required_keys",
-    "_was_turned_down": "_was_denied",
+    "_was_turned_down": "EvictionDenied",
     "_without_mark": "_hold_of_taint",
     "_without_near": "_without_affinity_of",
     "across_nodes": "interface",
@@ -237,7 +245,7 @@ OLD_NAMES = {
     "open_cases": "open_tasks",
     "outweighed_preference": "counteracting_preference",
     "paging": "pagination",
-    "placeless": "non_placement",
+    "placeless": "_drop_non_placement_volumes",
     "pod_doubts": "pod",
     "prepare_added": "pre_filter_added",
     "prepare_names": "pre_filter_names",
@@ -307,6 +315,16 @@ OLD_NAMES = {
     "began_current_revision": "is_of_current_revision",
     "made_current_revision": "is_pending_for_current_revision",
     "_changed_nodes": "_nodes_with_other_pods",
+    "window_violation": "outside_window_violation",
+    "ReplacementCheck": "ReturnCheck",
+    "hindrance": "problem",
+    "hindered": "blocked",
+    "is_hindered": "is_blocked",
+    "_hindered_at_s": "_blocked_at_s",
+    "useless": "no_benefit",
+    "_resident": "_node_pod",
+    "option_error": "option_values",
+    "CONFLICT_RETRIES": "MAX_TRIES",
 }
 """Names of classes, functions, attributes and files, and the present name."""
 
@@ -385,8 +403,9 @@ def test_no_document_has_the_old_name_of_a_class_or_function() -> None:
     assert found == []
 
 
-def test_the_old_folders_do_not_exist() -> None:
-    assert [f"{old} is now {new}" for old, new in OLD_FOLDERS.items() if (ROOT / old).exists()] == []
+def test_nothing_has_an_old_path() -> None:
+    assert [f"{old} is now {new}" for old, new in OLD_PATHS.items() if (ROOT / old).exists()] == []
+    assert [new for new in OLD_PATHS.values() if not (ROOT / new).exists()] == []
 
 
 def test_no_file_has_an_old_name() -> None:

@@ -12,8 +12,8 @@ A file that is only asked is not on the path: its function gets the pod and answ
 ``hold_policy`` and ``rescheduling``. A reader opens it for the answer, not to find the next step. The answer can come from other folders of
 module_utils. They know nothing of rescues and are not counted: ``scheduler``, ``model``, ``state``, ``kube`` and ``operations/common``.
 
-Two folders are left out as a whole. ``rescue/eviction_rules`` has one question for each file, and the files share small functions.
-``operations/rescue/records`` has what is kept in the ConfigMap. No step of a rescue begins there.
+Two folders are left out. ``rescue/eviction_rules`` has one question for each file, and the files share small functions. Only the file that
+asks all these questions counts. ``operations/rescue/records`` has what is kept in the ConfigMap. No step of a rescue begins there.
 
 ``docs/development/architecture.md`` lists the path.
 """
@@ -45,8 +45,9 @@ HEADING = "### Path of a pod through the files"
 MODULE_UTILS = "/plugins/module_utils/"
 FOLDERS = ("rescue/", "operations/rescue/")
 LEFT_OUT = ("rescue/eviction_rules/", "operations/rescue/records/")
+ALL_RULES = "rescue/eviction_rules/eviction_filter.py"
 RESCUE = (Pod, RescueTask, RescuePlan, Choice, Victim, NodePod, NodeCandidate, VictimSet, PodDemand, Hold, HoldRecord)
-"""The types of the data of a rescue."""
+"""The types of a rescue: an argument of one of them makes a call a part of the path."""
 WRITES = {function.__code__ for function in (Cluster.evict, Cluster.json_patch, Cluster.merge_patch)}
 
 
@@ -80,7 +81,7 @@ def _caller(frame: FrameType) -> str | None:
 def _file_of(code: CodeType) -> str | None:
     """The file in module_utils if it is one of the rescue, otherwise None."""
     found = code.co_filename.partition(MODULE_UTILS)[2]
-    return found if found.startswith(FOLDERS) and not found.startswith(LEFT_OUT) else None
+    return found if found == ALL_RULES or (found.startswith(FOLDERS) and not found.startswith(LEFT_OUT)) else None
 
 
 def _arguments(frame: FrameType) -> list[t.Any]:

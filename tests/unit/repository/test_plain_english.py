@@ -19,10 +19,11 @@ from tools.working_copy import repository_files
 FILES = [ROOT / file for file in repository_files()]
 PYTHON = [file for file in FILES if file.suffix == ".py"]
 SOURCES = [file for file in PYTHON if file.relative_to(ROOT).parts[0] in ("plugins", "services")]
+WITH_STATEMENTS = [file for file in PYTHON if file.relative_to(ROOT).parts[0] in ("plugins", "services", "lab", "tools", "tests")]
 TESTS = [file for file in PYTHON if file.relative_to(ROOT).parts[0] == "tests"]
 DOCUMENTS = [file for file in FILES if file.suffix == ".md" and file.name != "CHANGELOG.md"]
 PLAYBOOKS = [file for file in FILES if file.relative_to(ROOT).parts[0] == "playbooks" and file.suffix in (".yml", ".j2")]
-QUESTION = re.compile(r"(What|Whether|Why|How|Where|Those)\b")
+QUESTION = re.compile(r"\s*(What|Whether|Why|How|When|Where|Which|Who|Those)\b")
 """The first word of a docstring that is no statement."""
 IDIOMS = {
     r"in vain": "without effect",
@@ -127,7 +128,7 @@ def test_docstrings_and_comments_have_no_idiom(file: Path) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=id_of)
+@pytest.mark.parametrize("file", WITH_STATEMENTS, ids=id_of)
 def test_docstrings_are_statements(file: Path) -> None:
     questions = [f"{file.name}:{line}: {text[:60]}" for line, text in docstrings(file.read_text(encoding="utf-8")) if QUESTION.match(text)]
     assert not questions

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which pods are critical, and which of them wait for a node."""
+"""Critical pods, and those of them that wait for a node, are recognised."""
 
 from __future__ import annotations
 

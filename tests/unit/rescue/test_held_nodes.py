@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which holds are proved: by a record, or by a taint whose value is the hash of its pod."""
+"""A hold is proven by a record, or by a taint whose value is the hash of its pod."""
 
 from __future__ import annotations
 

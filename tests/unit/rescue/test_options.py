@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest, rescue_options
 
 
@@ -15,9 +15,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
     ("params", "said"),
     [
         ({"grace_period": 0}, "grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace"),
-        ({"grace_period": -1, "allow_zero_grace": True}, "grace_period is -1: it must be at least 1, or 0 with allow_zero_grace"),
+        ({"grace_period": -1}, "grace_period is -1: it must be at least 1"),
+        ({"grace_period": -1, "allow_zero_grace": True}, "grace_period is -1: it must be at least 0"),
         ({"max_victims": 0}, "max_victims is 0: it must be at least 1"),
         ({"namespaces": []}, "namespaces is empty"),
+        ({"label_selectors": []}, "label_selectors: is empty; write at least one label selector, or leave the option out to select all"),
         ({"namespaces": [""]}, "namespaces is empty"),
         (
             {"namespaces": ["kube-system", "Kube_System"]},

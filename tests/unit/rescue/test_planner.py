@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Why a critical pod is pending decides what is done for it."""
+"""The plan for a critical pod depends on the cause for which it is pending."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_node_whose_preempted_pods_do_not_end_is_not_changed_and_named(ends_in_s
 
 
 def test_pods_that_the_scheduler_has_not_preempted_do_not_make_a_nomination_hang() -> None:
-    """A tenant's pod with a finalizer is on the nominated node: that node is judged like every other one."""
+    """A tenant's pod with a finalizer is on the nominated node: that node is evaluated like every other one."""
     pods = [pod("tenant", "100m", on="n1", ends_in_s=-60), pod("web", "800m", on="n1"), pod("other", "800m", on="n2", priority=5)]
     plan = judge(critical(nominated="n1"), [node("n1"), node("n2")], pods)
     assert plan.choice is not None and plan.choice.node == "n1"
@@ -214,7 +214,7 @@ def test_a_node_that_is_kept_for_such_pods_needs_no_hold() -> None:
 
 
 def test_without_a_toleration_the_capacity_must_become_free_in_one_piece() -> None:
-    """What replaces the first of several victims takes what that one left, before the last one has left."""
+    """The replacement of the first of several victims takes its capacity before the last victim has ended."""
     nodes = [node("two"), node("one")]
     pods = [pod("a", "450m", on="two", priority=1), pod("b", "450m", on="two", priority=1), pod("c", "800m", on="one", priority=5)]
     held = judge(critical("700m"), nodes, pods)
@@ -233,7 +233,7 @@ def test_a_nomination_keeps_nothing_from_pods_of_another_scheduler() -> None:
     assert judge(mine, [node("n")], [victim], hold="none").hold_method == BY_NOMINATION
 
 
-def test_without_a_toleration_a_dearer_victim_is_taken_whose_replacement_respects_the_nomination() -> None:
+def test_without_a_toleration_a_victim_of_higher_cost_is_chosen_whose_replacement_respects_the_nomination() -> None:
     pods = [pod("cheap", "800m", on="n1", schedulerName="theirs"), pod("dear", "800m", on="n2", priority=100)]
     plan = judge(critical(tolerations=()), [node("n1"), node("n2")], pods)
     assert plan.choice is not None and (plan.choice.node, plan.hold_method) == ("n2", BY_NOMINATION)
@@ -340,7 +340,7 @@ def test_the_toleration_is_asked_for_where_it_has_to_be_added(owners: bool, wher
     )
 
 
-def test_one_node_that_is_being_cleared_for_another_pod_is_told_in_the_singular() -> None:
+def test_one_node_that_is_being_cleared_for_another_pod_is_named_in_the_singular() -> None:
     other = make_hold(pod("cni", "500m", priority=2_000_000_000), key=KEY, deadline_s=NOW + 60, writer="w")
     said = [judge(critical(), [node(n) for n in names], held=dict.fromkeys(names, other)).reason.text for names in (["a"], ["a", "b"])]
     assert said == [

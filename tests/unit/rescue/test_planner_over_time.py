@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a planner takes over from the look before, and the nodes that it leaves out, change no judgement.
+"""A planner that reuses earlier results and skips nodes has the same plans as one without.
 
-Random clusters with random events between the looks. SOAK=1 plays forty times as many. A failure names the seed of its cluster.
+The clusters and the events between the snapshots are random. SOAK=1 runs forty times as many. A failure names the seed of its cluster.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from tests.unit.support.searches import victim_search
 CLUSTERS = 80 * (40 if SOAK else 1)
 LOOKS = 5
 NOW_S = 1_769_904_000.0
-"""When the random terminating pods end."""
+"""The time at which the random terminating pods end."""
 
 
 class Looks:
-    """A cluster that changes between looks. What does not change stays the same object, as in a watch cache."""
+    """A cluster that changes between snapshots. Unchanged parts stay the same Python object, as in the cache."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

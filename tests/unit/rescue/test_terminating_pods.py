@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which terminating pods count as free capacity."""
+"""A terminating pod counts as free capacity if it ends as early as a victim."""
 
 from __future__ import annotations
 

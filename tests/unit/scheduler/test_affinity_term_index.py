@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which terms of other pods are compared with a pod at all: a tenant's terms for its own namespace cost the others nothing."""
+"""A pod is compared only with terms that can select it. A tenant's terms for its own namespace cost no time in other namespaces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "app"
 def repelled(
     selector: t.Any, labels: dict[str, str], namespace: str, known: dict[str, dict[str, str]] | None = None, **term: t.Any
 ) -> bool:
-    """Whether a term of a pod in namespace ``tenant`` is one of those that select a pod with the labels.
+    """Return whether a term of a pod in namespace ``tenant`` selects a pod with the labels.
 
     ``known``: the labels of the namespaces that could be read.
     """

@@ -198,7 +198,7 @@ def _of_some_template(chance: random.Random) -> Pod:
 
 
 def _later(old: Pod, chance: random.Random) -> Pod | None:
-    """What has become of it."""
+    """Return a later state of the pod, or None if it is deleted."""
     fate = chance.randrange(8)
     if fate == 0:
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What find_feasible says as a whole, and what it does not know."""
+"""find_feasible returns feasible nodes, rejections and unknowns of all filters together."""
 
 from __future__ import annotations
 

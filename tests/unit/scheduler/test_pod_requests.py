@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a pod takes, in the scheduler's units."""
+"""The requests of a pod are counted in the scheduler's units."""
 
 from __future__ import annotations
 

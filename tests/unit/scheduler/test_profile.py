@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a scheduler's profile adds to the filters, or leaves out."""
+"""A scheduler's profile adds affinity to the filters, and removes resources from them."""
 
 from __future__ import annotations
 

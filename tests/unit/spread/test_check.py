@@ -185,7 +185,7 @@ def test_the_namespace_annotation_is_compared_exactly(value, said):
 
 
 class TestEligibleNodes:
-    """Whether a workload could run on a node, by its own tolerations and selectors, not by what the node is called."""
+    """The tolerations and selectors of a workload decide whether a node is eligible, not the name of the node."""
 
     def test_a_tainted_node_is_no_domain_for_what_does_not_tolerate_it(self):
         cluster = workers(1)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Why nothing was judged: namespaces that cannot be read, and a label selector that matches nothing."""
+"""A check without workloads names the cause: namespaces that cannot be read, or a label selector that matches nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_namespaces_that_were_asked_for_by_name_and_cannot_be_read_are_the_cause
 
 
 class _Module:
-    """Stands for AnsibleModule."""
+    """A replacement for AnsibleModule."""
 
     def __init__(self) -> None:
         self.params: dict[str, t.Any] = {"include_healthy": True, "include_nodes": True}

@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import WORKLOAD_KINDS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_labels_exist, check_options
 
 from tests.unit.support.cluster import ClusterBuilder, workers
@@ -44,6 +44,13 @@ def test_an_empty_list_does_not_mean_all(name: str) -> None:
     with pytest.raises(OptionError, match=f"{name}: is empty; name at least one"):
         check_options({**PARAMS, name: []})
     assert check_options(PARAMS).kinds == check_options({**PARAMS, "kinds": None}).kinds == WORKLOAD_KINDS
+
+
+@pytest.mark.parametrize("name", ["label_selectors", "namespace_label_selectors"])
+def test_an_empty_list_of_label_selectors_does_not_select_all(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name}: is empty; write at least one label selector, or leave the option out"):
+        check_options({**PARAMS, name: []})
+    assert getattr(check_options({**PARAMS, name: [""]}), name) == ()
 
 
 def test_a_time_above_a_year_is_refused() -> None:

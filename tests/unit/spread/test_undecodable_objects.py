@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What an undecodable object could have meant is unknown to the check, the restart and the eviction of surplus replicas."""
+"""The check, the restart and the eviction of surplus replicas treat the content of an undecodable object as unknown."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Who may take a Lease when, and what is written."""
+"""A Lease can be acquired if it is free or its holder has not renewed it for its duration. A write has the right fields."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def held_by(holder: str, *, renewed_s: float, duration_s: int = 15) -> LeaseSpec
         (LeaseSpec(holder_identity="other"), 15.1, True),
     ],
 )
-def test_a_lease_is_taken_only_where_nobody_else_holds_it(spec: LeaseSpec, unchanged_for_s: float, allowed: bool) -> None:
+def test_a_lease_is_acquired_only_if_no_other_holder_has_it(spec: LeaseSpec, unchanged_for_s: float, allowed: bool) -> None:
     assert can_acquire(spec, "me", unchanged_for_s=unchanged_for_s) is allowed
 
 

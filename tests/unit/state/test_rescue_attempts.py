@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""How often, how soon, and what survives in the texts that are kept."""
+"""The number of rescue attempts and the pauses between them are limited, and the stored texts keep the counts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_pause_doubles_up_to_an_hour(attempts: int, wait_s: int) -> None:
     assert refusal(entry(attempts, ago_s=wait_s)) is None
 
 
-def test_used_up_attempts_do_not_come_back_by_waiting() -> None:
+def test_used_up_attempts_stay_used_up_until_the_record_expires() -> None:
     assert refusal(entry(2, ago_s=KEPT_FOR_S - 1), max_attempts=3) is None
     assert refusal(entry(3, ago_s=KEPT_FOR_S - 1), max_attempts=3) == "attempts_used_up"
 
@@ -97,7 +97,7 @@ def test_what_is_under_way_continues_and_is_no_failure_yet(kept: AttemptRecord, 
     assert refusal(kept, 3, pod_uid) == expected
 
 
-def test_the_refusal_says_when_to_come_back() -> None:
+def test_the_refusal_has_the_time_until_the_next_attempt() -> None:
     reason = attempt_violation(entry(1, ago_s=10), now_s=NOW, max_attempts=3, pod_uid="new")
     assert reason is not None and "next attempt in 21 s" in reason.text
 
@@ -118,8 +118,8 @@ def test_rescue_that_is_under_way_for_two_hours_has_failed() -> None:
     assert (again.attempts, again.under_way) == (1, {"p": format_time(NOW + UNDER_WAY_FOR_S)})
 
 
-def test_pods_of_one_owner_are_told_apart() -> None:
-    """What helps one of them does not make up for another that is still pending, and no longer counts for one that has gone."""
+def test_failures_of_pods_of_one_owner_are_counted_separately() -> None:
+    """A success for one pod does not clear the failures of another pending pod. It clears those of a deleted pod."""
     kept = None
     for uid in ("a", "b", "gone"):
         kept = record_failure(start(kept, now_s=NOW, pod_uid=uid, name=f"a/{uid}"), now_s=NOW, pod_uid=uid, name=f"a/{uid}")

@@ -7,15 +7,20 @@ from __future__ import annotations
 import json
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import measure_skew
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_cooldown import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
     Outcome,
+    SkewMeasure,
     eligible_hash,
     make_outcome,
     read_outcome,
 )
 
+SKEW = SkewMeasure("b1", (9,))
 T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
@@ -24,7 +29,9 @@ def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1",
 
 
 def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
-    permission = cooldown_permission(remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, cooldown_s=600, max_attempts=3)
+    permission = cooldown_permission(
+        remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, skew=SKEW, cooldown_s=600, max_attempts=3
+    )
     return permission.violation.code if permission.violation else "", permission.attempts
 
 
@@ -51,8 +58,26 @@ def test_when_the_next_restart_may_be_tried(remembered, after_s, others, expecte
     assert ask(remembered, after_s, **others) == expected
 
 
+@pytest.mark.parametrize(
+    ("verdict", "lowest_cost", "expected"),
+    [
+        pytest.param("pending", (10,), ("", 3), id="a pending attempt that has made progress does not count"),
+        pytest.param("pending", (9,), ("attempts_used_up", 3), id="the same cost is no progress"),
+        pytest.param("pending", (8, 99), ("attempts_used_up", 3), id="the first topology key decides"),
+        pytest.param("pending", None, ("attempts_used_up", 3), id="the cost before is not known"),
+        pytest.param("unchanged", (10,), ("attempts_used_up", 3), id="a concluded attempt has been counted"),
+    ],
+)
+def test_pending_attempt_counts_unless_it_has_made_progress(verdict, lowest_cost, expected):
+    remembered = replace(outcome(verdict, attempts=3), basis="b1", lowest_cost=lowest_cost)
+    assert ask(remembered, 10**6) == expected
+    assert ask(replace(remembered, basis="b2"), 10**6) == ("attempts_used_up", 3), "costs of another basis are not compared"
+
+
 def test_any_number_of_attempts_gives_a_time():
-    permission = cooldown_permission(outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", cooldown_s=600, max_attempts=10**6)
+    permission = cooldown_permission(
+        outcome(attempts=5000), now_s=T0, revision="r1", eligible="e1", skew=SKEW, cooldown_s=600, max_attempts=10**6
+    )
     assert permission.violation is not None and permission.violation.code == "cooldown"
 
 
@@ -108,3 +133,18 @@ def test_eligible_hash_depends_on_the_set_of_names_only():
     assert eligible_hash(["b", "a"]) == eligible_hash(["a", "b"])
     assert eligible_hash(["a"]) != eligible_hash(["a", "b"])
     assert eligible_hash(["ab", "c"]) != eligible_hash(["a", "bc"])
+
+
+@pytest.mark.parametrize("others", [(8, 4), (4, 3)], ids=["other replicas", "other nodes"])
+def test_costs_of_another_number_of_replicas_or_domains_are_no_progress(others: tuple[int, int]) -> None:
+    """Nine replicas on one of four nodes are the pending attempt. Afterwards the cost is lower only because of the other numbers."""
+    replicas, nodes = others
+    before, after = measure_skew([on_one_node(9, 4)]), measure_skew([on_one_node(replicas, nodes)])
+    pending = replace(outcome("pending"), basis=before.basis, lowest_cost=before.cost)
+    assert after.cost < before.cost and not pending.is_progress(after)
+    assert pending.is_progress(before._replace(cost=(0,)))
+
+
+def on_one_node(replicas: int, nodes: int) -> Distribution:
+    names = tuple(f"n{number}" for number in range(nodes))
+    return Distribution("kubernetes.io/hostname", names, {"n0": replicas}, 0, replicas, 0)

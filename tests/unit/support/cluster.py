@@ -29,7 +29,7 @@ def struct(kind: type[t.Any], value: Json) -> t.Any:
 
 
 class ClusterBuilder:
-    """Collects objects; ``snapshot()`` indexes them. Everything lives in namespace ``app`` unless said otherwise."""
+    """Collects objects; ``snapshot()`` indexes them. The default namespace is ``app``."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -223,7 +223,7 @@ class ClusterBuilder:
         self.claims.append(struct(PersistentVolumeClaim, value))
 
     def snapshot(self, **options: t.Any) -> ClusterSnapshot:
-        """What a reader would have read."""
+        """Return the snapshot that a reader would return."""
         return ClusterSnapshot(
             nodes=self.nodes,
             pods=self.pods,
@@ -263,7 +263,7 @@ def cluster_state(nodes: list[Node], pods: t.Iterable[Pod] = (), *, namespaces: 
 
 
 def feasibility_of(pod: Pod, nodes: list[Node], pods: t.Iterable[Pod] = (), **snapshot: t.Any) -> Feasibility:
-    """Where the pod can run."""
+    """Return the feasibility of the pod on these nodes."""
     return find_feasible(pod, cluster_state(nodes, pods, **snapshot))
 
 

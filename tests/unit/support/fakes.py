@@ -347,7 +347,7 @@ def key_of(document: Json) -> str:
 
 
 class Notes(RescueObserver):
-    """What was troubling."""
+    """An observer that records the errors."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []

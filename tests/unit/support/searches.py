@@ -9,20 +9,20 @@ from collections import Counter
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, Choice
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
     EvictionFilter,
     node_pod_of,
     preemptor_of,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILES
@@ -31,7 +31,7 @@ Json = dict[str, t.Any]
 
 
 def immunity(rules: EvictionFilter, pod: Pod, options: RescueOptions) -> Reason | None:
-    """Why the pod may not be evicted."""
+    """Return the reason for which the pod must not be evicted, or None."""
     return rules.eviction_violation(node_pod_of(pod, PodLoad.of(pod), options))
 
 
@@ -69,7 +69,7 @@ def victim_search(
 
 
 def blockers(search: VictimSearch) -> tuple[Blocker, ...]:
-    """Why no eviction helps on any node."""
+    """Return the reasons for which no eviction helps on any node."""
     return Diagnosis(search.eviction_filter, search.context).explain(None, search.closed_reasons, search.shortage_on)
 
 

@@ -18,8 +18,8 @@ from ansible_collections.kubernetes.core.plugins.module_utils.args_common import
 from ...model.codec import MSGSPEC_IMPORT_ERROR
 from .api import KubeApi
 from .config.connection_options import given_options
-from .config.kubeconfig_source import YAML_IMPORT_ERROR
 from .config.secrets import secrets_in
+from .config.yaml_text import YAML_IMPORT_ERROR
 from .http.connection import URLLIB3_IMPORT_ERROR
 from .open_transport import open_transport_with
 

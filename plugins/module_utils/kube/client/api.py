@@ -31,6 +31,7 @@ from .errors import (
     ResponseDecodeError,
     TruncatedResponseError,
     UnreachableError,
+    is_admission_denial,
     was_not_applied,
 )
 from .http.transport import READ_TIMEOUT_S, Body, OnStart, Query, Transport
@@ -74,7 +75,8 @@ class KubeApi(Watches):
     ``retry_for_s`` limits the time for repetitions of one call; 0 allows none. After a lost answer one repetition is allowed beyond it.
     ``answer_timeout_s`` limits each time without data from the server. ``until`` returns the time, by the monotonic clock, at which every
     write must have ended, also in the server. It returns None if writes are not bounded. ``write_within_s`` is the longest duration of each
-    of these bounded writes, except evictions. ``sleep`` and ``clock`` are for tests.
+    of these bounded writes, except evictions. No call, also no read, is repeated after an error of the server that came later than half of
+    it. ``sleep`` and ``clock`` are for tests.
     """
 
     def __init__(
@@ -319,9 +321,9 @@ class KubeApi(Watches):
                 lambda: self._write("post", path, verb="create", target=target, query=_dry_run_query(dry_run), body=body)
             )
         except ApiError as error:
-            # This is the only Status with code 500 and no reason (kubernetes ``pod/storage/eviction.go``). All others have the reason
-            # InternalError.
-            if error.status == 500 and error.reason == "":
+            # The API server itself has only one Status with code 500 and no reason (kubernetes ``pod/storage/eviction.go``). A webhook that
+            # denies the eviction chooses code and reason of its Status.
+            if error.status == 500 and error.reason == "" and not is_admission_denial(error):
                 raise MultipleBudgetsError(str(error), status=500, reason="") from error
             raise
 

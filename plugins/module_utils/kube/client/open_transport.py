@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A connection from given options, for modules and services."""
+"""A transport from given options, tested by one request, for modules and services."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ class RetryLimits(t.NamedTuple):
     """The limits of the repetitions of one call, in seconds.
 
     ``elapsed_s``: the time since its first try. ``retry_for_s``: the time in which repetitions begin. ``write_within_s``: the longest
-    duration of a write. ``answer_timeout_s``: the longest wait for an answer. ``left_s``: the time in which every write must have ended.
-    The last four are infinite without a limit.
+    duration of a write. No call, also no read, is repeated after an error of the server that came later than half of it.
+    ``answer_timeout_s``: the longest wait for an answer. ``left_s``: the time in which every write must have ended. The last four are
+    infinite without a limit.
     """
 
     elapsed_s: float

@@ -8,7 +8,7 @@ import re
 import typing as t
 from collections.abc import Iterable, Mapping
 
-from ..option_error import OptionError
+from ..option_values import OptionError
 from ..values.validation import is_label_value, is_qualified_name
 
 _KEY = r"(?P<key>[^\s=!(),<>]+)"
@@ -43,11 +43,18 @@ def label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ...
     Ansible splits a text at its commas, also inside parentheses, so the parts are joined first. An empty text selects everything. Raise
     OptionError with the first invalid requirement.
     """
+    check_not_empty(params, name)
     text = ",".join(params.get(name) or ())
     found = tuple(part.strip() for part in _COMMA_OUTSIDE_PARENTHESES.split(text)) if text.strip() else ()
     for requirement in found:
         _parse(requirement, name)
     return found
+
+
+def check_not_empty(params: Mapping[str, t.Any], name: str) -> None:
+    """Raise OptionError if the option ``name`` is an empty list. It is probably the result of a template that found nothing."""
+    if params.get(name) is not None and not params[name]:
+        raise OptionError(f"{name}: is empty; write at least one label selector, or leave the option out to select all")
 
 
 def match_labels(requirements: Iterable[str], labels: t.Optional[Mapping[str, str]]) -> bool:

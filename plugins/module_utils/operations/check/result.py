@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ...model.reason import reason_fields
+from ...model.reason import Blocker, reason_fields
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_results
 from ...model.well_known import HOSTNAME, ZONE
 from ...spread.distribution import listed_by_key
 from ...spread.options import CheckOptions
-from ...spread.prediction.prediction import Blocker
 from ...spread.spread_report import SpreadReport, WorkloadReport
 from ...spread.verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
 
@@ -113,6 +112,6 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
         **reason_fields(workload_report.verdict.reason),
         "restart_helps": prediction.restart_helps if prediction else None,
         "feasible_domains": {key: names[:MAX_FEASIBLE] for key, names in prediction.feasible_domains.items()} if prediction else {},
-        "blockers": [{**reason_fields(blocker.reason), "nodes": blocker.nodes} for blocker in blockers],
+        "blockers": [blocker.fields() for blocker in blockers],
         "advice": [reason_fields(advice) for advice in workload_report.advice],
     }

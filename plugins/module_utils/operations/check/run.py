@@ -9,7 +9,7 @@ from ...kube.client.errors import InvalidError
 from ...kube.snapshot_reader import read_snapshot
 from ...model.codec import replace
 from ...model.gc_pause import gc_paused
-from ...model.option_error import OptionError
+from ...model.option_values import OptionError
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...spread.check import check_spread

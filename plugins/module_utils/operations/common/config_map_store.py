@@ -15,7 +15,7 @@ from ...model.backoff import Backoff
 from .guarded_patch import write_guarded
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-rescue"
-CONFLICT_RETRIES = 8
+MAX_CONFIG_MAP_TRIES = 8
 PROBE = "probe"
 """A key that only dry runs write."""
 BACKOFF = Backoff(0.1, 1.0, jitter=1.0)
@@ -48,7 +48,7 @@ class ConfigMapStore:
     def update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> dict[str, str]:
         """Write the changes that ``change`` returns for the newest texts, and return the texts after the write.
 
-        After a conflict, ``change`` is called again with the texts of that moment. A write is not repeated if only its response was lost.
+        After a conflict, ``change`` is called again with the texts of that moment. A write is not repeated if only its answer was lost.
         Raise ConflictError if other writers keep changing it, InvalidError (the ConfigMap was made immutable), NotFoundError (no such
         namespace), ForbiddenError, UnreachableError, ApiError, and any error of ``change``.
         """
@@ -67,7 +67,7 @@ class ConfigMapStore:
             after = _texts(kept)
             return bool(changes) and all(after.get(key) == text for key, text in changes.items())
 
-        write_guarded(self.get, write, is_written, attempts=CONFLICT_RETRIES, backoff=BACKOFF)
+        write_guarded(self.get, write, is_written, attempts=MAX_CONFIG_MAP_TRIES, backoff=BACKOFF)
         return after
 
     def _write(self, kept: t.Optional[ConfigMap], changes: Changes) -> None:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Events on pods, nodes and workloads about actions. The actions do not depend on the Events."""
+"""Events on pods, nodes and workloads about actions. The actions do not depend on the Events.
+
+The callers choose reason and text, for restarts ``restart/outcome_store.py``.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ...model.api.workload import Workload
 from ...model.backoff import Backoff
 from ...model.codec import member
 
-CONFLICT_RETRIES = 5
+MAX_TRIES = 5
 
 R = t.TypeVar("R")
 
@@ -24,7 +24,7 @@ def write_guarded(
     write: t.Callable[[R], None],
     is_written: t.Callable[[R], bool],
     *,
-    attempts: int = CONFLICT_RETRIES,
+    attempts: int = MAX_TRIES,
     backoff: t.Optional[Backoff] = None,
 ) -> R:
     """Read an object and write to it. Repeat both after a conflict, at most ``attempts`` times in all. Return the object as last read.

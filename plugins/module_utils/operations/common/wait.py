@@ -18,7 +18,7 @@ from ...model.api.meta import LabelSelector
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 from ...model.selectors.label_selector import as_query
-from ...spread.eviction.replacement import availability_progress, missing_replicas_text
+from ...spread.replicas import availability_progress, missing_replicas_text
 from ...spread.rollout import FAILED, WAITING, Progress
 from ...spread.stuck_pods import stuck_container, unready_message
 from .guarded_patch import read_live_workload

@@ -26,7 +26,7 @@ class End(Enum):
 class RunState(t.NamedTuple):
     """The facts that decide whether a run ends.
 
-    ``is_over``: the time limit is over. ``lease_time_is_over``: the Lease of a killed program has expired. ``is_hindered``: the cluster
+    ``is_over``: the time limit is over. ``lease_time_is_over``: the Lease of a killed program has expired. ``is_blocked``: the cluster
     cannot be read, or a write is due without the Lease. ``is_unreadable``: the cluster cannot be read, and the state of the pods is not
     known. ``has_unexplained``: a pod still lacks the reasons why no eviction helps. ``is_waiting``: a pod is neither bound nor given up.
     ``is_settling``: the scheduler still has its settle time for a waiting pod, or the dry runs of its plan are not complete.
@@ -36,7 +36,7 @@ class RunState(t.NamedTuple):
 
     is_over: bool = False
     lease_time_is_over: bool = False
-    is_hindered: bool = False
+    is_blocked: bool = False
     is_unreadable: bool = False
     has_unexplained: bool = False
     is_waiting: bool = False
@@ -53,9 +53,9 @@ def end_of_run(state: RunState, *, wait: bool = True, dry_run: bool = False) -> 
         return End.UNREADABLE
     if state.has_unexplained and not state.is_over:
         return None
-    if state.is_hindered:
+    if state.is_blocked:
         return End.TIMED_OUT if state.is_over else None
-    if dry_run:  # a plan waits only for the settle time of the scheduler and for responses to its dry runs
+    if dry_run:  # a plan waits only for the settle time of the scheduler and for answers to its dry runs
         return None if state.is_settling else End.DONE
     if state.is_waiting and (wait or state.can_begin):
         # A node that is being cleared has its own time limit.

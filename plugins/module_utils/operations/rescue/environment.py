@@ -17,7 +17,7 @@ from .records.attempt_store import AttemptStore
 RETRY_FOR_S = 5.0
 """Seconds for which a request is repeated after a transient error. After that the next reconciliation decides on a newer state."""
 ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S
-"""Limit of seconds for one response, the same as for an eviction."""
+"""Limit of seconds for one answer, the same as for an eviction."""
 WRITE_WITHIN_S = 5.0
 """Limit of seconds for a write to a node, a pod's status or the ConfigMap.
 
@@ -47,7 +47,7 @@ class RescueEnvironment:
 def rescue_client(api: KubeApi, lease: LeaderLease) -> KubeApi:
     """Return the API client for rescues.
 
-    Requests without a quick response are repeated on a newer state. Every write ends before the Lease can be lost.
+    Requests without a quick answer are repeated on a newer state. Every write ends before the Lease can be lost.
     """
     return api.with_timeouts(
         retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Eviction requests in threads of their own. A slow response, for example behind an admission webhook, delays no other rescue."""
+"""Eviction requests in threads of their own. A slow answer, for example behind an admission webhook, delays no other rescue.
+
+After a lost answer, ``RescueExecutor.resolve_uncertain`` reads the pod.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from ...kube.client.errors import KubeError, UnreachableError, answer_was_lost
 from ...rescue.plan import Victim
 
 WAIT_FOR_ANSWER_S = 0.5
-"""Seconds to wait for a response.
+"""Seconds to wait for an answer.
 
-A usual eviction takes some milliseconds. A later response is returned when the eviction is requested again.
+A usual eviction takes some milliseconds. A later answer is returned when the eviction is requested again.
 """
 
 KEEP_ANSWERS_S = 60.0
-"""Seconds to keep a response that is not used. A request of a leader ends much sooner."""
+"""Seconds to keep an answer that is not used. A request of a leader ends much sooner."""
 
 REQUEST_TIMEOUT_S = 10.0
 """Seconds after which a request of a leader has ended, also in the API server (``KubeApi._write``)."""
@@ -34,7 +37,7 @@ class _Asked(t.NamedTuple):
 
 
 class EvictionPendingError(UnreachableError):
-    """The request is in progress. A further call returns its response and sends no second request."""
+    """The request is in progress. A further call returns its answer and sends no second request."""
 
 
 class EvictionRequests:
@@ -46,13 +49,13 @@ class EvictionRequests:
         self._lost_until_s = 0.0
 
     def request(self, victim: Victim, *, dry_run: bool) -> None:
-        """Evict the pod. Raise the errors of ``KubeApi.evict``, and EvictionPendingError if there is no response yet."""
+        """Evict the pod. Raise the errors of ``KubeApi.evict``, and EvictionPendingError if there is no answer yet."""
         now_at_s, key = time.monotonic(), _key(victim, dry_run)
         self._requests = {known: asked for known, asked in self._requests.items() if now_at_s < asked.at_s + KEEP_ANSWERS_S}
         if key not in self._requests:
             self._requests[key] = _Asked(run_in_background(lambda: self._send(victim, dry_run)), now_at_s)
         future = self._requests[key].answer
-        # The check is made only once: a response after it is returned when the eviction is requested again.
+        # The check is made only once: an answer after it is returned when the eviction is requested again.
         if future not in wait([future], WAIT_FOR_ANSWER_S).done:
             metadata = victim.pod.metadata
             raise EvictionPendingError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet")
@@ -61,7 +64,7 @@ class EvictionRequests:
 
     @property
     def has_pending(self) -> bool:
-        """True if the API server may still carry out an eviction that was sent, even if its response was lost."""
+        """True if the API server may still carry out an eviction that was sent, even if its answer was lost."""
         return bool(self._unanswered) or time.monotonic() < self._lost_until_s
 
     def is_pending(self, pod_uid: str) -> bool:

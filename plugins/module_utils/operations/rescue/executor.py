@@ -326,7 +326,7 @@ class RescueExecutor:
         task.finish(FAILED, Reason(NO_OTHER_NODE, f"pods were evicted without effect on {task.failed_nodes} nodes{last}"))
         return True
 
-    # --- responses of the server ---
+    # --- answers of the server ---
 
     def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> bool:
         """Request the eviction, or check it by a dry run. Return False if it was not granted."""
@@ -386,7 +386,7 @@ class RescueExecutor:
             self._retry_later(task, victim, error, view)
 
     def _retry_later(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> None:
-        if isinstance(error, EvictionPendingError):  # not a refusal: the response is pending
+        if isinstance(error, EvictionPendingError):  # not a refusal: the answer is pending
             task.retry_at(view.now_at_s + RETRY_S)
             task.replan_at(task.retry_at_s)
             return

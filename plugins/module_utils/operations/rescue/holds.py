@@ -29,7 +29,7 @@ from ...state.hold import (
 )
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.event_recorder import EventRecorder
-from ..common.guarded_patch import CONFLICT_RETRIES, write_guarded
+from ..common.guarded_patch import MAX_TRIES, write_guarded
 from .nomination import Nominator, withdraw
 from .observer import RescueObserver
 from .records.hold_store import HoldStore, NodeTakenError
@@ -226,7 +226,7 @@ def place_hold(api: KubeApi, node_name: str, hold: Hold, *, dry_run: bool = Fals
 
     def operations(node: Json) -> JsonPatch:
         if is_hold_on(node, hold):
-            return []  # the hold is already there: only the response was lost
+            return []  # the hold is already there: only the answer was lost
         other = held_for_another(node, hold)
         if other is not None:
             raise NodeTakenError(f"node {node_name} is held for pod {other.pod_name}")
@@ -260,6 +260,7 @@ def _patch(api: KubeApi, node_name: str, operations_for: t.Callable[[Json], Json
     try:
         write_guarded(lambda: api.get_plain(NODES, "", node_name), write, lambda node: not operations_for(node))
     except ConflictError as error:
-        text = f"the hold of node {node_name} is neither written nor removed: its taints changed {CONFLICT_RETRIES} times meanwhile"
+        changed = f"its taints or its hold annotation changed {MAX_TRIES} times meanwhile"
+        text = f"the hold of node {node_name} is neither written nor removed: {changed}"
         raise NodeChangesError(text) from error
     return is_needed

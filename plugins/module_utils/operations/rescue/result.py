@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The result of a rescue: of the run, and for each pod."""
+"""The result of a rescue: of the run, for each pod, and for ``--diff``."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import typing as t
 
 from ...kube.client.errors import KubeError
 from ...model.api.node import Node
+from ...model.codec import encode_json
 from ...model.reason import reason_fields, reason_message
 from ...model.undecodable import Undecodable, undecodable_results
 from ...rescue.plan import IMPOSSIBLE, Victim
-from ...state.hold import Hold, with_hold, without_hold
+from ...state.hold import HOLD_ANNOTATION, Hold, decode_hold, hold_annotation, taint_json
 from .task import FAILED, NO_OTHER_NODE, POD_GONE, RescueTask
 
 Json = dict[str, t.Any]
@@ -89,9 +90,35 @@ def _diff(run: RescueResult) -> list[Json]:
 def _hold_diff(change: HoldChange) -> Json:
     node, hold, is_release = change
     header = f"Node {node.name}, {'released from' if is_release else 'held for'} pod {hold.pod_name}"
-    without, held = without_hold(node, hold), with_hold(node, hold)
-    before, after = (held, without) if is_release else (without, held)
+    held = _with_hold(node, hold)
+    before, after = (held, _after_release(node, hold)) if is_release else (_before_hold(node, hold), held)
     return {"before_header": header, "after_header": header, "before": before, "after": after}
+
+
+def _with_hold(node: Node, hold: Hold) -> Json:
+    """Return the annotation and the taints of the node with this hold."""
+    own = [taint_json(hold.taint)] if hold.taint is not None else []
+    return _node_diff(encode_json(hold).decode(), [*_other_taints(node, hold), *own])
+
+
+def _before_hold(node: Node, hold: Hold) -> Json:
+    """Return the annotation and the taints of the node without this hold. The annotation may be another one, which the hold replaces."""
+    text = hold_annotation(node)
+    return _node_diff(text if text is not None and decode_hold(text) != hold else None, _other_taints(node, hold))
+
+
+def _after_release(node: Node, hold: Hold) -> Json:
+    """Return the annotation and the taints of the node after the release. The annotation is removed even if it was changed."""
+    return _node_diff(None, _other_taints(node, hold))
+
+
+def _other_taints(node: Node, hold: Hold) -> list[Json]:
+    return [taint_json(taint) for taint in node.spec.taints or () if taint != hold.taint]
+
+
+def _node_diff(annotation: t.Optional[str], taints: list[Json]) -> Json:
+    annotations = {} if annotation is None else {HOLD_ANNOTATION: annotation}
+    return {"metadata": {"annotations": annotations}, "spec": {"taints": taints}}
 
 
 def _victims_diff(critical_pod: str, by_node: dict[str, list[str]]) -> Json:
@@ -130,4 +157,4 @@ def _victim(victim: Victim) -> Json:
 def _blockers(task: RescueTask) -> list[Json]:
     has_blockers = task.status == IMPOSSIBLE or (task.reason is not None and task.reason.code == NO_OTHER_NODE)
     blockers = task.last_plan.blockers if task.last_plan is not None and has_blockers else ()
-    return [{**reason_fields(blocker.reason), "nodes": blocker.nodes} for blocker in blockers]
+    return [blocker.fields() for blocker in blockers]

@@ -13,7 +13,7 @@ from ...kube.cache.informer import ClusterInformer
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import KubeError, is_transient
 from ...model.api.node import Node
-from ...model.option_error import OptionError
+from ...model.option_values import OptionError
 from ...model.reason import Reason
 from ...rescue.options import STATE_RELEASED, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
@@ -32,7 +32,7 @@ from .shutdown import RescueShutdown
 from .task import CLEARING, FAILED, NOT_LEADER, QUEUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
-"""Seconds that a run waits for the Lease of a killed program: its duration, and time for slow responses."""
+"""Seconds that a run waits for the Lease of a killed program: its duration, and time for slow answers."""
 EVICTIONS_END_WITHIN_S = 20.0
 """Seconds that the end of a run waits for its evictions: the time of a request, and of denials by an API server that has just started."""
 ASK_AGAIN_S = 1.0
@@ -141,7 +141,7 @@ def _rescue(shutdown: RescueShutdown, cache: ClusterInformer, lease: LeaderLease
         while True:
             version = cache.version
             requeue_after_s = controller.reconcile()
-            clock.note(hindered=bool(controller.problem) or (not lease.held and _has_to_write(shutdown)))
+            clock.note(blocked=bool(controller.problem) or (not lease.held and _has_to_write(shutdown)))
             end = end_of_run(_state_of(shutdown, clock, lease), wait=request.wait, dry_run=request.dry_run)
             if end is End.UNREADABLE:
                 raise RescueError(f"the cluster could not be read within wait_timeout: {controller.problem}")
@@ -170,26 +170,26 @@ class _Clock:
     def __init__(self, wait_timeout: float) -> None:
         self._started_at_s = time.monotonic()
         self._wait_timeout = wait_timeout
-        self._hindered_at_s: t.Optional[float] = None
+        self._blocked_at_s: t.Optional[float] = None
 
-    def note(self, *, hindered: bool) -> None:
+    def note(self, *, blocked: bool) -> None:
         """Record whether the cluster cannot be read now, or a write is due that is not possible now."""
-        if not hindered:
-            self._hindered_at_s = None
-        elif self._hindered_at_s is None:
-            self._hindered_at_s = time.monotonic()
+        if not blocked:
+            self._blocked_at_s = None
+        elif self._blocked_at_s is None:
+            self._blocked_at_s = time.monotonic()
 
     @property
-    def hindered(self) -> bool:
+    def blocked(self) -> bool:
         """True if the cluster cannot be read now, or a write is due that is not possible now."""
-        return self._hindered_at_s is not None
+        return self._blocked_at_s is not None
 
     @property
     def is_over(self) -> bool:
         """True if the time limit of the run is over."""
         end_at_s = self._started_at_s + self._wait_timeout
-        if self._hindered_at_s is not None:
-            end_at_s = max(end_at_s, self._hindered_at_s + LEASE_TIMEOUT_S)
+        if self._blocked_at_s is not None:
+            end_at_s = max(end_at_s, self._blocked_at_s + LEASE_TIMEOUT_S)
         return time.monotonic() > end_at_s
 
     def has_run_for(self, seconds: float) -> bool:
@@ -241,7 +241,7 @@ def _state_of(shutdown: RescueShutdown, clock: _Clock, lease: LeaderLease) -> Ru
     return RunState(
         is_over=clock.is_over,
         lease_time_is_over=clock.has_run_for(LEASE_TIMEOUT_S),
-        is_hindered=clock.hindered,
+        is_blocked=clock.blocked,
         is_unreadable=_is_unreadable(shutdown),
         has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
         is_waiting=bool(waiting),

@@ -11,7 +11,7 @@ from ...kube.client.api import KubeApi
 from ...kube.client.errors import InvalidError
 from ...kube.client.resources import PODS
 from ...model.api.pod import Pod
-from ...model.option_error import OptionError
+from ...model.option_values import OptionError
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_of

@@ -29,8 +29,8 @@ from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
 from ...spread.preconditions.budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
-from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
@@ -72,7 +72,8 @@ class EvictionStrategy:
             ours=evictions.outcome,
             denied=evictions.rejected and not evictions.unanswered,
         )
-        if decision.action == WAIT:
+        # A replacement that is available already ends this wait immediately.
+        if decision.action == WAIT or (evictions.evicted is not None and self._options.wait):
             return self._wait_for_earlier(report, observation, decision, evictions)
         if evictions.evicted is not None:
             evictions.note_replacement(evictions.evicted, report, observation)
@@ -91,6 +92,9 @@ class EvictionStrategy:
             return None
         # A rejected eviction is checked again by a dry run, so that nothing is written while the rejection lasts.
         if (evictions.outcome is None or evictions.rejected) and not self._is_admitted(decision.move, report, observation, evictions):
+            return None
+        if evictions.unanswered and decision.move.pod.metadata.uid not in evictions.unanswered:
+            self._wait_for_answer(report, observation, evictions)
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
@@ -170,7 +174,7 @@ class EvictionStrategy:
         """Return whether the server would evict the pod, by a dry run before any write.
 
         If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise ClosedBudgetError if
-        the response may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
+        the answer may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
         """
         pod = move.pod.metadata
         slow = self._budget_wait.slow_error(pod.namespace)
@@ -199,6 +203,15 @@ class EvictionStrategy:
         if is_transient(error) and not self._budget_wait.over:
             self._budget_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
             raise ClosedBudgetError from error
+
+    def _wait_for_answer(self, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions) -> None:
+        """Evict no other pod while the API server may still carry out a request. Raise ClosedBudgetError if there is time."""
+        if not self._budget_wait.over:
+            self._budget_wait.expect(None)
+            raise ClosedBudgetError
+        names = ", ".join(eviction.pod.pod for eviction in evictions.unanswered.values())
+        text = f"the API server has not answered the eviction of {names} and may still carry it out, so no other pod is evicted; run again"
+        evictions.fail(Reason("error", text), report, observation)
 
     def _wait_for_earlier(
         self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, evictions: WorkloadEvictions

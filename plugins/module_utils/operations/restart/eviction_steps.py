@@ -14,13 +14,14 @@ from ...model.reason import Reason
 from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
 from ...spread.distribution import listed_by_key
-from ...spread.eviction.comparison import compare_skew, skew_cost
+from ...spread.eviction.comparison import compare_skew
+from ...spread.eviction.decision import TAKE_OVER_AFTER_S
 from ...spread.eviction.planner import Move
-from ...spread.eviction.replacement import TAKE_OVER_AFTER_S
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
-from ...spread.restart.limits import WorkloadLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import WorkloadLimits
 from ...spread.rollout import DONE, Progress
+from ...spread.skew_cost import measure_skew, skew_cost
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import FAILED, IMPROVED, PENDING, Outcome, read_outcome
@@ -93,8 +94,8 @@ class WorkloadEvictions:
 
     def note_late_evictions(self, workload: Workload, observation: Observation) -> bool:
         """Record the evictions without an answer whose pods are gone. Return whether there are any."""
-        placed = {pod.metadata.uid for pod in observation.snapshot.placed_pods(workload)}
-        late = [eviction for uid, eviction in self.unanswered.items() if uid not in placed]
+        kept = {pod.metadata.uid for pod in observation.snapshot.owned_pods(workload) if pod.metadata.deletion_timestamp is None}
+        late = [eviction for uid, eviction in self.unanswered.items() if uid not in kept]
         for eviction in late:
             self.note_eviction(eviction)
         return bool(late)
@@ -141,21 +142,20 @@ class WorkloadEvictions:
         """Compare the last report of the workload with the first one, and record the result.
 
         ``even``: no further eviction is useful. ``is_replaced``: the evicted pods have replacements that are available. Evictions that have
-        improved the spread do not count as an attempt, whatever prevents further evictions now, so that the next run continues.
+        made progress do not count as an attempt, whatever prevents further evictions now, so that the next run continues.
         """
         result, compared = self.result, PENDING
+        # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
+        pending = self.outcome or read_outcome(report.workload.metadata.annotations)
+        after = observation.distribution_over(self.before, report)
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
         if self._options.verify_spread or even:
             earlier = self.before.distributions if self.before is not None else None
-            compared = compare_skew(earlier, observation.distribution_over(self.before, report), even=even)
+            compared = compare_skew(earlier, after, even=even, pending=pending)
         if result.outcome != FAILED:
             result.outcome = compared
         if result.outcome != PENDING:
-            # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
-            pending = self.outcome or read_outcome(report.workload.metadata.annotations)
-            # If this run began and no pod was evicted, the attempt could not help and does not count.
-            counted = (bool(result.evicted) or self.before is None) and not (is_replaced and compared == IMPROVED)
             finalize(
                 self._api,
                 result,
@@ -163,7 +163,10 @@ class WorkloadEvictions:
                 pending,
                 observation.snapshot,
                 settled=even,
-                counted=counted,
+                skew=measure_skew(after),
+                improved=is_replaced and compared == IMPROVED,
+                # If this run began and certainly evicted no pod, the attempt could not help and does not count.
+                counted=self.may_have_evicted or self.before is None,
                 event="SpreadEvictionOutcome",
                 dry_run=self._options.dry_run,
             )
@@ -343,7 +346,7 @@ class EvictionDenied(_EvictionStep):
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:
         evictions, error = self._evictions, self._error
         if evictions.note_late_evictions(report.workload, observation):
-            return self._options.wait  # only the response was lost
+            return self._options.wait  # only the answer was lost
         if is_transient(error) and not self._budget_wait.over:
             evictions.retry_error = error
             return True
@@ -371,7 +374,10 @@ class PodGone(_EvictionStep):
         else:
             text = f"the pod of {self.result.target} was gone before it was evicted, or its budget was being changed; run again"
             self.result.end(SKIPPED, Reason("changed_meanwhile", text))
-        self._evictions.conclude(report, observation)
+        if self._evictions.before is not None and not self._evictions.may_have_evicted:
+            self._evictions.revert()
+        else:
+            self._evictions.conclude(report, observation)
         return False
 
 

@@ -12,7 +12,7 @@ from ...kube.client.resources import NAMESPACES
 from ...model.api.namespace import Namespace
 from ...model.api.workload import Workload
 from ...model.snapshot import ClusterSnapshot
-from ...spread.preconditions.window import window_violation
+from ...spread.preconditions.outside_window import outside_window_violation
 from ...state.maintenance_window import WINDOW_ANNOTATION
 
 
@@ -23,7 +23,7 @@ def is_inside_live_window(api: KubeApi, live: Workload, snapshot: ClusterSnapsho
     Raise KubeError if the namespace cannot be read for another reason.
     """
     namespace = None if WINDOW_ANNOTATION in (live.metadata.annotations or {}) else _live_namespace(api, live.metadata.namespace)
-    return window_violation(live, snapshot, now_s=api.now_s(), namespace=namespace) is None
+    return outside_window_violation(live, snapshot, now_s=api.now_s(), namespace=namespace) is None
 
 
 def _live_namespace(api: KubeApi, name: str) -> t.Optional[Namespace]:

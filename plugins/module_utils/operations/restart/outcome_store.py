@@ -15,7 +15,7 @@ from ...model.values.timestamps import format_time
 from ...spread.history import RESTARTED_AT, is_eviction, is_pending_for_current_revision
 from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
-from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, new_write_id, read_outcome
+from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, SkewMeasure, new_write_id, read_outcome
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
@@ -125,21 +125,23 @@ def finalize(
     snapshot: ClusterSnapshot,
     *,
     settled: bool,
+    skew: SkewMeasure,
+    improved: bool,
     event: str,
     counted: bool = True,
     dry_run: bool = False,
 ) -> None:
     """Replace the ``pending`` outcome, if it is unchanged, by the result's outcome, and write an Event with reason ``event``.
 
-    ``settled``: the workload is well spread now. Only then the attempts are reset, because otherwise a skew that alternates would be
-    restarted forever. ``counted``: the attempt counts. ``dry_run``: nothing is written, and the result is that of a run that writes. A
-    failed write is a warning of the result.
+    ``settled``: the workload is well spread now, so the attempts begin again. ``skew``: its skew. ``improved``: the spread is better
+    than before; this is no attempt if it is progress (``Outcome.is_progress``). ``counted``: any other result counts as an attempt.
+    ``dry_run``: nothing is written, and the result is that of a run that writes. A failed write is a warning of the result.
     """
     if dry_run:
         result.changed = result.is_recorded = True
         return
     try:
-        live = _record(api, workload, pending, result.outcome, snapshot, settled=settled, counted=counted)
+        live = _record(api, workload, pending, lambda found: _concluded(found, result.outcome, skew, settled, improved, counted), snapshot)
     except _OutcomeNotWrittenError as error:
         result.warnings.append(str(error))
         return
@@ -148,19 +150,20 @@ def finalize(
 
 
 def _record(
-    api: KubeApi, workload: Workload, pending: t.Optional[Outcome], outcome: str, snapshot: ClusterSnapshot, *, settled: bool, counted: bool
+    api: KubeApi,
+    workload: Workload,
+    pending: t.Optional[Outcome],
+    conclude: t.Callable[[Outcome], Outcome],
+    snapshot: ClusterSnapshot,
 ) -> Workload:
-    """Record the outcome for the workload's revision on ``snapshot``. Return the workload."""
+    """Replace the outcome for the workload's revision on ``snapshot``. Return the workload."""
 
     def annotations_for(live: LiveWorkload) -> Annotations:
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _OutcomeNotWrittenError(f"{workload} was changed by another client meanwhile: the outcome is not recorded")
-        attempts = 0 if outcome == IMPROVED and settled else max(0, found.attempts - (not counted))
         revision, number = snapshot.revision(live.workload), snapshot.revision_number(live.workload)
-        final = replace(
-            found, attempts=attempts, outcome=outcome, revision=revision, number=number, expected=None, generation=None, write_id=None
-        )
+        final = replace(conclude(found), revision=revision, number=number, expected=None, generation=None, write_id=None)
         return {OUTCOME_ANNOTATION: final.to_annotation()}
 
     try:
@@ -169,6 +172,17 @@ def _record(
         raise _OutcomeNotWrittenError(f"{workload} kept changing: the outcome stays pending until the next run") from error
     except KubeError as error:
         raise _OutcomeNotWrittenError(f"the outcome of {workload} stays pending until the next run: {error}") from error
+
+
+def _concluded(pending: Outcome, outcome: str, skew: SkewMeasure, settled: bool, improved: bool, counted: bool) -> Outcome:
+    if outcome == IMPROVED and settled:
+        return replace(pending, outcome=outcome, attempts=0, basis=None, lowest_cost=None)
+    no_attempt = not counted or (improved and pending.is_progress(skew))
+    final = replace(pending, outcome=outcome, attempts=max(0, pending.attempts - no_attempt))
+    if pending.basis not in (None, skew.basis):
+        return final  # for example while a replica is missing: the next attempt is compared with the cost before this one
+    basis, lowest_cost = pending.lowest_with(skew)
+    return replace(final, basis=basis, lowest_cost=lowest_cost)
 
 
 def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:

@@ -20,10 +20,11 @@ from ...spread.preconditions.budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.comparison import compare_spread, is_well_spread
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
-from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
+from ...spread.skew_cost import measure_skew
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import IMPROVED, PENDING, Outcome, make_outcome, new_write_id, read_outcome
@@ -39,9 +40,14 @@ from .stuck_rollout import stuck_container_of_rollout
 
 
 def write_restart(
-    api: KubeApi, decided_on: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, options: RestartOptions
+    api: KubeApi,
+    decided_on: Workload,
+    decision: RestartDecision,
+    snapshot: ClusterSnapshot,
+    options: RestartOptions,
+    on_request: t.Callable[[], None] = lambda: None,
 ) -> t.Optional[Workload]:
-    """Write the restart and return the workload.
+    """Write the restart and return the workload. ``on_request`` is called before each request that may restart it.
 
     None if another client changed it during the write. Writes of the status and by an autoscaler change the resource version without effect
     on the decision. After such a conflict the workload is read again and the patch is repeated. Raise StaleDecisionError before any write
@@ -64,6 +70,7 @@ def write_restart(
             raise StaleDecisionError
         outcome = outcome or _pending_outcome(api, workload, decision, snapshot.revision_number(decided_on))
         first, written = first or live, _with_expected_generation(outcome, workload)
+        on_request()
         patched = api.merge_patch(resource, metadata.namespace, metadata.name, restart_patch(workload, written), dry_run=options.dry_run)
 
     def is_written(live: LiveWorkload) -> bool:
@@ -88,6 +95,7 @@ def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, nu
         revision=decision.revision,
         eligible=decision.eligible,
         number=number,
+        lowest=decision.lowest,
     )
     return replace(outcome, write_id=new_write_id())
 
@@ -144,10 +152,16 @@ class RolloutStrategy:
 
     def _write(self, workload: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, target: Target) -> t.Optional[Workload]:
         """Write the restart and count it, also if it is unknown whether the write succeeded."""
+        is_requested = False
+
+        def on_request() -> None:
+            nonlocal is_requested
+            is_requested = True
+
         try:
-            patched = write_restart(self._api, workload, decision, snapshot, self._options)
+            patched = write_restart(self._api, workload, decision, snapshot, self._options, on_request)
         except KubeError as error:
-            if not was_not_applied(error):
+            if is_requested and not was_not_applied(error):
                 self._limits.add_restart(target)
             raise
         if patched is not None:
@@ -246,13 +260,12 @@ class _Rollout:
         if report is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
             return False
+        after = observation.distribution_over(self._before, report)
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
             if progress.state == DONE:
                 before = self._before.distributions if self._before else None
-                result.outcome = compare_spread(
-                    before, observation.distribution_over(self._before, report), max_skew=self._options.max_skew
-                )
+                result.outcome = compare_spread(before, after, max_skew=self._options.max_skew, pending=self._outcome)
         if result.outcome != PENDING:
             settled = is_well_spread(report.distributions, max_skew=self._options.max_skew)
             finalize(
@@ -262,7 +275,8 @@ class _Rollout:
                 self._outcome,
                 observation.snapshot,
                 settled=settled,
-                counted=result.outcome != IMPROVED,
+                skew=measure_skew(after),
+                improved=result.outcome == IMPROVED,
                 event="SpreadRestartOutcome",
                 dry_run=self._options.dry_run,
             )

@@ -21,8 +21,8 @@ from ...model.reason import Reason
 from ...model.undecodable import Undecodable
 from ...spread.options import check_labels_exist
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
-from ...spread.restart.limits import RunLimits
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
 from .budget_locks import BudgetLocks, SharedBudgetError

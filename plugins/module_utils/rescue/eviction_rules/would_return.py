@@ -21,7 +21,7 @@ RETURNS = Reason(
 )
 
 
-class ReplacementCheck:
+class ReturnCheck:
     """Checks whether the replacement of a pod could be bound to the node before the pod that needs the capacity.
 
     It could if its priority is at least the same, it tolerates the taint of the hold, and it fits on no other node. The taint keeps off
@@ -60,6 +60,6 @@ class ReplacementCheck:
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)
 
 
-def would_return_violation(node_pod: NodePod, replacements: t.Optional[ReplacementCheck]) -> t.Optional[Reason]:
-    """Return a reason for a pod whose replacement would use the freed capacity again. Return None if ``replacements`` is None."""
-    return replacements.violation(node_pod) if replacements is not None else None
+def would_return_violation(node_pod: NodePod, return_check: t.Optional[ReturnCheck]) -> t.Optional[Reason]:
+    """Return a reason for a pod whose replacement would use the freed capacity again. Return None if ``return_check`` is None."""
+    return return_check.violation(node_pod) if return_check is not None else None

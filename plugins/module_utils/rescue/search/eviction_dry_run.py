@@ -23,45 +23,45 @@ class EvictionDryRun:
 
     def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
         self._cluster_state = cluster_state.fork()
-        self._judge = FilterRunner(pod, self._cluster_state, profiles)
-        self.unknown = self._judge.unknown
+        self._runner = FilterRunner(pod, self._cluster_state, profiles)
+        self.unknown = self._runner.unknown
         self._affinity_selectors = [term.label_selector for term in required_pod_affinity(pod)]
 
     def feasible(self, node_names: Iterable[str]) -> t.Sequence[str]:
         """Return the nodes that are surely feasible without evictions."""
-        return self._judge.feasibility(node_names).feasible
+        return self._runner.feasibility(node_names).feasible
 
     def filter_result(self, node_name: str, without: Iterable[Pod]) -> FilterResult:
         """Return the result for the node without these pods. Each of them is on its node of the snapshot."""
         gone = list(without)
-        known = self._judge.result_without_pods(node_name, gone)
+        known = self._runner.result_without_pods(node_name, gone)
         if known is not None:
             return known
         for pod in gone:
             self._cluster_state.remove(pod)
-        verdict = self._judge.run_filters(node_name)
+        result = self._runner.run_filters(node_name)
         for pod in gone:
             self._cluster_state.restore(pod)
-        return verdict
+        return result
 
     def filter_result_on_empty(self, node_name: str) -> t.Optional[FilterResult]:
         """Return the result for the node without any pod. Return None if it depends on more than the node.
 
         The static filters must allow the node.
         """
-        return self._judge.result_on_empty_node(node_name)
+        return self._runner.result_on_empty_node(node_name)
 
-    def always_rejects(self, node_name: str, leaving: t.Sequence[Pod]) -> bool:
+    def always_rejects(self, node_name: str, evictable: t.Sequence[Pod]) -> bool:
         """Return whether a topology filter rejects the node, whichever of these pods are evicted."""
-        return self._judge.always_rejects(node_name, leaving)
+        return self._runner.always_rejects(node_name, evictable)
 
-    def is_monotone(self, leaving: Iterable[Pod]) -> bool:
+    def is_monotone(self, evictable: Iterable[Pod]) -> bool:
         """Return whether each further eviction of these pods can only open the node.
 
         It is so if the pod's affinity selects none of them.
         """
         return not self._affinity_selectors or not any(
-            matches(selector, pod.metadata.labels) for pod in leaving for selector in self._affinity_selectors
+            matches(selector, pod.metadata.labels) for pod in evictable for selector in self._affinity_selectors
         )
 
     def fits(self, node_name: str, without: Iterable[Pod]) -> bool:

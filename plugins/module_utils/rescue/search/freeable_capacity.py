@@ -16,9 +16,9 @@ from ...model.api.pod import Pod
 from ...model.bounded_cache import BoundedCache
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import NodeInfo
+from ..eviction_rules.eviction_filter import NodePods, pods_of_node, priority_violation
 from ..options import RescueOptions
 from ..pdb_ledger import BudgetKey, PdbLedger
-from ..victims.eviction_filter import NodePods, pods_of_node, priority_violation
 from ..victims.node_pod import NodePod, Preemptor
 
 MAX_CACHED_CAPACITIES = 8
@@ -98,31 +98,31 @@ class FreeableCapacity:
     def _capacity_of(self, info: NodeInfo, node_pods: NodePods, budgets: PdbLedger) -> NodeCapacity:
         preemptor, status = self._preemptor, budgets.status
         namespaces: set[str] = set()
-        leaving: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
+        evictable: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
         for node_pod in node_pods.evictable:
             if priority_violation(node_pod, preemptor) is None:
                 namespaces.add(node_pod.pod.metadata.namespace)
                 violation, budget = status(node_pod.pod, node_pod.budget_status_key)
                 if violation is None:
-                    leaving.append((node_pod, budget))
+                    evictable.append((node_pod, budget))
         amounts = {name: offered - info.requested.get(name, 0) for name, offered in info.allocatable.items()}
-        together = self._together(leaving, budgets)
-        for name in {name for node_pod, _budget in leaving for name in node_pod.load.requests}:
-            freed = together([(node_pod.load.requests.get(name, 0), budget) for node_pod, budget in leaving])
+        together = self._together(evictable, budgets)
+        for name in {name for node_pod, _budget in evictable for name in node_pod.load.requests}:
+            freed = together([(node_pod.load.requests.get(name, 0), budget) for node_pod, budget in evictable])
             amounts[name] = amounts.get(name, -info.requested.get(name, 0)) + freed
-        places = info.allowed_pods - len(info.pods) + together([(1, budget) for _resident, budget in leaving])
-        return NodeCapacity(amounts, places, tuple([node_pod.pod for node_pod, _budget in leaving]), node_pods, frozenset(namespaces))
+        places = info.allowed_pods - len(info.pods) + together([(1, budget) for _node_pod, budget in evictable])
+        return NodeCapacity(amounts, places, tuple([node_pod.pod for node_pod, _budget in evictable]), node_pods, frozenset(namespaces))
 
     def _together(
-        self, leaving: list[tuple[NodePod, t.Optional[BudgetKey]]], budgets: PdbLedger
+        self, evictable: list[tuple[NodePod, t.Optional[BudgetKey]]], budgets: PdbLedger
     ) -> t.Callable[[list[tuple[int, t.Optional[BudgetKey]]]], int]:
         """Return a function from the freed amounts of all pods to the most that the pods free that may be evicted together.
 
         Budgets and ``max_victims`` limit the number of these pods. Each freed amount comes with the pod's budget.
         """
-        left = {budget: budgets.disruptions_left(budget) for _resident, budget in leaving if budget is not None}
-        most = len(leaving) if self._options.max_victims is None else self._options.max_victims
-        if most >= len(leaving) and all(number >= len(leaving) for number in left.values()):
+        left = {budget: budgets.disruptions_left(budget) for _node_pod, budget in evictable if budget is not None}
+        most = len(evictable) if self._options.max_victims is None else self._options.max_victims
+        if most >= len(evictable) and all(number >= len(evictable) for number in left.values()):
             return lambda freed: sum([amount for amount, _budget in freed])
         return lambda freed: sum(_most_of(freed, left)[:most])
 

@@ -72,7 +72,7 @@ class NodeCandidate:
 
     ``lower_bound`` is never above their cost. ``refine`` takes the next step, which keeps the bound or increases it; it returns False if
     the node is not a candidate any more. When ``is_verified`` is true, ``victims`` are the cheapest set with the lowest priorities first,
-    and the bound is their cost.
+    and the bound is their cost. The set is the cheapest one for up to ``MAX_EXACT_PODS`` evictable pods. For more, it is a minimal set.
     """
 
     def __init__(self, node_name: str, shortage: Shortage, context: SearchContext) -> None:

@@ -84,14 +84,14 @@ class PodDemand:
         """The resources that must be free, and their amounts."""
         return self._requests
 
-    def ports_stay_taken(self, info: NodeInfo, leaving: Iterable[Pod]) -> bool:
+    def ports_stay_taken(self, info: NodeInfo, evictable: Iterable[Pod]) -> bool:
         """Return whether a pod that stays on the node uses a host port that the pod needs.
 
-        ``leaving``: the pods that may be evicted.
+        ``evictable``: the pods that may be evicted.
         """
         if not any(clashes(port, info.used_ports) for port in self._ports if info.used_ports):
             return False
-        keys = set(map(pod_key, leaving))
+        keys = set(map(pod_key, evictable))
         staying = (load for key, (_pod, load) in info.pods.items() if load.ports and key not in keys)
         return any(_uses_port(load, port) for load in staying for port in self._ports)
 

@@ -3,7 +3,8 @@
 """Finds the node and the victims with the lowest cost for a pod.
 
 The search over the nodes is best first. Each node has a lower bound of its cost. Only the node with the lowest bound is computed further,
-until its bound is a cost that the scheduler's filters have confirmed. The cost is ``cost.Cost``.
+until its bound is a cost that the scheduler's filters have confirmed. The cost is ``cost.Cost``. It is the lowest one on nodes with up to
+``node_candidate.MAX_EXACT_PODS`` evictable pods. For more pods, the victims are a minimal set.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from ...scheduler.static_filters import static_filters
 from ...scheduler.static_signature import static_signature
 from ...state.hold import Hold
 from ..critical import effective_priority
+from ..eviction_rules.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
 from ..eviction_rules.grace_period import victim_grace_period_s
 from ..eviction_rules.outside_window import MaintenanceWindows
-from ..eviction_rules.would_return import ReplacementCheck
+from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
 from ..pdb_ledger import PdbLedger
 from ..plan import Choice, Victim
-from ..victims.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
 from ..victims.victim_costs import VictimCosts
 from .eviction_dry_run import EvictionDryRun
 from .node_candidate import LowerBound, NodeCandidate, SearchContext
@@ -73,8 +74,8 @@ class VictimSearch:
         # The results of ``_is_reachable`` by the name of each node that may have capacity.
         self._reachable: t.Optional[dict[str, bool]] = None
         costs = VictimCosts(cluster_state, profiles)
-        replacements = ReplacementCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
-        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, replacements, windows)
+        return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
+        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, return_check, windows)
         self.context = SearchContext(options, cluster_state, budgets, costs, EvictionDryRun(pod, cluster_state, profiles))
 
     @property
@@ -124,9 +125,9 @@ class VictimSearch:
         closed = self._closed(name)
         if closed and closed is not NODE_NOT_READY:
             return False
-        leaving = self._with_capacity[name]
-        return not self._demand.ports_stay_taken(self._cluster_state.info(name), leaving) and not self.context.dry_run.always_rejects(
-            name, leaving
+        evictable = self._with_capacity[name]
+        return not self._demand.ports_stay_taken(self._cluster_state.info(name), evictable) and not self.context.dry_run.always_rejects(
+            name, evictable
         )
 
     def eviction_violation(self, victim: Pod) -> t.Optional[Reason]:

@@ -46,8 +46,8 @@ class VictimCosts:
     def tie_breakers(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
         """Return the fields of the cost from ``node_bound`` to ``ages``. None of them decreases with one more victim."""
         node_pods = [self.node_pod(pod) for pod in victims]
-        leaving = [known.owner for known in node_pods if known.ready]
-        keeps = [self._ready(known.owner) - leaving.count(known.owner) if known.owner else 0 for known in node_pods]
+        owners = [known.owner for known in node_pods if known.ready]
+        keeps = [self._ready(known.owner) - owners.count(known.owner) if known.owner else 0 for known in node_pods]
         return (
             sum([self.is_node_bound(known) for known in node_pods]),
             sum([self.is_unreschedulable(pod) for pod in victims]),

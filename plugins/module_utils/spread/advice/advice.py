@@ -18,7 +18,7 @@ def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], prefer
     """Return all advice for the workload.
 
     ``pod`` is the next pod of the workload. ``preference`` is the result of ``counteracting_preference``. ``pinned``: volumes keep the
-    pods on their nodes.
+    pods in their domains.
     """
     template = workload.spec.template
     missing = () if pinned else _missing_rules(pod, topology_keys)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Workloads whose volumes keep their pods in their domain. No rule of a template can spread them."""
+"""Workloads whose volumes keep their pods in their domain. No rule of a template can spread them.
+
+``rescue/victims/victim_costs.py`` has the rule for victims.
+"""
 
 from __future__ import annotations
 

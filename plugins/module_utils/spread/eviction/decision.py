@@ -23,25 +23,31 @@ from ..preconditions.budgets import undecodable_budget_violation
 from ..preconditions.deletion import deletion_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
+from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
-from ..preconditions.unhealthy_pods import unhealthy_violation
+from ..preconditions.unhealthy_pods import unhealthy_pods_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
-from ..preconditions.window import window_violation
+from ..replicas import missing_replicas_text, unavailable_replicas_text, unfinished_pods
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
-from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import EVICT_SURPLUS, RestartOptions
 from ..restart.permission import restart_permission
+from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
 from ..topology.topology import Topology
 from ..verdict import COLLAPSED, SKEWED, SPREAD
 from .planner import EvictionPlanner, Move
-from .replacement import TAKE_OVER_AFTER_S, missing_replicas_text, unavailable_replicas_text, unfinished_pods
+
+TAKE_OVER_AFTER_S = 5
+"""Minimum age of another run's outcome.
+
+A younger outcome may belong to an eviction that is about to be sent. The pods show the evictions of older ones, or the run was killed.
+"""
 
 
 @dataclass(frozen=True)
@@ -100,13 +106,13 @@ def decide_eviction(
         too_few = too_few_replicas_violation(workload)
         if too_few is not None:
             return EvictionDecision(REFUSED, too_few, begun)
-        useless = _benefit_violation(report, snapshot, options)
-        if useless is not None:
-            return EvictionDecision(SKIPPED, useless, begun)
+        no_benefit = _benefit_violation(report, snapshot, options)
+        if no_benefit is not None:
+            return EvictionDecision(SKIPPED, no_benefit, begun)
     move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)
-    outside = window_violation(workload, snapshot, now_s=now_s)
+    outside = outside_window_violation(workload, snapshot, now_s=now_s)
     if outside is not None:
         return EvictionDecision(REFUSED, outside, begun)
     if ours is not None:
@@ -115,6 +121,7 @@ def decide_eviction(
         workload,
         snapshot,
         report.eligible_hash,
+        report.distributions,
         now_s=now_s,
         cooldown_s=0 if begun else options.cooldown_s,
         max_attempts=options.max_attempts,
@@ -129,6 +136,7 @@ def decide_eviction(
         revision=snapshot.revision(workload),
         eligible=report.eligible_hash,
         number=snapshot.revision_number(workload),
+        lowest=permission.lowest,
     )
     return _within_limits(EvictionDecision(EVICT, reason, begun, move, new), report, snapshot, cluster_state, options, limits)
 
@@ -140,7 +148,7 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
         or undecodable_budget_violation(workload, snapshot)
         or pending_revision_violation(workload, snapshot)
         or rolling_violation(workload, snapshot)
-        or unhealthy_violation(workload, snapshot)
+        or unhealthy_pods_violation(workload, snapshot)
         or shared_volume_violation(workload, snapshot)
         or host_path_violation(workload, snapshot)
         or admission_violation(workload, snapshot)

@@ -23,13 +23,13 @@ from ...model.values.timestamps import read_time
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
 from ..next_pod.next_pod import next_pod
-from ..restart.limits import LIMIT_REACHED, WorkloadLimits
 from ..restart.options import RestartOptions
+from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
+from ..skew_cost import Gain
 from ..spread_report import WorkloadReport
 from ..topology.domain_tuples import DomainTuple, DomainTuples, TouchedTuples
 from ..topology.topology import Topology
 from ..verdict import SPREAD
-from .comparison import Gain
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MAX_NAMED = 3

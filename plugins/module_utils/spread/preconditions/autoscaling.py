@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal of a prediction or an eviction: an autoscaler changes the number of replicas, or may change it."""
+"""Reason why a restart or an eviction does not help: an autoscaler changes the number of replicas, or may change it."""
 
 from __future__ import annotations
 

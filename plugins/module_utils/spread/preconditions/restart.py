@@ -22,7 +22,7 @@ from .paused import paused_violation
 from .readability import readability_violation
 from .rolling import rolling_violation
 from .shared_volume import shared_volume_violation
-from .unhealthy_pods import unhealthy_violation
+from .unhealthy_pods import unhealthy_pods_violation
 from .update_strategy.invalid_strategy import invalid_strategy_violation
 from .update_strategy.on_delete import on_delete_violation
 from .update_strategy.partition import partition_violation
@@ -35,7 +35,7 @@ def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_do
         return forbidden
     return (
         rolling_violation(workload, snapshot)
-        or unhealthy_violation(workload, snapshot)
+        or unhealthy_pods_violation(workload, snapshot)
         or disruption_violation(workload, snapshot, allow_downtime=allow_downtime)
     )
 

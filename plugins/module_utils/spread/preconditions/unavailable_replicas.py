@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 from ...model.reason import Reason
-from ..eviction.replacement import missing_replicas_text, unavailable_replicas_text
+from ..replicas import missing_replicas_text, unavailable_replicas_text
 
 
 def unavailable_replicas_violation(workload: Workload, pods: Sequence[Pod]) -> t.Optional[Reason]:

@@ -21,7 +21,7 @@ FIRST_FAILURES = frozenset({"ErrImagePull", "RegistryUnavailable"})
 """Reasons of a first failure. The kubelet tries again or sets ImagePullBackOff afterwards. They forbid a restart but do not end a wait."""
 
 
-def unhealthy_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+def unhealthy_pods_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Return the reason why the pods of the current revision forbid a restart. None if they do not."""
     pods = [pod for pod in snapshot.current_pods(workload) if not pod.terminal and not pod.terminating]
     waiting = waiting_container((pod for pod in pods if not is_on_lost_node(pod, snapshot)), LASTING_REASONS | FIRST_FAILURES)

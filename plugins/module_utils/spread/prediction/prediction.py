@@ -7,14 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ...model.codec import Struct, field
-from ...model.reason import Reason
-
-
-class Blocker(Struct, frozen=True):
-    """A reason that prevents a better spread, and the number of nodes that it excludes."""
-
-    reason: Reason
-    nodes: int = 0
+from ...model.reason import Blocker
 
 
 class Prediction(Struct, frozen=True):

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ...model.api.workload import Workload
-from ...model.reason import Reason
+from ...model.reason import Blocker, Reason
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, find_feasible
@@ -23,7 +23,7 @@ from ..preconditions.update_strategy.on_delete import on_delete_violation
 from ..rollout import partition
 from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
-from .prediction import Blocker, Prediction
+from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .surge_capacity import surge_capacity, surge_violation
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Surge pods that the namespace's quotas admit, and the refusal of a rollout that needs one and gets none."""
+"""Surge pods that the namespace's quotas admit, and the reason why a rollout that needs one and gets none does not help."""
 
 from __future__ import annotations
 

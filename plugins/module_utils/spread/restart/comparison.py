@@ -7,20 +7,31 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
-from ...state.restart_outcome import IMPROVED, UNCHANGED, WORSE
+from ...state.restart_outcome import IMPROVED, UNCHANGED, WORSE, Outcome
 from ..distribution import Distribution
+from ..skew_cost import measure_skew
 from ..verdict import SPREAD, imbalance_rank, worst_verdict
 
 
-def compare_spread(before: t.Optional[Sequence[Distribution]], after: Sequence[Distribution], *, max_skew: t.Optional[int]) -> str:
+def compare_spread(
+    before: t.Optional[Sequence[Distribution]],
+    after: Sequence[Distribution],
+    *,
+    max_skew: t.Optional[int],
+    pending: t.Optional[Outcome] = None,
+) -> str:
     """Return improved, unchanged or worse, by the imbalance rank.
 
-    Both distributions must be over the same eligible nodes. ``before`` is None if the process that read it was killed. Then a workload that
-    is well spread is improved, and any other is unchanged. Fewer than two replicas are unchanged.
+    Both distributions must be over the same eligible nodes. ``before`` is None if another process read it. Then a workload that is well
+    spread, or in which the restart of the ``pending`` outcome has made progress, is improved, and any other is unchanged. A changed number
+    of replicas changes the rank by itself, so only a workload that is well spread is improved then. Fewer than two replicas are unchanged.
     """
     if any(distribution.replicas + distribution.without_domain < 2 for distribution in after):
         return UNCHANGED
     if before is None:
+        has_helped = is_well_spread(after, max_skew=max_skew) or (pending is not None and pending.is_progress(measure_skew(after)))
+        return IMPROVED if has_helped else UNCHANGED
+    if _sizes(before) != _sizes(after):
         return IMPROVED if is_well_spread(after, max_skew=max_skew) else UNCHANGED
     now, then = imbalance_rank(after, max_skew=max_skew), imbalance_rank(before, max_skew=max_skew)
     if now == then:
@@ -31,3 +42,7 @@ def compare_spread(before: t.Optional[Sequence[Distribution]], after: Sequence[D
 def is_well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> bool:
     """Return whether the workload is healthy and has more than one eligible domain."""
     return worst_verdict(distributions, max_skew=max_skew).reason.code == SPREAD
+
+
+def _sizes(distributions: Sequence[Distribution]) -> list[int]:
+    return [distribution.replicas + distribution.without_domain for distribution in distributions]

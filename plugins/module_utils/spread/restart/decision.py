@@ -13,17 +13,17 @@ from ...model.codec import replace as replace_fields
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_cooldown import RestartPermission
-from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome
+from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, SkewMeasure
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
-from ..preconditions.no_gain import no_gain_violation
+from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
-from ..preconditions.window import window_violation
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
+from .no_gain import no_gain_violation
 from .options import RestartOptions
 from .permission import restart_permission
 
@@ -32,7 +32,8 @@ from .permission import restart_permission
 class RestartDecision:
     """The decision on a restart: ``action`` is restart, resume, skipped or refused.
 
-    For a restart, ``attempts`` includes it, ``revision`` is the revision before it, and ``eligible`` is the hash of the eligible nodes.
+    For a restart, ``attempts`` includes it, ``revision`` is the revision before it, ``eligible`` is the hash of the eligible nodes, and
+    ``lowest`` is the lowest skew for its outcome.
     """
 
     action: str
@@ -40,6 +41,7 @@ class RestartDecision:
     attempts: int = 0
     revision: str = ""
     eligible: str = ""
+    lowest: t.Optional[SkewMeasure] = None
 
 
 def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
@@ -49,7 +51,13 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     permission = restart_permission(
-        workload, snapshot, workload_report.eligible_hash, now_s=now_s, cooldown_s=options.cooldown_s, max_attempts=options.max_attempts
+        workload,
+        snapshot,
+        workload_report.eligible_hash,
+        workload_report.distributions,
+        now_s=now_s,
+        cooldown_s=options.cooldown_s,
+        max_attempts=options.max_attempts,
     )
     interrupted = interrupted_restart(workload, snapshot)
     if interrupted is not None and _verification_is_due(workload_report, permission, options):
@@ -62,15 +70,16 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         too_few = too_few_replicas_violation(workload)
         if too_few is not None:
             return RestartDecision(REFUSED, too_few)
-        useless = _benefit_violation(workload_report)
-        if useless is not None:
-            return RestartDecision(SKIPPED, useless)
-    forbidden = window_violation(workload, snapshot, now_s=now_s) or permission.violation
+        no_benefit = _benefit_violation(workload_report)
+        if no_benefit is not None:
+            return RestartDecision(SKIPPED, no_benefit)
+    forbidden = outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     # A restart of a workload that is not uneven does not count as an attempt.
     attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
-    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, snapshot.revision(workload), workload_report.eligible_hash)
+    revision, eligible = snapshot.revision(workload), workload_report.eligible_hash
+    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, revision, eligible, permission.lowest)
 
 
 def _verification_is_due(workload_report: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:

@@ -8,8 +8,9 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...model.option_values import check_minima
 from ...model.well_known import HOSTNAME
-from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, check_minima, check_topology_keys, option_times
+from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, check_topology_keys, option_times
 from .targets import CheckedResult
 
 ROLLOUT = "rollout"

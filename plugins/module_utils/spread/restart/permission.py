@@ -4,19 +4,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_cooldown import RestartPermission, cooldown_permission
 from ...state.restart_outcome import read_outcome
+from ..distribution import Distribution
 from ..history import is_changed_since, is_pending_for_current_revision, is_rolled_back_to
 from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS
+from ..skew_cost import measure_skew
 
 
 def restart_permission(
     workload: Workload,
     snapshot: ClusterSnapshot,
     eligible: str,
+    distributions: Sequence[Distribution],
     *,
     now_s: float,
     cooldown_s: int = DEFAULT_COOLDOWN_S,
@@ -24,9 +29,9 @@ def restart_permission(
 ) -> RestartPermission:
     """Return the permission for a restart at ``now_s`` (seconds since the epoch) by cooldown, back-off and the limit of attempts.
 
-    ``eligible`` is the present ``eligible_hash``. An outcome that ``kubectl rollout undo`` restored counts as absent. An interrupted
-    restart counts from its time, as a restart that has not helped. The same holds for a restart of a StatefulSet that was changed
-    afterwards.
+    ``eligible`` is the present ``eligible_hash``, and ``distributions`` are the present ones. An outcome that ``kubectl rollout undo``
+    restored counts as absent. An interrupted restart counts from its time, and as an attempt if it has made no progress. The same holds
+    for a restart of a StatefulSet that was changed afterwards.
     """
     revision = snapshot.revision(workload)
     outcome = read_outcome(workload.metadata.annotations)
@@ -34,4 +39,12 @@ def restart_permission(
         outcome = replace(outcome, revision=revision)
     elif outcome is not None and is_rolled_back_to(workload, outcome, snapshot):
         outcome = None
-    return cooldown_permission(outcome, now_s=now_s, revision=revision, eligible=eligible, cooldown_s=cooldown_s, max_attempts=max_attempts)
+    return cooldown_permission(
+        outcome,
+        now_s=now_s,
+        revision=revision,
+        eligible=eligible,
+        skew=measure_skew(distributions),
+        cooldown_s=cooldown_s,
+        max_attempts=max_attempts,
+    )

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ...model.api.workload import WORKLOAD_KINDS
-from ...model.option_error import OptionError
+from ...model.option_values import OptionError
 
 _WHAT = "it must be the registered result of k8s_spread_check"
 _LISTS = ("restartable", "uneven", "interrupted")

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the watch cache shows while pods come and go, the API server dies and forgets, and permissions are missing."""
+"""The cache shows the state of the cluster while pods are created and deleted, the API server loses data, and permissions are missing."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def assert_as_read(cache: ClusterInformer, api: KubeApi, timeout_s: float = 30.0
 
 
 def _differences(shown: ClusterSnapshot, read: ClusterSnapshot) -> dict[str, Any]:
-    """What only one of both shows, by kind."""
+    """Return the objects that differ between the two snapshots, by kind."""
     views: dict[str, Callable[[ClusterSnapshot], dict[Any, Any]]] = {
         "pods": lambda snapshot: {item.metadata.uid: item for item in snapshot.pods},
         "nodes": lambda snapshot: snapshot.nodes,
@@ -298,7 +298,7 @@ def test_a_thread_that_dies_shows(api: KubeApi, cluster: Cluster, namespace: str
     cache.stop()
 
 
-def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(
+def test_pods_that_a_killed_api_server_has_lost_are_removed_from_the_cache(
     cluster: Cluster, api: KubeApi, cache: ClusterInformer, namespace: str
 ) -> None:
     cluster.apply([pod(namespace, f"ghost-{number}", nodeName="worker-6") for number in range(3)])
@@ -309,7 +309,7 @@ def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(
         wait_until(lambda: set(cache.errors) >= {"nodes", "pods"}, timeout_s=10, what="the lost connections to show")
         assert not cache.has_synced and cache.version > version
         assert {item.metadata.uid for item in ghosts} <= {item.metadata.uid for item in cache.snapshot().pods}, "the old state stays"
-        # Behind its back, so that no watch event will ever tell of it; the versions that the watches know are gone as well.
+        # Without the API server, so that there is no watch event for it. The versions that the watches know do not exist any more either.
         cluster.bulk_unload("Pod", namespace)
         cluster.compact()
     finally:
@@ -321,10 +321,10 @@ def test_a_killed_api_server_that_has_forgotten_leaves_no_ghosts(
     assert_as_read(cache, api)
 
 
-def test_watch_that_is_silent_for_longer_than_a_bookmark_takes_is_told(
+def test_watch_that_is_silent_for_longer_than_a_bookmark_takes_is_reported(
     cluster: Cluster, user: Path, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The connection stands, nothing comes, and no error shows: a firewall that drops packets looks like that."""
+    """The connection stays open without data and without an error, as with a firewall that drops packets."""
     monkeypatch.setattr(informer, "SILENT_AFTER_S", 3.0)
     with wire(cluster, tmp_path, user=user) as (line, kubeconfig):
         cache = ClusterInformer(KubeApi(open_transport(user_agent="onprem-kube-tests", kubeconfig=str(kubeconfig))), (resources.PODS,))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a follower does when its server comes back: answers here cannot be provoked at a chosen moment."""
+"""A reflector reads again after its server restarts. The responses are faked: a real server gives none of them at a chosen moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMEOUT_S = 20
 
 
 class Api:
-    """Lists and watches as the steps say: an error is raised, any other list or watch succeeds; a watch lasts until ``broken`` is set."""
+    """An API that raises the errors of each verb, one in each request. Later requests succeed. A watch lasts until ``broken`` is set."""
 
     def __init__(self, **errors: list[Exception]) -> None:
         self.errors = errors
@@ -51,7 +51,7 @@ class Api:
 
 
 class Following:
-    """A follower of pods, and what it has shown at each change."""
+    """A reflector of pods, and the states that it has published."""
 
     def __init__(self, api: Api) -> None:
         self.refusals: list[t.Any] = []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a store shows after lists and watch events, and what stays the same object."""
+"""A store shows the state after lists and watch events, and keeps the same Python object for an unchanged part."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_pod_that_leaves_is_shown_so_until_the_watch_says_more() -> None:
     store.check()
 
 
-def test_a_list_that_was_begun_later_knows_better() -> None:
+def test_list_that_began_after_an_assumption_replaces_it() -> None:
     store = Filled()
     store.list(pod("a", "n1"), pod("b", "n1"))
     store.note_list_start()

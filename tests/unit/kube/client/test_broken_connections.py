@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What is heard, over a real socket, of a server that breaks off, stays silent, or is not the one it should be."""
+"""A server that ends the connection, sends nothing or has a wrong certificate causes the right error. The tests use a real socket."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Answer = t.Callable[[socket.socket], None]
 
 @contextlib.contextmanager
 def server(answer: Answer) -> t.Iterator[int]:
-    """The port of a server that lets ``answer`` deal with each connection, and closes it."""
+    """Yield the port of a server that calls ``answer`` with each connection, and closes it."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -73,7 +73,7 @@ def test_a_connection_that_breaks_off_may_be_tried_again(scheme: str, answer: An
     assert not isinstance(caught.value, TLSError)
 
 
-def test_a_server_that_stays_silent_is_not_waited_for_for_ever() -> None:
+def test_request_to_a_silent_server_times_out() -> None:
     over = threading.Event()
 
     def stay_silent(_connection: socket.socket) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which denials of an API server may pass, and for how long."""
+"""Some denials of an API server are transient, for at most ten seconds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_any_denial_after_a_lost_connection_may_pass_for_ten_seconds() -> None:
     assert denials.is_early(LIST), "another server may have started"
 
 
-def test_a_connection_that_was_lost_long_ago_excuses_no_denial() -> None:
+def test_after_a_connection_that_was_lost_long_ago_a_denial_is_final() -> None:
     time = Time()
     denials = EarlyDenials(time)
     denials.note_lost()

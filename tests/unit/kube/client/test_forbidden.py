@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a role lacks is named in the words of a role."""
+"""The error of a forbidden request names the missing permission with the fields of a role."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_a_forbidden_request_says_what_to_grant(call: t.Callable[[], t.Any], sai
     assert str(caught.value) == f"{said} {ROLE_DOCUMENTATION}"
 
 
-def test_nobody_is_told_to_give_a_role_to_users_without_credentials() -> None:
-    """An API server calls everybody so whose credentials it does not know, such as a user name with a password."""
+def test_error_for_users_without_credentials_does_not_ask_for_a_role() -> None:
+    """An API server uses this name for each client with unknown credentials, such as a user name with a password."""
     said = 'nodes is forbidden: User "system:anonymous" cannot list resource "nodes" in API group "" at the cluster scope'
     error = api_error(verb="list", target=RequestTarget("nodes"), status=403, message=said)
     assert str(error).startswith(f"cannot list nodes: {said} (HTTP 403). The API server has found no credentials that it knows")

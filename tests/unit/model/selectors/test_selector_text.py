@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.selector_text import label_requirements, match_labels
 
 LABELS = {"app": "web", "tier": "", "example.com/size": "12"}
@@ -57,7 +57,7 @@ def test_a_selector_that_ansible_split_at_its_commas_is_read_as_it_was_written()
 
 
 def test_no_selector_and_an_empty_one_select_everything() -> None:
-    assert label_requirements({}, "x") == label_requirements({"x": []}, "x") == label_requirements({"x": [""]}, "x") == ()
+    assert label_requirements({}, "x") == label_requirements({"x": None}, "x") == label_requirements({"x": [""]}, "x") == ()
     assert match_labels((), None)
 
 

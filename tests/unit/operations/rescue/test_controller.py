@@ -277,11 +277,11 @@ def test_a_run_waits_for_the_lease_as_long_as_its_time_lasts() -> None:
     on.controller.reconcile()
     for timeout_s, end in ((600, None), (-1, End.TIMED_OUT)):
         clock = run._Clock(timeout_s)
-        clock.note(hindered=True)
-        clock._hindered_at_s = time.monotonic() - run.LEASE_TIMEOUT_S - 1
+        clock.note(blocked=True)
+        clock._blocked_at_s = time.monotonic() - run.LEASE_TIMEOUT_S - 1
         assert end_of(on, clock) is end
     clock = run._Clock(-1)
-    clock.note(hindered=True)
+    clock.note(blocked=True)
     assert end_of(on, clock) is None, "the Lease of a killed program needs its time"
 
 

@@ -24,10 +24,10 @@ OVER = RunState(is_over=True)
         ),
         pytest.param(RunState(has_unexplained=True), None, None, None, id="reasons are missing"),
         pytest.param(OVER._replace(has_unexplained=True), End.DONE, End.DONE, End.DONE, id="reasons are missing after the time"),
-        pytest.param(RunState(is_hindered=True), None, None, None, id="the API server is away"),
-        pytest.param(OVER._replace(is_hindered=True), End.TIMED_OUT, End.TIMED_OUT, End.TIMED_OUT, id="it is away after the time"),
+        pytest.param(RunState(is_blocked=True), None, None, None, id="the API server is away"),
+        pytest.param(OVER._replace(is_blocked=True), End.TIMED_OUT, End.TIMED_OUT, End.TIMED_OUT, id="it is away after the time"),
         pytest.param(
-            OVER._replace(is_hindered=True, is_unreadable=True), End.UNREADABLE, End.UNREADABLE, End.UNREADABLE, id="pods are unknown"
+            OVER._replace(is_blocked=True, is_unreadable=True), End.UNREADABLE, End.UNREADABLE, End.UNREADABLE, id="pods are unknown"
         ),
         pytest.param(RunState(must_write=True), None, None, End.DONE, id="a node must be released"),
         pytest.param(OVER._replace(must_write=True), End.STILL_HELD, End.STILL_HELD, End.DONE, id="a node is held after the time"),

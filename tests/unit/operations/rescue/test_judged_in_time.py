@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Two hundred pods that no eviction helps, on a clock that only judgements and rests move: who is judged, rescued and released by when."""
+"""Each of two hundred pods that no eviction helps is planned for, and others are rescued and released, within the limits.
+
+Only plans and pauses advance the clock."""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ JUDGE = RescuePlanner.plan_rescue
 
 
 class Clock:
-    """Stands still but for ``wait``; in the place of the module ``time``."""
+    """A clock that only ``wait`` advances. It replaces the module ``time``."""
 
     def __init__(self) -> None:
         self._now_s = time.monotonic()
@@ -37,7 +39,7 @@ class Clock:
 
 
 class Drive:
-    """What a daemon does, on such a clock. ``judged_at_s``: when each pod was judged, by name."""
+    """The loop of a daemon on the test's clock. ``judged_at_s``: the times of each pod's plans, by name."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, judgement_s: float, explanation_s: float, more: t.Sequence[t.Any] = ()) -> None:
         self.clock = Clock()
@@ -62,7 +64,7 @@ class Drive:
         return self.clock.monotonic() - began_s
 
     def turn(self) -> None:
-        """One tick, and the rest that it asks for, which a daemon ends as soon as something changes: here nothing does."""
+        """Run one tick, and wait for the pause that it returns. A daemon ends this pause when something changes; here nothing changes."""
         self.clock.wait(max(0.02, self.on.controller.reconcile()))
 
     def run_for(self, seconds: float) -> None:
@@ -71,7 +73,7 @@ class Drive:
 
 @pytest.fixture
 def drive(monkeypatch: pytest.MonkeyPatch) -> Drive:
-    """Judgements as long as on 5,000 nodes, so that a round takes most of the time that pods may wait."""
+    """Plans that last as long as on 5,000 nodes, so that a round takes most of the time that pods may wait."""
     return Drive(monkeypatch, judgement_s=0.03, explanation_s=0.15)
 
 
@@ -89,7 +91,7 @@ def test_every_pod_is_judged_again_within_10_s(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_new_pod_that_can_be_rescued_is_rescued_within_2_s(drive: Drive) -> None:
-    """Also where it comes while the reasons for the others are worked out, and while they are judged again."""
+    """The pod may be created while the reasons for the others are computed, and while the others are planned for again."""
     drive.until(lambda: len(drive.judged_at_s) == HOPELESS, within_s=60)
     for seconds in (0.0, 3.0, 20.0):
         drive.run_for(seconds)
@@ -104,7 +106,7 @@ def test_a_new_pod_that_can_be_rescued_is_rescued_within_2_s(drive: Drive) -> No
 
 
 def test_a_release_and_a_new_pod_and_a_signal_are_handled_between_two_judgements(drive: Drive) -> None:
-    """A tick ends after a few judgements. The one who drives it then looks for signals, and the next tick begins with a new look."""
+    """A tick ends after a few plans. Its caller then checks for signals, and the next tick begins with a new snapshot."""
     longest_s, ended_s = 0.0, drive.clock.monotonic() + 60
     while drive.clock.monotonic() < ended_s:
         began_s = drive.clock.monotonic()

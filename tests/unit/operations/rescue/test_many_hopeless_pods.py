@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Many pods that no eviction helps: they delay neither new pods nor releases nor signals, and each is judged again in its turn."""
+"""Many pods that no eviction helps do not delay new pods, releases or signals. Each of them is planned for again in its turn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from collections import Counter
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import planning_rounds as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.executor import RescueExecutor
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Blocker, RescueContext, RescuePlan
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import UNEXPLAINED, RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
 
@@ -25,7 +26,7 @@ JUDGE = RescuePlanner.plan_rescue
 
 
 class Judged:
-    """The pods that the planner was asked about, in order; ``explained``: those of which it had to say why no eviction helps."""
+    """The pods that the planner has planned for, in order; ``explained``: those for which it computed why no eviction helps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: list[str] = []
@@ -38,7 +39,7 @@ class Judged:
         monkeypatch.setattr(RescuePlanner, "plan_rescue", judge)
 
     def take(self) -> list[str]:
-        """Those since the last call."""
+        """Return the names since the last call, and clear them."""
         names, self.names = self.names, []
         return names
 
@@ -57,12 +58,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def slow(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if every judgement took longer than one may take before the cluster is looked at again."""
+    """Make every plan longer than the time after which the cluster is read again."""
     monkeypatch.setattr(module, "PLAN_SLICE_S", 0.0)
 
 
 def hopeless(number: int, **how: t.Any) -> Json:
-    """More than any node has; each asks for another amount, so that none is like another."""
+    """Return a pod that requests more than any node has. The requests of all these pods differ, so that no two have the same template."""
     return pod(f"hopeless-{number:03}", f"{5000 + number}m", **how)
 
 
@@ -71,7 +72,7 @@ def crowded(*more: Json, **options: t.Any) -> Scene:
 
 
 def due_again(on: Scene) -> None:
-    """All pods that wait are due to be judged."""
+    """Make a new plan due for every pod that waits."""
     for task in on.controller.tasks.values():
         task.plan_at_s = 0.0
 
@@ -82,7 +83,7 @@ def case_of(on: Scene, name: str) -> RescueTask:
 
 
 def test_equal_templates_are_judged_once(judged: Judged) -> None:
-    """Also those of several owners, and whatever admission has called the volume of the token."""
+    """This includes pods of several owners, and pods with other names of the volume of the token."""
     pods = [pod(f"h{number}", "5000m", owner=f"rs{number % 3}") for number in range(MANY)]
     for number, item in enumerate(pods):
         item["spec"]["volumes"] = [{"name": f"kube-api-access-{number}"}]
@@ -222,7 +223,7 @@ def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_look(mon
 
 @pytest.mark.usefixtures("slow")
 def test_a_run_that_ends_has_explained_every_pod() -> None:
-    """The module's result has the reasons also where a look is over before each of them is worked out."""
+    """The module's result has all reasons, although the tick ends before each of them is computed."""
     on = crowded(once=True)
     on.controller.reconcile()
     while any(task.reason is UNEXPLAINED or not task.status for task in on.controller.tasks.values()):

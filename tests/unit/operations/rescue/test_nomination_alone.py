@@ -39,14 +39,14 @@ def two_rescues(*, first_tolerates: bool, hold: str = "auto") -> Scene:
 
 
 def again(on: Scene) -> None:
-    """One more step, in which every pod is judged."""
+    """Run one more step, which plans for every pod."""
     for task in on.controller.tasks.values():
         task.retry_at_s = task.plan_at_s = 0.0
     on.controller.reconcile()
 
 
 def code(on: Scene, name: str) -> str:
-    """Why the rescue of the pod is where it is."""
+    """Return the code of the reason of the pod's rescue task."""
     task = on.controller.tasks[f"u-{name}"]
     return task.reason.code if task.reason is not None else ""
 

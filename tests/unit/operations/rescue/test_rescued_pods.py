@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What becomes of rescued pods: which of them lose their node, and which finish, are deleted by their owner, or last."""
+"""A rescued pod that loses its node counts as a failed attempt. One that finishes, is deleted by its owner or stays does not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def change(on: Scene, changes: Json) -> Json:
 
 
 def delete(on: Scene, changes: Json, *, seen: bool = True) -> None:
-    """The pod is gone; ``seen``: the watch has shown its last state."""
+    """Delete the pod. ``seen``: the watch has shown its last state."""
     item = change(on, changes)
     del on.cluster.pods["dns"]
     if seen:
@@ -156,7 +156,7 @@ def test_loss_after_ten_minutes_is_no_failure() -> None:
         ("", 60, 5, 0),
     ],
 )
-def test_events_tell_what_became_of_a_pod_that_nobody_has_seen_go(reason: str, age_s: float, told_ago_s: float, attempts: int) -> None:
+def test_events_show_the_end_of_a_pod_that_the_watch_has_not_shown(reason: str, age_s: float, told_ago_s: float, attempts: int) -> None:
     on = rescued()
     now_s = age(on, age_s)
     delete(on, {}, seen=False)

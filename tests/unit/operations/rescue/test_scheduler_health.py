@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Signs that a scheduler runs, beside a Lease that nobody renews."""
+"""Other signs show that a scheduler runs if its Lease is not renewed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Api:
 
 
 class Cache:
-    """What the watch has shown."""
+    """A cache with the times that the watch has shown."""
 
     def __init__(self, since: dict[str, float], bound_ago_s: float | None) -> None:
         self._since, self._bound_ago_s = since, bound_ago_s
@@ -76,7 +76,7 @@ def code(
     return reason.code if reason is not None else None
 
 
-def test_a_lease_that_nobody_renews_says_that_no_scheduler_runs() -> None:
+def test_a_lease_without_renewals_shows_that_no_scheduler_runs() -> None:
     assert code() == code(event_ago_s=None) == code(renewed_ago_s=60) == "scheduler_down"
     assert code(renewed_ago_s=20) is None
 

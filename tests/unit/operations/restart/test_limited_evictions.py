@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ApiError,
     BudgetError,
+    ConflictError,
     ForbiddenError,
     NotFoundError,
     OverloadedError,
@@ -40,7 +41,7 @@ class EvictingApi(FakeApi):
         self._busy = busy
         self._then = then
         self._replaced = replaced
-        self._evicted = 0
+        self.evicted = 0
         self._evicted_today = False
 
     def evict(self, _namespace: str, _name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
@@ -51,7 +52,7 @@ class EvictingApi(FakeApi):
             raise OverloadedError("HTTP 429", status=429)
         if self._then is not None and self._evicted_today:
             raise self._then
-        self._evicted += 1
+        self.evicted += 1
         self._evicted_today = True
         (old,) = [pod for pod in self._cluster.pods if pod.metadata.uid == uid]
         self._cluster.pods.remove(old)
@@ -59,7 +60,7 @@ class EvictingApi(FakeApi):
             return
         used = Counter(pod.spec.node_name for pod in self._cluster.pods)
         node = min((node.metadata.name for node in self._cluster.nodes), key=lambda name: (used[name], name))
-        metadata = replace(old.metadata, name=f"new-{self._evicted}", uid=f"new-{self._evicted}")
+        metadata = replace(old.metadata, name=f"new-{self.evicted}", uid=f"new-{self.evicted}")
         self._cluster.pods.append(replace(old, metadata=metadata, spec=replace(old.spec, node_name=node)))
 
     def watch_selected(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
@@ -158,3 +159,48 @@ def test_runs_that_do_not_improve_are_attempts_and_an_improvement_in_between_doe
     (improved,) = api.run("web", day=1, max_evictions=1)
     recorded = read_outcome({OUTCOME_ANNOTATION: api.outcome_of("web") or ""})
     assert recorded is not None and (improved.outcome, recorded.attempts) == ("improved", 1)
+
+
+def test_workload_whose_improvements_are_undone_each_time_uses_up_its_attempts() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 8)
+    api = EvictingApi(cluster)
+    attempts = []
+    for day in range(6):
+        api.run("web", day=day, max_evictions=1)
+        recorded = read_outcome({OUTCOME_ANNOTATION: api.outcome_of("web") or ""})
+        assert recorded is not None
+        attempts.append(recorded.attempts)
+        cluster.pods[:] = [replace(pod, spec=replace(pod.spec, node_name="worker-1")) for pod in cluster.pods]
+    assert attempts == [0, 1, 2, 3, 3, 3] and api.evicted == 4
+
+
+def test_runs_that_do_not_wait_continue_until_the_replicas_are_spread() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 8)
+    api = EvictingApi(cluster)
+    assert [api.run("web", day=day, wait=False)[0].action for day in range(6)] == ["evicted"] * 6
+    assert set(Counter(pod.spec.node_name for pod in cluster.pods).values()) == {2}
+
+
+def test_outcome_of_a_run_that_did_not_wait_is_improved_if_the_next_run_is_limited_to_other_workloads() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 6)
+    cluster.deployment("other", ["worker-2"] * 6)
+    api = EvictingApi(cluster)
+    api.run("web", day=0, wait=False)
+    results = api.run("other", "web", day=1, wait=False, max_evictions=1)
+    (limited,) = [result for result in results if result.target.name == "web"]
+    recorded = read_outcome({OUTCOME_ANNOTATION: api.outcome_of("web") or ""})
+    assert (limited.action, limited.outcome) == ("skipped", "improved") and recorded is not None and recorded.attempts == 0
+
+
+@pytest.mark.parametrize("error", [NotFoundError("HTTP 404", status=404), ConflictError("HTTP 409", status=409)], ids=["gone", "conflict"])
+def test_pod_that_is_gone_before_its_eviction_leaves_no_outcome_and_no_cooldown(error: Exception) -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 6)
+    api = EvictingApi(cluster, then=error)
+    api._evicted_today = True
+    options = RestartOptions(strategy=EVICT_SURPLUS, wait=False)
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], options)
+    assert (result.action, result.outcome, result.changed) == ("skipped", "", False) and api.outcome_of("web") is None

@@ -15,7 +15,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     OverloadedError,
     UnreachableError,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NAMESPACES, Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.move_strategy import StaleDecisionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.outcome_store import record_eviction
@@ -220,3 +221,105 @@ def test_a_restart_is_ours_only_if_this_run_wrote_it(arrives: bool) -> None:
     api = SameRestart(cluster, arrives=arrives)
     restarted = write_restart(api, snapshot.workloads()[0], DECISION, snapshot, RestartOptions())
     assert (restarted is not None) is arrives and len(api.patches) == 1
+
+
+class CameBack(FakeApi):
+    """Each eviction is made, its answer is lost, and the replacement is available on the node of the evicted pod."""
+
+    def __init__(self, cluster: ClusterBuilder, *, made: bool = True) -> None:
+        super().__init__(cluster, now=NOW)
+        self.evictions = 0
+        self._made = made
+        self._due = ""
+
+    def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
+        if dry_run:
+            return
+        self.evictions += 1
+        self._due = uid
+        if self._made:
+            self.carry_out()
+        raise LOST
+
+    def carry_out(self) -> None:
+        """Evict the pod of the last request."""
+        pods = self._cluster.pods
+        (old,) = [pod for pod in pods if pod.metadata.uid == self._due]
+        name = f"new-{self.evictions}"
+        pods[pods.index(old)] = replace(old, metadata=replace(old.metadata, name=name, uid=name))
+
+    def watch(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
+        return iter(())
+
+    def watch_selected(self, *_what: t.Any, **_how: t.Any) -> t.Iterator[t.Any]:
+        return iter(())
+
+
+def test_run_ends_if_the_replacement_of_an_eviction_without_an_answer_is_on_the_same_node() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 4)
+    api = CameBack(cluster)
+    result = evict(api, "web")["web"]
+    assert api.evictions == 1 and "the replacement of web-0 was scheduled to worker-1" in result.message
+
+
+def test_evictions_that_are_carried_out_after_their_run_count_as_attempts() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 4)
+    api = CameBack(cluster, made=False)
+    codes = []
+    for day in range(5):
+        api._now = NOW + day * 86400
+        result = evict(api, "web", wait=False)["web"]
+        codes.append(result.reason.code if result.reason is not None else "")
+        if codes[-1] == "error":
+            api.carry_out()
+    assert codes == ["error"] * 3 + ["attempts_used_up"] * 2
+
+
+def test_no_other_pod_of_the_workload_is_evicted_while_a_request_may_still_be_carried_out() -> None:
+    class Reordering(CameBack):
+        def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
+            if not dry_run:
+                pods = self._cluster.pods
+                preferred = {"controller.kubernetes.io/pod-deletion-cost": "-100"}
+                pods[3] = replace(pods[3], metadata=replace(pods[3].metadata, annotations=preferred))
+            super().evict(namespace, name, uid=uid, dry_run=dry_run)
+
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 5)
+    api = Reordering(cluster, made=False)
+    result = evict(api, "web")["web"]
+    assert api.evictions == 1 and (result.action, result.changed) == ("failed", True)
+    assert "may still carry it out, so no other pod is evicted" in result.message
+
+
+def test_pod_that_has_failed_by_itself_is_not_in_the_result() -> None:
+    class Failing(CameBack):
+        def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
+            if not dry_run:
+                pods = self._cluster.pods
+                pods[:] = [replace(pod, status=replace(pod.status, phase="Failed")) if pod.metadata.uid == uid else pod for pod in pods]
+            super().evict(namespace, name, uid=uid, dry_run=dry_run)
+
+    cluster = workers(4)
+    cluster.deployment("web", ["worker-1"] * 5)
+    result = evict(Failing(cluster, made=False), "web", wait=False)["web"]
+    assert result.evicted == [] and result.action == "failed"
+
+
+def test_failed_read_before_a_restart_does_not_count_for_max_workloads() -> None:
+    class UnreadableOnce(FakeApi):
+        reads = 0
+
+        def get(self, resource: Resource, namespace: str, name: str) -> t.Any:
+            if resource is NAMESPACES:
+                self.reads += 1
+                if self.reads == 1:
+                    raise ApiError("HTTP 503", status=503)
+            return super().get(resource, namespace, name)
+
+    api = UnreadableOnce(three_workloads(), now=NOW)
+    targets = [Target("Deployment", "app", name) for name in ("web", "api")]
+    results = run_restart(api, targets, RestartOptions(wait=False, max_workloads=1, only_if_helps=False))
+    assert [result.action for result in results] == ["failed", "restarted"]

@@ -19,12 +19,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     OUTCOME_ANNOTATION,
     PENDING,
     Outcome,
+    SkewMeasure,
     make_outcome,
     read_outcome,
 )
 
 from tests.unit.support.cluster import ClusterBuilder, workers
 from tests.unit.support.fakes import FakeApi, Json
+
+EVEN = SkewMeasure("b", (0,))
 
 NOW = 1_767_225_600.0
 
@@ -49,7 +52,7 @@ def test_the_verdict_replaces_the_own_mark() -> None:
     cluster, snapshot, workload = marked(ours)
     api = FakeApi(cluster, now=NOW)
     result = RestartResult(Target("Deployment", "app", "web"), outcome=IMPROVED)
-    finalize(api, result, workload, ours, snapshot, settled=True, event="SpreadEvictionOutcome")
+    finalize(api, result, workload, ours, snapshot, settled=True, skew=EVEN, improved=True, event="SpreadEvictionOutcome")
     found = now_remembered(api)
     assert found is not None and (found.outcome, found.attempts, result.warnings) == (IMPROVED, 0, [])
 
@@ -59,7 +62,7 @@ def test_the_mark_of_another_run_stays() -> None:
     cluster, snapshot, workload = marked(theirs)
     api = FakeApi(cluster, now=NOW)
     result = RestartResult(Target("Deployment", "app", "web"), outcome=IMPROVED)
-    finalize(api, result, workload, mark(20), snapshot, settled=True, event="SpreadEvictionOutcome")
+    finalize(api, result, workload, mark(20), snapshot, settled=True, skew=EVEN, improved=True, event="SpreadEvictionOutcome")
     assert now_remembered(api) == theirs
     assert result.warnings == ["Deployment app/web was changed by another client meanwhile: the outcome is not recorded"]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What may happen to a workload between its judgement and the write of its restart."""
+"""A restart is written only if the workload still permits it after a change between the check and the write."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(cluster: ClusterBuilder, *meddlers: Meddler, **options: t.Any) -> tupl
 
 
 def scaled(replicas: int) -> Meddler:
-    """What an autoscaler writes; the API server raises the generation with it."""
+    """Return a change like the write of an autoscaler. The API server increments the generation."""
 
     def meddle(workload: Json) -> None:
         workload["spec"]["replicas"] = replicas

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import reason_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
@@ -56,7 +55,7 @@ def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, s
     api = FakeApi(cluster, now=NOW)
     (result,) = run_restart(api, [target], RestartOptions(wait=wait))
     assert (result.action, result.outcome, result.changed) == (action, verdict, True)
-    assert reason_text(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
+    assert str(result.reason).startswith("already_restarted" if action == "skipped" else "rollout_not_finished: ")
     assert remembered(api) == [verdict]
 
 
@@ -185,7 +184,7 @@ def test_a_node_that_is_not_ready_is_named_where_a_rollout_has_not_ended(lost: l
         cluster.node(name, ready=False)
     cluster.nodes.extend(nodes)
     (result,) = run_restart(FakeApi(cluster, now=NOW), [target], RestartOptions())
-    assert reason_text(result.reason).endswith(said)
+    assert str(result.reason).endswith(said)
 
 
 def uneven(cluster: ClusterBuilder, count: int) -> list[Target]:
@@ -261,4 +260,4 @@ def test_without_waiting_a_budget_is_not_taken_from_twice() -> None:
     targets = [Target("Deployment", "app", name) for name in ("one", "two")]
     results = run_restart(api, targets, RestartOptions(wait=False))
     assert [result.action for result in results] == ["restarted", "refused"]
-    assert "shares PodDisruptionBudget both" in reason_text(results[1].reason)
+    assert "shares PodDisruptionBudget both" in str(results[1].reason)

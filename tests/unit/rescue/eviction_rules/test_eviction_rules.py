@@ -8,10 +8,10 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import EvictionFilter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.grace_period import victim_grace_period_s
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import EvictionFilter
 
 from tests.unit.support.objects import CRITICAL, budget, pending, running
 from tests.unit.support.searches import immunity
@@ -57,7 +57,7 @@ def code(pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str
         ({"terminationGracePeriodSeconds": 31}, "grace_too_long", "allow_short_grace"),
         ({"terminationGracePeriodSeconds": 45}, "grace_too_long", "allow_short_grace"),
         ({"labels": {"app": "db"}}, "budget", None),
-        # What no option changes is said first.
+        # What no option changes is said first, except what changes by itself, such as a budget.
         ({"owner": "", "annotations": UNSAFE}, "not_safe_to_evict", None),
         ({"labels": {"app": "db"}, "volumes": SCRATCH}, "local_storage", None),
     ],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The best victims by looking at every set of pods on every node, written from the order alone."""
+"""Find the best victims: compare every set of pods on every node by the documented order only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import combinations
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodStatus
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import EvictionFilter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.eviction_filter import EvictionFilter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 
@@ -64,7 +64,7 @@ class BruteForce:
         return (most is None or len(pods) <= most) and all(number <= allowed[key] for key, number in counted.items())
 
     def fits(self, node_name: str, without: t.Iterable[Pod]) -> bool:
-        """Whether the scheduler's rules take the pod on the node without these."""
+        """Return whether the pod passes the scheduler's filters on the node without these pods."""
         now = self._cluster_state.fork()
         for pod in without:
             now.remove(pod)

@@ -38,7 +38,7 @@ RANDOM = settings(
 
 
 def best(cluster: Cluster) -> Choice | None:
-    """What the search chooses."""
+    """Return the choice of the search."""
     cluster_state = ClusterState.of(cluster.snapshot)
     return victim_search(cluster.pod, cluster_state, cluster.options, budgets=PdbLedger(cluster.snapshot)).best()
 

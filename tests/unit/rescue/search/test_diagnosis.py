@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What is said where evictions do not help."""
+"""If no eviction helps, the blockers and their numbers of nodes are reported."""
 
 from __future__ import annotations
 

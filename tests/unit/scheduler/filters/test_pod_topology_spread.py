@@ -209,7 +209,7 @@ def test_terminating_pods_do_not_count() -> None:
 
 
 class TestChanges:
-    """What the placement does after it was read."""
+    """Counts follow the pods that are removed and assigned after the cluster state was read."""
 
     def test_pods_that_left_do_not_count_and_pods_that_came_do(self) -> None:
         first, *_others = pods = on("a-1", "b-1")

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the endpoints say over a real socket."""
+"""The endpoints serve health and metrics over a real socket, and limit requests and connections."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_ready_while_nothing_keeps_it_from_its_work(served: Served) -> None:
     assert served.ask("/healthz") == (200, "ok\n")
 
 
-def test_unhealthy_once_the_loop_has_stood_still_for_a_minute(served: Served) -> None:
+def test_unhealthy_if_the_loop_has_not_run_for_more_than_a_minute(served: Served) -> None:
     served.health.set_unready([])
     served.clock.now_s += UNHEALTHY_AFTER_S
     assert served.ask("/healthz")[0] == 200
@@ -94,13 +94,13 @@ def test_what_is_not_there(served: Served) -> None:
     assert served.ask("/healthz", "HEAD") == (200, "")
 
 
-def test_a_silent_client_keeps_nobody_from_an_answer(served: Served) -> None:
+def test_a_silent_client_does_not_block_other_clients(served: Served) -> None:
     with socket.create_connection(("127.0.0.1", served.endpoints.address.port)):
         assert served.ask("/healthz")[0] == 200
 
 
 def said_to(served: Served, request: bytes) -> str:
-    """The whole answer to these bytes."""
+    """Return the whole response to these bytes."""
     with socket.create_connection(("127.0.0.1", served.endpoints.address.port), timeout=10) as client:
         client.sendall(request)
         return b"".join(iter(lambda: client.recv(65536), b"")).decode()
@@ -135,7 +135,7 @@ def test_a_request_without_bounds_is_refused(served: Served, request_bytes: byte
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Whether the server ends the connection before the client's own deadline."""
+    """Return whether the server ends the connection before the client's own deadline."""
     try:
         while client.recv(65536):
             pass
@@ -168,7 +168,7 @@ def test_a_client_that_sends_a_byte_now_and_then_gets_no_more_time() -> None:
         served.endpoints.close()
 
 
-def test_many_clients_of_one_address_crowd_out_only_themselves() -> None:
+def test_many_clients_of_one_address_close_only_connections_of_this_address() -> None:
     served = Served(Address("127.0.0.1", 0), request_s=60.0)
     threads = threading.active_count()
     try:
@@ -180,7 +180,7 @@ def test_many_clients_of_one_address_crowd_out_only_themselves() -> None:
                 while crowd.connected > MAX_CONNECTIONS and time.monotonic() < deadline_s:
                     time.sleep(0.1)
                 assert 0 < crowd.connected <= MAX_CONNECTIONS
-                assert threading.active_count() == threads + 1  # that of the crowd
+                assert threading.active_count() == threads + 1  # the thread of the clients
                 probe.sendall(b"TP/1.1\r\n\r\n")
                 assert probe.recv(65536).startswith(b"HTTP/1.1 200 ")
     finally:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Which pod is evicted next so that its replacement evens the workload out, or why none is."""
+"""The next pod to evict is the one whose replacement makes the distribution more even. Otherwise there is a reason for no eviction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import EvictionPlanner, Move, planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.actions import EVICT, REFUSED, SKIPPED, WAIT
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import (
     AUTO,
     EVICT_SURPLUS,
     ROLLOUT,
     RestartOptions,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.strategy_choice import choose_strategy
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What forbids a restart: budgets, strategies, volumes, quotas, autoscalers."""
+"""Budgets, strategies, volumes, quotas and autoscalers can forbid a restart."""
 
 from __future__ import annotations
 

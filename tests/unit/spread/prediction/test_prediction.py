@@ -417,7 +417,7 @@ def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
 
 
 class TestAdvice:
-    """What the template should say."""
+    """The advice for the pod template."""
 
     def advice(self, cluster: ClusterBuilder) -> list[str]:
         return [advice.code for advice in predict(cluster).advice]

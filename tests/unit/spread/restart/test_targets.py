@@ -8,7 +8,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
@@ -92,11 +92,11 @@ def test_times_may_be_written_with_a_unit(name: str, text: t.Any, seconds: int) 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("cooldown", "-1", "cooldown: -1 is too small; it must be at least 0"),
+        ("cooldown", "-1", "cooldown is -1: it must be at least 0"),
         ("cooldown", "ten", "cooldown: 'ten' is not a duration"),
         ("cooldown", "0.5s", "cooldown: '0.5s' is not a whole number of seconds"),
-        ("wait_timeout", "0s", "wait_timeout: 0 is too small; it must be at least 1"),
-        ("wait_sleep", "0", "wait_sleep: 0 is too small; it must be at least 1"),
+        ("wait_timeout", "0s", "wait_timeout is 0: it must be at least 1"),
+        ("wait_sleep", "0", "wait_sleep is 0: it must be at least 1"),
         ("wait_timeout", "9999999h", "wait_timeout is 9999999h: the maximum is a year"),
         ("cooldown", "9" * 400, "cooldown is 9999"),
     ],

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Why replicas are in no domain."""
+"""The message names each cause for which replicas are in no domain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_replicas_on_a_node_that_cannot_be_decoded_are_not_said_to_lack_a_label(
     assert reason(["worker-3"] * 3, "worker-3") == "no_domain: 3 replicas are on node worker-3, which cannot be decoded"
 
 
-def test_each_cause_is_told_with_its_own_replicas() -> None:
+def test_each_cause_is_reported_with_its_own_replicas() -> None:
     said = reason(["worker-1", "bare", "worker-3", "worker-4", "gone"], "worker-3", "worker-4")
     assert said == (
         "no_domain: 1 replica is on nodes without the label kubernetes.io/hostname; "

@@ -27,7 +27,8 @@ from .connection_settings import (
     no_authorization,
     read_file,
 )
-from .kubeconfig_source import Source, load_yaml
+from .kubeconfig_source import Source
+from .yaml_text import load_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """The folder that the kubelet mounts into each pod."""

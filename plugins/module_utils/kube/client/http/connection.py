@@ -108,20 +108,20 @@ class Connection:
         """
         pool = self._pool
         try:
-            answer = pool.send(method, path, query, headers, body, timeouts)
+            response = pool.send(method, path, query, headers, body, timeouts)
         except HttpError as error:
             renewed = self._with_renewed_settings(pool) if is_handshake_error(error) else None
             if renewed is None:
                 raise
             return renewed.send(method, path, query, headers, body, timeouts)
-        if answer.status != 401:
-            return answer
+        if response.status != 401:
+            return response
         renewed = self._with_renewed_settings(pool)
         if renewed is None:
-            return answer
+            return response
         # The API server has rejected the request before it did anything, so the request can be sent again.
-        answer.drain_conn()
-        answer.release_conn()
+        response.drain_conn()
+        response.release_conn()
         return renewed.send(method, path, query, headers, body, timeouts)
 
     def _with_renewed_settings(self, refused: _Pool) -> t.Optional[_Pool]:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One HTTP request to the API server, with the errors of this collection."""
+"""One HTTP request to the API server, with the errors of this collection.
+
+``connection.py`` sends it, and sends it again with renewed settings after a 401.
+"""
 
 from __future__ import annotations
 
@@ -113,8 +116,8 @@ class Transport:
     ) -> Body:
         """Send a request and return the body of the answer. ``verb`` and ``target`` are for the error's text.
 
-        ``timeout_s`` limits each time without data from the server, ``connect_timeout_s`` the time for a new connection. Raises ApiError or
-        UnreachableError.
+        ``timeout_s`` limits each time without data from the server, ``connect_timeout_s`` the time for a new connection. Raises ApiError,
+        UnreachableError, or ConfigurationError if the token cannot be sent.
         """
         response = self._call(
             method,
@@ -135,10 +138,10 @@ class Transport:
     def lines(
         self, path: str, *, verb: str, target: RequestTarget, query: Query, timeout_s: float, on_open: t.Optional[OnOpen] = None
     ) -> Iterator[bytes]:
-        """Yield the lines of a watch until the server closes it. Raises UnreachableError if the connection breaks.
+        """Yield the lines of a watch until the server closes it.
 
         ``timeout_s`` limits each time without data from the server. ``on_open`` receives a function with which another thread can end the
-        watch.
+        watch. Raises the errors of ``request``, and UnreachableError if the connection breaks.
         """
         response = self._call("get", path, verb=verb, target=target, query=query, read_timeout_s=timeout_s)
         rest = b""

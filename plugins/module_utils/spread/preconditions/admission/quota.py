@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Refusal: a ResourceQuota has too little left for a replacement.
 
-``prediction/surge_capacity.py`` applies the same index to surge pods.
+``prediction/surge_capacity.py`` has the rule for surge pods: ``surge_violation``.
 """
 
 from __future__ import annotations

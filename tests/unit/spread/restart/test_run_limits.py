@@ -9,15 +9,15 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_error import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError, check_minima
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import planned_moves
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions, check_minima
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.limits import RunLimits
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, MINIMA, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 from tests.unit.support.cluster import NOW, struct, workers
@@ -127,5 +127,5 @@ def test_a_pod_of_another_node_is_evicted_where_the_limit_of_the_first_node_is_r
 
 @pytest.mark.parametrize("name", ["max_workloads", "max_evictions", "max_evictions_per_node", "max_evictions_per_namespace"])
 def test_a_limit_below_one_is_refused_by_name(name: str) -> None:
-    with pytest.raises(OptionError, match=f"{name}: 0 is too small; it must be at least 1"):
+    with pytest.raises(OptionError, match=f"{name} is 0: it must be at least 1"):
         check_minima({name: 0}, MINIMA)

@@ -27,7 +27,7 @@ from ...state.maintenance_window import (
 )
 
 
-def window_violation(
+def outside_window_violation(
     workload: Workload, snapshot: ClusterSnapshot, *, now_s: float, namespace: t.Optional[Namespace] = None
 ) -> t.Optional[Reason]:
     """Return the reason if no pod of the workload may be moved at ``now_s``. None inside of the window, and without a window.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Errors of options, and the reading of durations for the options of all features."""
+"""The values of options of all features: the error of an invalid one, durations, and minima."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def seconds_of(params: Mapping[str, t.Any], name: str) -> int:
     if seconds > LONGEST_S:
         raise OptionError(f"{name} is {params[name]}: the maximum is a year, {LONGEST_S} seconds")
     return seconds
+
+
+def check_minima(params: Mapping[str, t.Any], minima: Mapping[str, int]) -> None:
+    """Raise OptionError for numbers below their minimum. None (unset) passes."""
+    for name, minimum in minima.items():
+        value = params.get(name)
+        if value is not None and value < minimum:
+            raise OptionError(f"{name} is {value}: it must be at least {minimum}")

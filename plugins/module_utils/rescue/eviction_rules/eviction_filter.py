@@ -14,25 +14,25 @@ from ...model.values.timestamps import read_time
 from ...scheduler.node_info import NodeInfo, PodLoad
 from ...scheduler.pod_requests import CPU
 from ..critical import effective_priority, is_critical_or_system
-from ..eviction_rules.bare_pod import bare_pod_violation
-from ..eviction_rules.daemon_set import daemon_set_violation
-from ..eviction_rules.equal_priority import CRITICAL, EQUAL_PRIORITY, equal_priority_violation
-from ..eviction_rules.grace_period import grace_period_violation
-from ..eviction_rules.higher_priority import higher_priority_violation
-from ..eviction_rules.local_storage import local_storage_violation
-from ..eviction_rules.not_on_node import not_on_node_violation
-from ..eviction_rules.outside_window import MaintenanceWindows, outside_window_violation
-from ..eviction_rules.safe_to_evict import NOT_SAFE_TO_EVICT, safe_to_evict_violation
-from ..eviction_rules.same_controller import same_controller_violation
-from ..eviction_rules.static_pod import static_pod_violation
-from ..eviction_rules.terminating import terminating_violation
-from ..eviction_rules.undecodable import undecodable_violation
-from ..eviction_rules.would_preempt import would_preempt_violation
-from ..eviction_rules.would_return import ReplacementCheck, would_return_violation
 from ..options import RescueOptions
 from ..pdb_ledger import BudgetKey, PdbLedger, budget_status_key
-from .node_pod import NodePod, Preemptor
-from .pod_traits import is_in_gang
+from ..victims.node_pod import NodePod, Preemptor
+from ..victims.pod_traits import is_in_gang
+from .bare_pod import bare_pod_violation
+from .daemon_set import daemon_set_violation
+from .equal_priority import CRITICAL, EQUAL_PRIORITY, equal_priority_violation
+from .grace_period import grace_period_violation
+from .higher_priority import higher_priority_violation
+from .local_storage import local_storage_violation
+from .not_on_node import not_on_node_violation
+from .outside_window import MaintenanceWindows, outside_window_violation
+from .safe_to_evict import NOT_SAFE_TO_EVICT, safe_to_evict_violation
+from .same_controller import same_controller_violation
+from .static_pod import static_pod_violation
+from .terminating import terminating_violation
+from .undecodable import undecodable_violation
+from .would_preempt import would_preempt_violation
+from .would_return import ReturnCheck, would_return_violation
 
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
 EXCLUDED = Reason("excluded", "its eviction was refused, so that it is excluded for now")
@@ -136,7 +136,7 @@ def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Re
 class EvictionFilter:
     """The eviction rules for one pod, by its options. Budgets count in their state at the time of the call.
 
-    ``excluded_victims``: uids of pods that may not be evicted now. ``replacements``: checks whether a replacement would use the capacity
+    ``excluded_victims``: uids of pods that may not be evicted now. ``return_check``: checks whether a replacement would use the capacity
     again. ``windows``: the maintenance windows, if the options respect them.
     """
 
@@ -146,11 +146,11 @@ class EvictionFilter:
         options: RescueOptions,
         budgets: PdbLedger,
         excluded_victims: Collection[str] = frozenset(),
-        replacements: t.Optional[ReplacementCheck] = None,
+        return_check: t.Optional[ReturnCheck] = None,
         windows: t.Optional[MaintenanceWindows] = None,
     ) -> None:
         self._windows = windows
-        self._replacements = replacements
+        self._return_check = return_check
         self._budgets = budgets
         self._excluded_victims = frozenset(excluded_victims)
         self._preemptor = preemptor_of(pod, options)
@@ -160,16 +160,17 @@ class EvictionFilter:
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
 
-        A reason that no option changes comes before one that an option changes.
+        A reason that no option changes comes before one that an option changes. The maintenance window, an excluded victim and the budgets
+        come last, because they change by themselves.
         """
         if node_pod.fixed_violation is not None:
             return node_pod.fixed_violation
-        fixed = self._violation_for_pod(node_pod)
-        if fixed is not None and fixed not in _OPTIONAL:
-            return fixed
+        for_pod = self._violation_for_pod(node_pod)
+        if for_pod is not None and for_pod not in _OPTIONAL:
+            return for_pod
         if node_pod.options_violation is NOT_SAFE_TO_EVICT:
             return NOT_SAFE_TO_EVICT
-        return fixed or node_pod.options_violation or self._current_violation(node_pod)
+        return for_pod or node_pod.options_violation or self._current_violation(node_pod)
 
     def evictable_pods(self, movable: Iterable[NodePod]) -> list[tuple[NodePod, t.Optional[BudgetKey]]]:
         """Return the pods that may be evicted, each with the budget that its eviction counts against.
@@ -192,7 +193,7 @@ class EvictionFilter:
         return (
             same_controller_violation(node_pod, self._owner)
             or priority_violation(node_pod, self._preemptor)
-            or would_return_violation(node_pod, self._replacements)
+            or would_return_violation(node_pod, self._return_check)
         )
 
     def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:

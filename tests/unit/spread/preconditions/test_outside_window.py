@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.window import window_violation
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.outside_window import outside_window_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import (
     EVICT_SURPLUS,
@@ -101,7 +101,7 @@ def test_nothing_is_written_outside_of_the_window(strategy: str) -> None:
 
 def test_message_names_the_annotation_its_place_and_the_next_opening() -> None:
     snapshot = uneven(namespace=CLOSED).snapshot()
-    reason = window_violation(snapshot.workloads()[0], snapshot, now_s=NOW)
+    reason = outside_window_violation(snapshot.workloads()[0], snapshot, now_s=NOW)
     assert reason is not None and reason.text == (
         "Deployment app/web is outside of its maintenance window, 'Wed 00:00-24:00 UTC' "
         "(annotation kube-scheduling.onprem/window of namespace app); the next window opens at 2026-01-07T00:00:00Z"
@@ -110,7 +110,7 @@ def test_message_names_the_annotation_its_place_and_the_next_opening() -> None:
 
 def test_message_about_an_invalid_window_names_the_wrong_part_and_an_example() -> None:
     snapshot = uneven(WRONG).snapshot()
-    reason = window_violation(snapshot.workloads()[0], snapshot, now_s=NOW)
+    reason = outside_window_violation(snapshot.workloads()[0], snapshot, now_s=NOW)
     assert reason is not None
     for part in (
         "annotation kube-scheduling.onprem/window of the workload",

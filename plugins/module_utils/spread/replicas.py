@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The state of the replacement of an evicted pod: the replicas that are missing, not ready or not available."""
+"""The replicas of a workload that are missing, not ready or not available: the texts about them, and the progress of a wait for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...model.api.pod import Pod
-from ...model.api.workload import Workload
-from ...model.snapshot import ClusterSnapshot
-from ..rollout import DONE, WAITING, Progress, partition
+from ..model.api.pod import Pod
+from ..model.api.workload import Workload
+from ..model.snapshot import ClusterSnapshot
+from .rollout import DONE, WAITING, Progress, partition
 
 
 def unfinished_pods(workload: Workload, snapshot: ClusterSnapshot) -> list[Pod]:
     """Return the workload's unfinished pods of any revision."""
     return [pod for pod in snapshot.owned_pods(workload) if not pod.terminal]
-
-
-TAKE_OVER_AFTER_S = 5
-"""Minimum age of another run's outcome.
-
-A younger outcome may belong to an eviction that is about to be sent. The pods show the evictions of older ones, or the run was killed.
-"""
 
 
 def missing_replicas_text(workload: Workload, pods: Iterable[Pod], gone: str = "") -> str:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""YAML texts: kubeconfigs, and the settings of services. Only this file of module_utils imports PyYAML."""
+
+from __future__ import annotations
+
+import typing as t
+
+from .connection_settings import ConnectionSettingsError
+
+if t.TYPE_CHECKING:
+    yaml: t.Any = None
+    YAML_IMPORT_ERROR: t.Optional[str] = None
+else:
+    try:
+        import yaml
+
+        YAML_IMPORT_ERROR = None
+    except ImportError as import_error:
+        YAML_IMPORT_ERROR = str(import_error)
+
+        class yaml:
+            """Placeholder for the names used below."""
+
+            class YAMLError(Exception):
+                """Placeholder for yaml's base error."""
+
+
+def load_yaml(data: bytes) -> t.Any:
+    """Return the content of a YAML document.
+
+    Raises ConnectionSettingsError with the place of the error and without text of the document.
+    """
+    try:
+        return yaml.load(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (ValueError, RecursionError):  # a date that does not exist raises ValueError
+        raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise ConnectionSettingsError(f"it is not a YAML document{place}") from None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The reasons in the results of a restart: every code has a message, and the table of the guide has exactly these codes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.layout import REPOSITORY
+
+MODULE_UTILS = REPOSITORY / "plugins" / "module_utils"
+PLACES = (
+    "spread/check.py",
+    "spread/verdict.py",
+    "spread/preconditions",
+    "spread/prediction",
+    "spread/topology",
+    "spread/advice/preferred_affinity.py",
+    "spread/restart",
+    "spread/eviction",
+    "state/restart_cooldown.py",
+    "operations/restart",
+    "model/undecodable.py",
+)
+"""The files and folders whose reasons may be the reason for the action on a workload."""
+
+NOT_ABOUT_A_WORKLOAD = {"too_few_ready_nodes"}
+"""Codes of a check that has checked no workload."""
+
+HEADING = "### The reasons of the actions"
+
+
+def files() -> list[Path]:
+    places = [MODULE_UTILS / place for place in PLACES]
+    return [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+
+
+def calls_of(name: str, file: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == name:
+            yield node
+
+
+def constants() -> dict[str, str]:
+    """Return the values of the constants of the features and of the state that are texts, by name."""
+    found = {}
+    for file in (*files(), *(MODULE_UTILS / "state").glob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                found.update({target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)})
+    return found
+
+
+def codes_in(code: ast.expr, known: dict[str, str]) -> set[str]:
+    """Return the codes of an argument: a text, a constant, or one of two of them. A code of another reason is none."""
+    if isinstance(code, ast.IfExp):
+        return codes_in(code.body, known) | codes_in(code.orelse, known)
+    if isinstance(code, ast.Constant):
+        return {str(code.value)}
+    if isinstance(code, ast.Name) and code.id != "code":
+        return {known[code.id]}
+    assert (isinstance(code, ast.Attribute) and code.attr == "code") or isinstance(code, ast.Name), ast.dump(code)
+    return set()
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(MODULE_UTILS)))
+def test_no_reason_of_an_action_has_an_empty_message(file: Path) -> None:
+    for call in calls_of("Reason", file):
+        text = call.args[1] if len(call.args) > 1 else next((one.value for one in call.keywords if one.arg == "text"), None)
+        assert text is not None, f"line {call.lineno}: the reason has no text"
+        assert not (isinstance(text, ast.Constant) and not text.value), f"line {call.lineno}: the text of the reason is empty"
+
+
+def test_the_table_of_the_guide_has_exactly_the_codes_of_the_actions() -> None:
+    known = constants()
+    calls = [call for file in files() for name in ("Reason", "fail_unfinished") for call in calls_of(name, file)]
+    codes = {code for call in calls for code in codes_in(call.args[0], known)} - NOT_ABOUT_A_WORKLOAD
+    assert codes >= {"paused", "on_delete", "outside_window", "undecodable", "no_capacity", "not_begun", "replacement_not_ready"}
+    _before, _heading, section = (REPOSITORY / "docs" / "rebalance.md").read_text().partition(f"\n{HEADING}\n")
+    rows = [line.split("|")[2] for line in section.partition("\n#")[0].splitlines() if line.startswith("|")]
+    documented = [code for row in rows for code in re.findall(r"`([a-z_]+)`", row)]
+    assert len(documented) == len(set(documented)), "a code is listed twice"
+    assert (codes - set(documented), set(documented) - codes) == (set(), set())
