@@ -138,6 +138,10 @@ class Cluster:
         found.start()
         found.wait_healthy(timeout_s=timeout_s)
 
+    def repair(self, *, log: Log = print) -> None:
+        """Start the components that have ended again, as a kubelet does, and wait until all are healthy."""
+        control_plane.repair(self.layout, log)
+
     def pause(self, component: str) -> None:
         """Stop the process of a component with SIGSTOP: its port stays open, but requests get no response."""
         self._component(component).send(signal.SIGSTOP)

@@ -26,6 +26,8 @@ from lab.processes import kill_all
 
 READY_TIMEOUT_S = 60.0
 PROGRESS_EVERY_S = 8.0
+GAVE_UP_WAITING = "failed to wait for apiserver being healthy"
+"""The controller manager logs this and ends if the API server is not healthy within 10 s. A kubelet would start it again."""
 
 
 def create(layout: Layout, *, binaries: Path, variant: Variant, prometheus: Path | None, log: Callable[[str], None]) -> None:
@@ -94,12 +96,15 @@ def server_of(layout: Layout) -> str:
 
 
 def wait_healthy(layout: Layout, *, timeout_s: float, log: Callable[[str], None]) -> None:
-    """Wait until every component says that it is ready; a component that ended fails immediately."""
+    """Wait until every component says that it is ready.
+
+    A component that gave up waiting for the API server is started again. Any other component that ended fails immediately.
+    """
     deadline = time.monotonic() + timeout_s
     next_line = time.monotonic() + PROGRESS_EVERY_S
     waiting = components(layout)
     while waiting := [component for component in waiting if not component.healthy()]:
-        _raise_if_ended(waiting)
+        _restart_or_raise(waiting, log)
         names = ", ".join(component.name for component in waiting)
         if time.monotonic() > deadline:
             raise LabError(f"{names} not healthy after {timeout_s:.0f} s, logs are in {layout.component_logs}")
@@ -136,7 +141,7 @@ def _watch(layout: Layout, process: subprocess.Popen[bytes], log: Callable[[str]
     deadline = time.monotonic() + READY_TIMEOUT_S
     next_line = time.monotonic() + PROGRESS_EVERY_S
     while process.poll() is None:
-        _raise_if_ended(components(layout))
+        _restart_or_raise(components(layout), log)
         if time.monotonic() > deadline:
             raise LabError(f"kwokctl is not done after {READY_TIMEOUT_S:.0f} s: see {layout.kwokctl_log}")
         if time.monotonic() > next_line:
@@ -148,11 +153,18 @@ def _watch(layout: Layout, process: subprocess.Popen[bytes], log: Callable[[str]
         raise LabError("kwokctl failed: " + "\n  ".join(["", *(line[-400:] for line in said)]))
 
 
-def _raise_if_ended(candidates: list[Component]) -> None:
-    """Raise for the first component that has ended. The usual causes are a port in use and a bad binary."""
+def _restart_or_raise(candidates: list[Component], log: Callable[[str], None]) -> None:
+    """Start components again that gave up waiting for the API server.
+
+    Raises LabError for the first component that ended for another reason. The usual ones are a port in use and a bad binary.
+    """
     for component in candidates:
         if component.has_ended:
             words = component.last_words()
+            if GAVE_UP_WAITING in words:
+                log(f"{component.name} gave up waiting for the API server: starting it again")
+                component.start()
+                continue
             raise LabError(f"{component.name} ended: {words}{_remedy(words)}")
 
 

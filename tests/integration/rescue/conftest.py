@@ -24,6 +24,8 @@ def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
 
 @pytest.fixture
 def scene(cluster: Cluster) -> Iterator[Scene]:
+    # A scheduler that cannot renew its Lease ends. That happens if the machine stands still for 10 s.
+    cluster.repair()
     made = Scene(cluster)
     yield made
     made.close()

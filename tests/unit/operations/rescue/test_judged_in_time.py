@@ -25,6 +25,11 @@ RETURNS_WITHIN_S = 0.5
 JUDGE = RescuePlanner.plan_rescue
 
 
+@pytest.fixture(autouse=True)
+def plan_slice() -> None:
+    """The limit of the product: the clock of these tests does not depend on the machine."""
+
+
 class Clock:
     """A clock that only ``wait`` advances. It replaces the module ``time``."""
 

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A plan takes no time here: a slow machine does not end a round before all pods are planned."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import planning_rounds
+
+
+@pytest.fixture(autouse=True)
+def plan_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No limit on the time of a round. A module with a clock of its own overrides this fixture."""
+    monkeypatch.setattr(planning_rounds, "PLAN_SLICE_S", math.inf)
