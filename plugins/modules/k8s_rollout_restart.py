@@ -125,7 +125,7 @@ options:
         After a change of the nodes, one more restart is allowed. It does not shorten the doubled O(cooldown).
       - A restart, or a run with evictions, makes progress if its spread is better than the spread before it and after all earlier ones. So
         a run that ends at a limit does not count, but one whose improvement another client undoes each time counts. An end that is well
-        spread starts the count again.
+        spread starts the count again. If another client undoes that, too, only O(cooldown) limits the restarts.
     type: int
     default: 3
   max_parallel:

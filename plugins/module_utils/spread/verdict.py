@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from ..model.messages import pluralize
 from ..model.reason import Reason
 from .distribution import Distribution
+from .skew_cost import skew_cost
 from .topology.missing_domain import NO_DOMAIN_CODE
 
 HEALTHY = "healthy"
@@ -50,7 +51,7 @@ ImbalanceRank = tuple[int, ...]
 
 
 def imbalance_rank(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> ImbalanceRank:
-    """Return the verdict's rank, the replicas in no domain, then the skew by topology key.
+    """Return the verdict's rank, the replicas in no domain, then the skew cost by topology key.
 
     A lower rank is a better spread. Predictions and outcomes are compared by it. Replicas on nodes without the key make the verdict
     unknown, which has the rank of collapsed.
@@ -60,7 +61,7 @@ def imbalance_rank(distributions: Sequence[Distribution], *, max_skew: t.Optiona
     return (
         {COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0),
         nowhere,
-        *(distribution.skew for distribution in distributions),
+        *skew_cost(distributions),
     )
 
 

@@ -75,6 +75,13 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
         """
         return self.basis == skew.basis and self.lowest_cost is not None and skew.cost < self.lowest_cost
 
+    def has_improved(self, skew: SkewMeasure, *, is_even: bool) -> bool:
+        """Return whether this pending attempt has improved the spread: it has made progress, or the workload ``is_even`` now.
+
+        On another basis, the attempt is not the cause. For example, two replicas that an autoscaler leaves are even by themselves.
+        """
+        return self.is_progress(skew) or (is_even and self.basis in (None, skew.basis))
+
     def lowest_with(self, skew: SkewMeasure) -> SkewMeasure:
         """Return the lower one of both costs. On another basis it is the cost of ``skew``."""
         known = self.lowest_cost if self.basis == skew.basis else None

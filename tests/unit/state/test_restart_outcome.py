@@ -145,6 +145,15 @@ def test_costs_of_another_number_of_replicas_or_domains_are_no_progress(others: 
     assert pending.is_progress(before._replace(cost=(0,)))
 
 
+@pytest.mark.parametrize(("basis", "expected"), [("same", True), ("other", False), (None, True)])
+def test_even_workload_has_been_improved_by_the_pending_attempt_only_on_its_basis(basis: str | None, expected: bool) -> None:
+    """Two replicas that an autoscaler leaves on two nodes are even without any help."""
+    skew = SkewMeasure("same", (0,))
+    pending = replace(outcome("pending"), basis=basis, lowest_cost=None if basis is None else (0,))
+    assert pending.has_improved(skew, is_even=True) is expected
+    assert not pending.has_improved(skew, is_even=False)
+
+
 def on_one_node(replicas: int, nodes: int) -> Distribution:
     names = tuple(f"n{number}" for number in range(nodes))
     return Distribution("kubernetes.io/hostname", names, {"n0": replicas}, 0, replicas, 0)

@@ -71,6 +71,7 @@ class EvictionStrategy:
             limits=evictions.limits,
             ours=evictions.outcome,
             denied=evictions.rejected and not evictions.unanswered,
+            unanswered=evictions.unanswered,
         )
         # A replacement that is available already ends this wait immediately.
         if decision.action == WAIT or (evictions.evicted is not None and self._options.wait):

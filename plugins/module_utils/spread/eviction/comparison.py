@@ -16,11 +16,11 @@ def compare_skew(
 ) -> str:
     """Return improved, unchanged or worse, by the skew cost.
 
-    Both distributions must be over the same eligible nodes. ``before`` is None if another process read it. Then the result is improved if
-    ``even``, or if the evictions of the ``pending`` outcome have made progress, and unchanged otherwise.
+    Both distributions must be over the same eligible nodes. ``before`` is None if another process read it. Then the ``pending`` outcome
+    decides (``Outcome.has_improved``). ``even``: no further eviction is useful.
     """
     if before is None:
-        return IMPROVED if even or (pending is not None and pending.is_progress(measure_skew(after))) else UNCHANGED
+        return IMPROVED if pending is not None and pending.has_improved(measure_skew(after), is_even=even) else UNCHANGED
     now, then = skew_cost(after), skew_cost(before)
     # A changed number of replicas changes the cost by itself, and fewer than two replicas have no spread.
     sizes = [[one.replicas + one.without_domain for one in distributions] for distributions in (before, after)]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ...model.api.workload import Workload
@@ -80,10 +81,12 @@ def decide_eviction(
     limits: t.Optional[WorkloadLimits] = None,
     ours: t.Optional[Outcome] = None,
     denied: bool = False,
+    unanswered: Collection[str] = (),
 ) -> EvictionDecision:
     """Decide on the next eviction of one workload; ``now_s`` is in seconds since the epoch.
 
     ``ours`` is the outcome that this run recorded before its last eviction. ``denied``: the API server denied that eviction.
+    ``unanswered``: uids of pods whose eviction the API server has not answered. One of them is requested again, if possible.
     A limit is a reason only if nothing else prevents the eviction.
     """
     workload = report.workload
@@ -109,7 +112,9 @@ def decide_eviction(
         no_benefit = _benefit_violation(report, snapshot, options)
         if no_benefit is not None:
             return EvictionDecision(SKIPPED, no_benefit, begun)
-    move = _safe_move(report, snapshot, cluster_state, options)
+    move = _safe_move(report, snapshot, cluster_state, options, among=unanswered) if unanswered else None
+    if not isinstance(move, Move):
+        move = _safe_move(report, snapshot, cluster_state, options)
     if isinstance(move, EvictionDecision):
         return replace(move, begun=begun)
     outside = outside_window_violation(workload, snapshot, now_s=now_s)
@@ -214,21 +219,23 @@ def _safe_move(
     cluster_state: ClusterState,
     options: RestartOptions,
     limits: t.Optional[WorkloadLimits] = None,
+    *,
+    among: t.Optional[Collection[str]] = None,
 ) -> t.Union[Move, EvictionDecision]:
     """Return the next move that leaves at most one pod unavailable and, without allow_downtime, another one available.
 
-    Return a decision with the reason if there is none.
+    Return a decision with the reason if there is none. With ``among``, only pods with these uids are candidates.
     """
     workload = report.workload
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
-    move = planner.next_move() if limits is None else planner.next_allowed_move(limits)
+    move = planner.next_move(among) if limits is None else planner.next_allowed_move(limits, among)
     if isinstance(move, Reason):
         return EvictionDecision(SKIPPED, move)
     pods = unfinished_pods(workload, snapshot)
     unavailable = unavailable_replicas_violation(workload, pods)
     if unavailable is not None:
         unready = only_unready_pod(workload, pods)
-        if unready is None:
+        if unready is None or (among is not None and unready.metadata.uid not in among):
             return EvictionDecision(REFUSED, unavailable)
         only = (unready.metadata.uid,)
         move = planner.next_move(only) if limits is None else planner.next_allowed_move(limits, only)

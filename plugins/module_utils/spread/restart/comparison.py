@@ -22,15 +22,15 @@ def compare_spread(
 ) -> str:
     """Return improved, unchanged or worse, by the imbalance rank.
 
-    Both distributions must be over the same eligible nodes. ``before`` is None if another process read it. Then a workload that is well
-    spread, or in which the restart of the ``pending`` outcome has made progress, is improved, and any other is unchanged. A changed number
-    of replicas changes the rank by itself, so only a workload that is well spread is improved then. Fewer than two replicas are unchanged.
+    Both distributions must be over the same eligible nodes. ``before`` is None if another process read it. Then the ``pending`` outcome
+    decides (``Outcome.has_improved``). A changed number of replicas changes the rank by itself, so only a workload that is well spread is
+    improved then. Fewer than two replicas are unchanged.
     """
     if any(distribution.replicas + distribution.without_domain < 2 for distribution in after):
         return UNCHANGED
     if before is None:
-        has_helped = is_well_spread(after, max_skew=max_skew) or (pending is not None and pending.is_progress(measure_skew(after)))
-        return IMPROVED if has_helped else UNCHANGED
+        is_even = is_well_spread(after, max_skew=max_skew)
+        return IMPROVED if pending is not None and pending.has_improved(measure_skew(after), is_even=is_even) else UNCHANGED
     if _sizes(before) != _sizes(after):
         return IMPROVED if is_well_spread(after, max_skew=max_skew) else UNCHANGED
     now, then = imbalance_rank(after, max_skew=max_skew), imbalance_rank(before, max_skew=max_skew)

@@ -76,8 +76,9 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     forbidden = outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
-    # A restart of a workload that is not uneven does not count as an attempt.
-    attempts = permission.attempts if workload_report.verdict.verdict in (COLLAPSED, SKEWED) else 0
+    # A restart of a workload that is not uneven does not count as an attempt. Earlier attempts still count.
+    is_counted = workload_report.verdict.verdict in (COLLAPSED, SKEWED)
+    attempts = permission.attempts if is_counted else max(0, permission.attempts - 1)
     revision, eligible = snapshot.revision(workload), workload_report.eligible_hash
     return RestartDecision(RESTART, workload_report.verdict.reason, attempts, revision, eligible, permission.lowest)
 

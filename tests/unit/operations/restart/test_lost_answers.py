@@ -277,21 +277,46 @@ def test_evictions_that_are_carried_out_after_their_run_count_as_attempts() -> N
     assert codes == ["error"] * 3 + ["attempts_used_up"] * 2
 
 
-def test_no_other_pod_of_the_workload_is_evicted_while_a_request_may_still_be_carried_out() -> None:
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_no_other_pod_of_the_workload_is_evicted_while_a_request_may_still_be_carried_out(pinned: bool, answered: bool) -> None:
+    """The answer of the first eviction is lost, then another pod is the first to go.
+
+    The first pod is requested again, with its uid as the precondition. If it is ``pinned``, its eviction is not useful any more.
+    """
+
     class Reordering(CameBack):
+        asked: t.ClassVar[list[str]] = []
+
         def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False, **_how: t.Any) -> None:
-            if not dry_run:
-                pods = self._cluster.pods
-                preferred = {"controller.kubernetes.io/pod-deletion-cost": "-100"}
-                pods[3] = replace(pods[3], metadata=replace(pods[3].metadata, annotations=preferred))
+            if dry_run:
+                return
+            self.asked.append(name)
+            pods = self._cluster.pods
+            if answered and len(self.asked) > 1:
+                target = next(f"worker-{number}" for number in (2, 3, 4) if all(pod.spec.node_name != f"worker-{number}" for pod in pods))
+                old = next(pod for pod in pods if pod.metadata.uid == uid)
+                fresh = replace(old.metadata, name=f"new-{len(self.asked)}", uid=f"new-{len(self.asked)}")
+                pods[pods.index(old)] = replace(old, metadata=fresh, spec=replace(old.spec, node_name=target))
+                return
+            preferred = {"controller.kubernetes.io/pod-deletion-cost": "-100"}
+            pods[3] = replace(pods[3], metadata=replace(pods[3].metadata, annotations=preferred))
+            if pinned:
+                pods[0] = replace(pods[0], spec=replace(pods[0].spec, node_name="worker-4"))
             super().evict(namespace, name, uid=uid, dry_run=dry_run)
 
+    Reordering.asked.clear()
     cluster = workers(4)
     cluster.deployment("web", ["worker-1"] * 5)
-    api = Reordering(cluster, made=False)
-    result = evict(api, "web")["web"]
-    assert api.evictions == 1 and (result.action, result.changed) == ("failed", True)
-    assert "may still carry it out, so no other pod is evicted" in result.message
+    result = evict(Reordering(cluster, made=False), "web")["web"]
+    if answered and not pinned:
+        assert Reordering.asked[:2] == ["web-0", "web-0"] and len(set(Reordering.asked[2:])) == 2
+        assert (result.action, result.outcome, len(result.evicted)) == ("evicted", "improved", 3)
+        return
+    assert set(Reordering.asked) == {"web-0"} and (len(Reordering.asked) == 1) is pinned
+    assert (result.action, result.changed) == ("failed", True)
+    if pinned:
+        assert "may still carry it out, so no other pod is evicted" in result.message
 
 
 def test_pod_that_has_failed_by_itself_is_not_in_the_result() -> None:

@@ -233,12 +233,15 @@ def test_what_may_not_be_read_is_no_permission(resource):
     assert (without_budgets.action == "restart") == (resource == "poddisruptionbudgets")
 
 
-def test_attempts_count_only_where_there_was_something_to_improve():
+@pytest.mark.parametrize("earlier", [0, 2])
+def test_attempts_count_only_where_there_was_something_to_improve(earlier: int) -> None:
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1", "worker-2"])
+    metadata = remember("unchanged", revision="hash1", age_s=86400, attempts=earlier)
+    cluster.deployment("web", ["worker-1", "worker-2"], metadata=metadata)
     snapshot = cluster.snapshot()
     line = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0])
-    assert decide_restart(line, snapshot, RestartOptions(only_if_helps=False), now_s=NOW).attempts == 0
+    decided = decide_restart(line, snapshot, RestartOptions(only_if_helps=False, max_attempts=9), now_s=NOW)
+    assert (decided.action, decided.attempts) == ("restart", earlier)
 
 
 BACK_OFF_S = 2400
@@ -315,7 +318,8 @@ def test_the_second_look_compares_with_the_first(before, after, max_skew, expect
         cluster.node(name)
     topology = Topology(cluster.snapshot().nodes)
     looks = [None if homes is None else [topology.distribute("kubernetes.io/hostname", homes, tuple("abc"))] for homes in (before, after)]
-    assert compare_spread(looks[0], looks[1], max_skew=max_skew) == expected
+    pending = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="r", eligible="e")
+    assert compare_spread(looks[0], looks[1], max_skew=max_skew, pending=pending) == expected
 
 
 def progress(kind: str, status: dict[str, t.Any], **spec: t.Any) -> str:
