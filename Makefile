@@ -11,6 +11,8 @@ CHECKS := ruff sanity yamllint changelog-lint mypy unit docs-lint ansible-lint d
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
+# Only failures in a time in which the machine did not run are repeated (tests/integration/machine.py). The summary names them.
+REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
@@ -81,7 +83,7 @@ importer: build ## check: galaxy-importer on the built artifact
 
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
 integration: lab-binaries ## check: integration tests on the simulated cluster
-	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10 $(SIDE_BY_SIDE)
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10 $(SIDE_BY_SIDE) $(REPEATED)
 
 ## Measurements and long runs, for releases
 
