@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from ..model.messages import pluralize
 from ..model.reason import Reason
 from .distribution import Distribution
-from .skew_cost import skew_cost
 from .topology.missing_domain import NO_DOMAIN_CODE
 
 HEALTHY = "healthy"
@@ -44,6 +43,11 @@ def worst_verdict(distributions: Iterable[Distribution], *, max_skew: t.Optional
     return max(verdicts, key=lambda verdict: (_SEVERITY[verdict.verdict], verdict.reason.code == SPREAD))
 
 
+def is_well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> bool:
+    """Return whether the workload is healthy and has more than one eligible domain."""
+    return worst_verdict(distributions, max_skew=max_skew).reason.code == SPREAD
+
+
 WORST_RANK = 2
 """The rank of a workload that is collapsed or has no known verdict."""
 
@@ -51,17 +55,17 @@ ImbalanceRank = tuple[int, ...]
 
 
 def imbalance_rank(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> ImbalanceRank:
-    """Return the verdict's rank, the replicas in no domain, then the skew cost by topology key.
+    """Return the verdict's rank, the replicas in no domain, then the skew by topology key.
 
-    A lower rank is a better spread. Predictions and outcomes are compared by it. Replicas on nodes without the key make the verdict
-    unknown, which has the rank of collapsed.
+    A lower rank is a better spread. Predictions are compared by it: a restart of all replicas for a better distribution with the same skew
+    does not help. Replicas on nodes without the key make the verdict unknown, which has the rank of collapsed.
     """
     verdict = worst_verdict(distributions, max_skew=max_skew).verdict
     nowhere = sum(distribution.without_domain for distribution in distributions)
     return (
         {COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0),
         nowhere,
-        *skew_cost(distributions),
+        *(distribution.skew for distribution in distributions),
     )
 
 

@@ -19,13 +19,12 @@ class RestartPermission(t.NamedTuple):
     """The permission to restart a workload now.
 
     ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart if it is permitted. Otherwise it is
-    the number so far. ``lowest`` is the lowest skew for its outcome; None if the restart counts as an attempt in any
-    case, because its basis is another one. If ``used_up`` is true, waiting alone does not help.
+    the number so far. ``lowest`` is the lowest skew for its outcome. If ``used_up`` is true, waiting alone does not help.
     """
 
     violation: t.Optional[Reason]
     attempts: int
-    lowest: t.Optional[SkewMeasure]
+    lowest: SkewMeasure
     used_up: bool = False
 
 
@@ -42,10 +41,7 @@ def cooldown_permission(
     """
     if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
         return RestartPermission(None, 1, skew)
-    # After a good end there is no lowest cost. An attempt on another basis than that of earlier ones counts, because a client that changes
-    # the number of replicas or the nodes again and again would otherwise cause repeated restarts.
-    is_known = outcome.basis == skew.basis or (outcome.basis is None and outcome.attempts == 0)
-    lowest = outcome.lowest_with(skew) if is_known else None
+    lowest = outcome.lowest_with(skew)
     attempts = max(0, outcome.attempts - (outcome.outcome == PENDING and outcome.is_progress(skew)))
     if attempts >= max_attempts and outcome.eligible == eligible:
         made = pluralize(attempts, "attempt")

@@ -70,17 +70,10 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
     def is_progress(self, skew: SkewMeasure) -> bool:
         """Return whether the skew cost is lower than all costs before it, on the same basis.
 
-        If other clients undo each improvement, the costs do not become lower, and the attempts are used up. A cost cannot become lower
-        without end, and an attempt on another basis counts, so the number of attempts that do not count is limited.
+        If other clients undo each improvement, the costs do not become lower, and the attempts are used up. On another basis there is no
+        progress. For example, two replicas that an autoscaler leaves are even by themselves.
         """
         return self.basis == skew.basis and self.lowest_cost is not None and skew.cost < self.lowest_cost
-
-    def has_improved(self, skew: SkewMeasure, *, is_even: bool) -> bool:
-        """Return whether this pending attempt has improved the spread: it has made progress, or the workload ``is_even`` now.
-
-        On another basis, the attempt is not the cause. For example, two replicas that an autoscaler leaves are even by themselves.
-        """
-        return self.is_progress(skew) or (is_even and self.basis in (None, skew.basis))
 
     def lowest_with(self, skew: SkewMeasure) -> SkewMeasure:
         """Return the lower one of both costs. On another basis it is the cost of ``skew``."""

@@ -145,13 +145,17 @@ def test_costs_of_another_number_of_replicas_or_domains_are_no_progress(others: 
     assert pending.is_progress(before._replace(cost=(0,)))
 
 
-@pytest.mark.parametrize(("basis", "expected"), [("same", True), ("other", False), (None, True)])
-def test_even_workload_has_been_improved_by_the_pending_attempt_only_on_its_basis(basis: str | None, expected: bool) -> None:
-    """Two replicas that an autoscaler leaves on two nodes are even without any help."""
-    skew = SkewMeasure("same", (0,))
-    pending = replace(outcome("pending"), basis=basis, lowest_cost=None if basis is None else (0,))
-    assert pending.has_improved(skew, is_even=True) is expected
-    assert not pending.has_improved(skew, is_even=False)
+def test_attempts_on_another_basis_are_measured_from_their_own_beginning() -> None:
+    """An autoscaled workload that never becomes even is moved each day with another number of replicas, and each run helps."""
+    stored = None
+    for day, replicas in enumerate((20, 22, 21, 24, 20)):
+        found = measure_skew([on_one_node(replicas, 4)])
+        now_s = T0 + day * 86400
+        permission = cooldown_permission(stored, now_s=now_s, revision="r1", eligible="e1", skew=found, cooldown_s=600, max_attempts=3)
+        assert permission.violation is None and permission.attempts == 1
+        attempt = make_outcome(now_s=now_s, attempts=1, outcome="pending", revision="r1", eligible="e1", lowest=permission.lowest)
+        assert attempt.is_progress(found._replace(cost=(found.cost[0] - 1,)))
+        stored = replace(attempt, outcome="improved", attempts=0)
 
 
 def on_one_node(replicas: int, nodes: int) -> Distribution:

@@ -22,6 +22,7 @@ class BudgetLocks:
     def __init__(self) -> None:
         self._held: dict[Target, BudgetNames] = {}
         self._unfinished: set[Target] = set()
+        self._unanswered: dict[Target, BudgetNames] = {}
 
     def violation(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
         """Return the reason why no step on the budgets ``names`` may begin for the target.
@@ -36,6 +37,23 @@ class BudgetLocks:
         if others:
             raise SharedBudgetError
         return None
+
+    def unanswered_violation(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
+        """Return the reason why the target must not be restarted: the server may still carry out the eviction of a pod of another target.
+
+        The server checks the budget for another eviction, but not for a restart.
+        """
+        for other, held in self._unanswered.items():
+            shared = sorted(held & names)
+            if other != target and shared:
+                _namespace, budget = shared[0]
+                text = f"the API server has not answered an eviction for {other}, which shares PodDisruptionBudget {budget}; run again"
+                return Reason("budget", text)
+        return None
+
+    def set_unanswered(self, target: Target, names: BudgetNames) -> None:
+        """Record the budgets of the target's pods whose evictions have no answer. They are empty if each eviction was answered."""
+        self._unanswered[target] = names
 
     def begin(self, target: Target, names: BudgetNames) -> None:
         """Record that a step of the target uses these budgets."""

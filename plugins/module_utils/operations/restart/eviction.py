@@ -62,6 +62,8 @@ class EvictionStrategy:
         if evictions.outcome is None:
             result.before = listed_by_key(report.distributions)
         evictions.note_late_evictions(report.workload, observation)
+        if not evictions.unanswered:
+            self._budgets.set_unanswered(result.target, set())
         decision = decide_eviction(
             report,
             observation.snapshot,
@@ -137,6 +139,8 @@ class EvictionStrategy:
             self._api.evict(pod.namespace, pod.name, uid=pod.uid)
         except (ApiError, UnreachableError) as error:
             evictions.note_error(error, move, eviction)
+            if evictions.unanswered:
+                self._budgets.set_unanswered(evictions.result.target, names_of_budgets(report.workload, observation.snapshot))
             self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 return PodGone(self._api, self._options, evictions, error)

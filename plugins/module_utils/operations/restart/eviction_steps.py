@@ -13,10 +13,11 @@ from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
+from ...spread.comparison import compare_spread
 from ...spread.distribution import listed_by_key
-from ...spread.eviction.comparison import compare_skew
 from ...spread.eviction.decision import TAKE_OVER_AFTER_S
 from ...spread.eviction.planner import Move
+from ...spread.preconditions.readability import readability_violation
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import WorkloadLimits
@@ -142,9 +143,13 @@ class WorkloadEvictions:
         """Compare the last report of the workload with the first one, and record the result.
 
         ``even``: no further eviction is useful. ``is_replaced``: the evicted pods have replacements that are available. Evictions that have
-        made progress do not count as an attempt, whatever prevents further evictions now, so that the next run continues.
+        made progress do not count as an attempt, whatever prevents further evictions now, so that the next run continues. If the workload
+        cannot be read, the outcome stays pending.
         """
         result, compared = self.result, PENDING
+        if readability_violation(report.workload, observation.snapshot, budgets=False) is not None:
+            result.outcome = PENDING
+            return
         # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.
         pending = self.outcome or read_outcome(report.workload.metadata.annotations)
         after = observation.distribution_over(self.before, report)
@@ -152,7 +157,7 @@ class WorkloadEvictions:
             result.after = listed_by_key(report.distributions)
         if self._options.verify_spread or even:
             earlier = self.before.distributions if self.before is not None else None
-            compared = compare_skew(earlier, after, even=even, pending=pending)
+            compared = compare_spread(earlier, after, pending=pending)
         if result.outcome != FAILED:
             result.outcome = compared
         if result.outcome != PENDING:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Sequence
 from functools import partial
 
 from ...kube.client.api import KubeApi
@@ -14,11 +15,12 @@ from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...spread.distribution import listed_by_key
+from ...spread.comparison import compare_spread
+from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import RESTARTED_AT
 from ...spread.preconditions.budgets import budgets_at_stake
+from ...spread.preconditions.readability import readability_violation
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
-from ...spread.restart.comparison import compare_spread, is_well_spread
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import RunLimits
@@ -27,6 +29,7 @@ from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
 from ...spread.skew_cost import measure_skew
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
+from ...spread.verdict import is_well_spread
 from ...state.restart_outcome import IMPROVED, PENDING, Outcome, make_outcome, new_write_id, read_outcome
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
@@ -125,7 +128,7 @@ class RolloutStrategy:
             result.end(decision.action, decision.reason)
             return None
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(report.workload, observation.snapshot)
-        conflict = self._budgets.violation(result.target, at_stake)
+        conflict = self._budgets.violation(result.target, at_stake) or self._budgets.unanswered_violation(result.target, at_stake)
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None
@@ -260,24 +263,29 @@ class _Rollout:
         if report is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
             return False
-        after = observation.distribution_over(self._before, report)
+        if readability_violation(report.workload, observation.snapshot, budgets=False) is not None:
+            result.outcome = PENDING  # the next run compares the spread
+            return False
+        after, before = observation.distribution_over(self._before, report), self._before.distributions if self._before else None
+        was_even = before is not None and self._is_even(before)
         if self._options.verify_spread:
             result.after = listed_by_key(report.distributions)
             if progress.state == DONE:
-                before = self._before.distributions if self._before else None
-                result.outcome = compare_spread(before, after, max_skew=self._options.max_skew, pending=self._outcome)
+                result.outcome = compare_spread(before, after, pending=self._outcome, is_even=self._is_even(after))
         if result.outcome != PENDING:
-            settled = is_well_spread(report.distributions, max_skew=self._options.max_skew)
             finalize(
                 self._api,
                 result,
                 self._workload,
                 self._outcome,
                 observation.snapshot,
-                settled=settled,
+                settled=self._is_even(report.distributions) and not was_even,
                 skew=measure_skew(after),
                 improved=result.outcome == IMPROVED,
                 event="SpreadRestartOutcome",
                 dry_run=self._options.dry_run,
             )
         return False
+
+    def _is_even(self, distributions: Sequence[Distribution]) -> bool:
+        return is_well_spread(distributions, max_skew=self._options.max_skew)

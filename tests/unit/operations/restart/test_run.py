@@ -5,17 +5,22 @@
 from __future__ import annotations
 
 import json
+import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS, Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
     RestartSimulation,
     SimulatedRestart,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import measure_skew
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
@@ -28,8 +33,10 @@ UNDER_WAY = {"updatedReplicas": 1}
 
 
 def interrupted(cluster: ClusterBuilder, name: str, *homes: str, status: Json | None = None) -> Target:
-    """A Deployment that an earlier run restarted a minute ago without a second check."""
-    outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="hash0", eligible="x")
+    """A Deployment that an earlier run restarted a minute ago, when all its pods were on one of two nodes, without a second check."""
+    piled_up = [Distribution("kubernetes.io/hostname", ("worker-1", "worker-2"), {"worker-1": len(homes)}, 0, len(homes), 0)]
+    lowest = measure_skew(piled_up)
+    outcome = make_outcome(now_s=NOW - 60, attempts=1, outcome="pending", revision="hash0", eligible="x", lowest=lowest)
     template = {"metadata": {"labels": {"app": name}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
     metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
     cluster.deployment(name, homes, metadata=metadata, template=template, status=status)
@@ -150,6 +157,46 @@ def test_outcome_of_earlier_evictions_stays_pending_without_verify_spread(dry_ru
     options = RestartOptions(strategy=EVICT_SURPLUS, verify_spread=False, dry_run=dry_run)
     (result,) = run_restart(api, [target], options)
     assert (result.outcome, result.changed, api.outcome_of("web")) == ("pending", False, before)
+
+
+class WithoutPods(FakeApi):
+    """The role of the user has changed: pods may not be listed any more."""
+
+    def list_all(self, resource: Resource, **how: t.Any) -> list[t.Any]:
+        if resource is PODS:
+            raise ForbiddenError("cannot list pods in namespace app: forbidden", status=403, reason="Forbidden")
+        return super().list_all(resource, **how)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("way", ["rollout", EVICT_SURPLUS])
+def test_outcome_stays_pending_if_the_pods_cannot_be_read(way: str, wait: bool) -> None:
+    """Otherwise an attempt that has helped would count."""
+    cluster = workers(2)
+    target = interrupted(cluster, "web", "worker-1", "worker-2")
+    api = WithoutPods(cluster, now=NOW)
+    if way == EVICT_SURPLUS:
+        evicted, target = evicted_earlier(["worker-1", "worker-2", "worker-3"])
+        api = WithoutPods(evicted._cluster, now=NOW)
+    before = api.outcome_of("web")
+    (result,) = run_restart(api, [target], RestartOptions(strategy=way, wait=wait, wait_timeout_s=1))
+    assert (result.outcome, api.outcome_of("web"), api.patches) == ("pending", before, [])
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_job_that_only_looks_does_not_reset_the_attempts(wait: bool) -> None:
+    """A restart of a job with max_skew 1 has improved nothing. For another job without max_skew the workload is even."""
+    cluster = workers(2)
+    distribution = Distribution("kubernetes.io/hostname", ("worker-1", "worker-2"), {"worker-1": 5, "worker-2": 1}, 0, 6, 0)
+    lowest = measure_skew([distribution])
+    outcome = make_outcome(now_s=NOW - 60, attempts=2, outcome="pending", revision="hash0", eligible="x", lowest=lowest)
+    template = {"metadata": {"labels": {"app": "web"}, "annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}}
+    metadata = {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}}
+    cluster.deployment("web", ["worker-1"] * 5 + ["worker-2"], metadata=metadata, template=template)
+    api = FakeApi(cluster, now=NOW)
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], RestartOptions(wait=wait))
+    written = json.loads(api.outcome_of("web") or "")
+    assert (result.outcome, written["outcome"], written["attempts"]) == ("unchanged", "unchanged", 2)
 
 
 @pytest.mark.parametrize("answers_lost", [True, False])

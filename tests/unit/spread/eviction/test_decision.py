@@ -14,7 +14,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.well_known import HOSTNAME, ZONE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.comparison import compare_skew, skew_cost
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import EvictionDecision, decide_eviction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import EvictionPlanner, Move, planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
@@ -28,6 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.strategy_choice import choose_strategy
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import skew_cost
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
@@ -396,26 +396,6 @@ def test_a_node_without_the_key_is_no_better_place(counts: tuple[int, ...], bare
     options = RestartOptions(topology_keys=("room",))
     moves = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, options, first)
     assert [(move.pod.spec.node_name, move.node) for move in moves] == list(planned)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (("worker-1",) * 4, ("worker-1", "worker-1", "worker-1", "worker-2"), "improved"),
-        (("worker-1",) * 4, (), "unchanged"),
-        (("worker-1",) * 4, ("worker-1", "worker-2"), "unchanged"),
-        (("worker-1", "worker-1"), ("worker-1", "worker-1", "worker-2", "worker-3"), "unchanged"),
-        (("worker-1", "worker-1", "worker-2"), ("worker-1", "worker-2", "bare"), "worse"),
-    ],
-)
-def test_the_outcome_of_evictions_is_about_the_same_replicas(before: tuple[str, ...], after: tuple[str, ...], expected: str) -> None:
-    cluster = workers(3)
-    cluster.node("bare", labels={HOSTNAME: ""})
-    nodes = {node.name: node for node in cluster.nodes}
-    nodes["bare"] = replace(nodes["bare"], metadata=replace(nodes["bare"].metadata, labels={}))
-    topology = Topology(nodes)
-    looks = [[topology.distribute(HOSTNAME, look, ("worker-1", "worker-2", "worker-3"))] for look in (before, after)]
-    assert compare_skew(*looks, even=False) == expected
 
 
 @pytest.mark.parametrize(

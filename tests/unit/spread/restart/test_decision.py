@@ -12,12 +12,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.comparison import compare_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart, restart_patch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.strategy_choice import choose_strategy
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import rollout_progress
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
 from tests.unit.support.cluster import ClusterBuilder, struct, workers
@@ -295,31 +293,6 @@ def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else
         "metadata": {"resourceVersion": "77", "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
         "spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}}}},
     }
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "max_skew", "expected"),
-    [
-        ("aaa", "abc", None, "improved"),
-        ("aaa", "aaa", None, "unchanged"),
-        ("aaa", "aab", None, "improved"),
-        ("aab", "aaa", None, "worse"),
-        ("aaab", "aabc", 1, "improved"),
-        ("aabc", "aaab", 1, "worse"),
-        (None, "abc", None, "improved"),
-        (None, "aaa", None, "unchanged"),
-        ("aaa", "", None, "unchanged"),
-        ("aaa", "b", None, "unchanged"),
-    ],
-)
-def test_the_second_look_compares_with_the_first(before, after, max_skew, expected):
-    cluster = ClusterBuilder()
-    for name in "abc":
-        cluster.node(name)
-    topology = Topology(cluster.snapshot().nodes)
-    looks = [None if homes is None else [topology.distribute("kubernetes.io/hostname", homes, tuple("abc"))] for homes in (before, after)]
-    pending = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="r", eligible="e")
-    assert compare_spread(looks[0], looks[1], max_skew=max_skew, pending=pending) == expected
 
 
 def progress(kind: str, status: dict[str, t.Any], **spec: t.Any) -> str:
