@@ -146,11 +146,11 @@ class WorkloadChecker:
         if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
             return workload_report
         from .advice.advice import advise
-        from .advice.preferred_affinity import counteracting_preference
         from .advice.volume_pinning import pinned_by_volumes
+        from .preconditions.preferred_affinity import counteracting_preference_violation
 
         pod = next_pod(workload_report.workload, self._snapshot).pod
-        preference = counteracting_preference(pod, node_names, workload_report.eligible, self._snapshot.nodes)
+        preference = counteracting_preference_violation(pod, node_names, workload_report.eligible, self._snapshot.nodes)
         pinned = pinned_by_volumes(
             workload_report.workload,
             self._snapshot,
