@@ -139,13 +139,13 @@ options:
       - Wait until the pods are bound, and release their nodes.
       - With V(false), the run ends when all rescues that are possible now have begun. Their pods have the status V(waiting) and the reason
         V(rescue_begun). Their nodes stay held. The next run of this module, or a rescuer, completes these rescues and releases the nodes.
-        No other program does that, so use V(false) only if one of both follows.
+        No other program does that, so use V(false) only if a further run or a rescuer follows.
     type: bool
     default: true
   wait_timeout:
     description:
       - The maximum time, in seconds or as V(10m), until the pods are bound.
-      - A hold ends this time and O(evict_timeout) after it was placed. Then the next run, or a rescuer, releases the node.
+      - A hold ends O(wait_timeout) plus O(evict_timeout) after it was placed. Then the next run, or a rescuer, releases the node.
     type: str
     default: "600"
     aliases: [scheduled_timeout]

@@ -311,10 +311,10 @@ node_list:
       description: The value of its label C(topology.kubernetes.io/zone); empty without the label.
       type: str
     ready:
-      description: Whether it is ready.
+      description: True if it is ready.
       type: bool
     schedulable:
-      description: Whether it is not cordoned.
+      description: True if it is not cordoned.
       type: bool
   sample: [{name: worker-1, hostname: worker-1, zone: a, ready: true, schedulable: true}]
 skipped_namespaces:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettingsError
+from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from .options import SWITCH, Option
 

@@ -33,6 +33,6 @@ def combine_permission_messages(texts: Iterable[str]) -> str:
 
     It is the first message. If the messages name different namespaces, a sentence about the others is added.
     """
-    told = list(texts)
-    asked = {found.group() for found in map(_GRANT_WHERE.search, told) if found is not None}
-    return f"{told[0].rstrip('.')}. The others lack the same verb, each in its own namespace." if len(asked) > 1 else told[0]
+    given = list(texts)
+    asked = {found.group() for found in map(_GRANT_WHERE.search, given) if found is not None}
+    return f"{given[0].rstrip('.')}. The others lack the same verb, each in its own namespace." if len(asked) > 1 else given[0]

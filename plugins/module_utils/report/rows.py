@@ -18,6 +18,7 @@ from ..model.messages import combine_permission_messages, missing_permission, pl
 from ..model.reason import Reason
 from ..model.well_known import HOSTNAME
 from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
+from ..spread.restart.no_gain import NO_GAIN, UNKNOWN_GAIN
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
 
@@ -347,9 +348,8 @@ def _blockers(entry: Mapping[str, t.Any]) -> str:
         texts.append(f"{text} ({pluralize(nodes, 'node')})" if nodes else text)
     known = "; ".join(texts)
     if entry.get("restart_helps") is not None:
-        return known or "a restart would not spread the replicas better"
-    unknown = "it is unknown whether a restart would help"
-    return f"{unknown}: {known}" if known else unknown
+        return known or NO_GAIN
+    return f"{UNKNOWN_GAIN}: {known}" if known else UNKNOWN_GAIN
 
 
 def _totals(

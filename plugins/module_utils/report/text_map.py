@@ -23,11 +23,11 @@ MIN_WIDTH = 60
 MAX_NAME = 44
 MAX_LABEL = 24
 SHORT_TITLE = 16
-"""Characters of a title that long states leave."""
+"""The characters that a title keeps at least, however long the states are."""
 SHORT_LABEL = 8
 """Characters of a label that are kept if nothing else fits."""
 NAMES_PER_REASON = 12
-REASONS_NOT_JUDGED = 10
+REASONS_NOT_CHECKED = 10
 BUSIEST = 5
 
 
@@ -57,8 +57,8 @@ def _head(report: Report, width: int) -> list[str]:
         namespaces = pluralize(summary.get("namespaces", 0), "namespace")
         total = pluralize(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
-        told = "" if report.message == report.error else f" {report.message[:1].upper()}{report.message[1:]}."
-        lines.append(f"No workload was checked.{told}" if report.reason else _counts(report))
+        message = "" if report.message == report.error else f" {report.message[:1].upper()}{report.message[1:]}."
+        lines.append(f"No workload was checked.{message}" if report.reason else _counts(report))
     if report.lost_nodes:
         lines.append(f"Not ready at the end of the run: {_named(report.lost_nodes)}")
     return [part for line in lines for part in textwrap.wrap(line, width)]
@@ -252,8 +252,8 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     waiting = sum(row.action == TO_RESTART for row in report.rows)
     if waiting and not report.plan:
         yield [f"{pluralize(waiting, 'workload')} can be restarted; this run only checks."]
-    not_judged = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
-    yield _by_text("Not checked:", [(row.last.message, row) for row in not_judged], width, most=REASONS_NOT_JUDGED)
+    not_checked = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
+    yield _by_text("Not checked:", [(row.last.message, row) for row in not_checked], width, most=REASONS_NOT_CHECKED)
     yield _by_text("Advice:", [(advice.text, row) for row in report.rows for advice in row.advice], width)
     skipped = [f"{_named(names)}: {reason.text}" for reason, names in report.skipped_by_reason]
     if skipped:

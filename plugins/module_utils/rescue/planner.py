@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
+from ..model.budgets.ledger import PdbLedger
 from ..model.reason import Blocker, Reason
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import UNDECODABLE, undecodable_of
@@ -25,7 +26,6 @@ from .eviction_rules.eviction_filter import preemptor_of
 from .eviction_rules.outside_window import MaintenanceWindows
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
-from .pdb_ledger import PdbLedger
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan
 from .search.diagnosis import Diagnosis
 from .search.freeable_capacity import FreeableCapacityCache
@@ -208,8 +208,8 @@ class RescuePlanner:
         """
         options = self._options.after(context.evicted_count)
         most = 1 if options.max_victims is None else min(1, options.max_victims)
-        hinder = (other.metadata.uid for other in self._snapshot.pods if other.spec.node_name and not respects_nomination(other, pod))
-        context = context._replace(excluded_victims=context.excluded_victims.union(hinder))
+        unsuitable = (other.metadata.uid for other in self._snapshot.pods if other.spec.node_name and not respects_nomination(other, pod))
+        context = context._replace(excluded_victims=context.excluded_victims.union(unsuitable))
         choice = self._if_holdable(pod, self._search(pod, context, replace(options, max_victims=most)).best(candidates))
         if choice is None:
             violation = violation or no_toleration_reason(pod, self._options.hold_taint_key)

@@ -25,7 +25,6 @@ from .preconditions.deletion import namespace_deletion_violation
 from .preconditions.ignored import ignored_violation
 from .preconditions.rolling import rolling_violation
 from .preconditions.too_few_replicas import too_few_replicas_violation
-from .restart.permission import restart_permission
 from .spread_report import SpreadReport, WorkloadReport
 from .topology.missing_domain import NO_DOMAIN_CODE, missing_domain_reason
 from .topology.topology import Topology
@@ -146,11 +145,11 @@ class WorkloadChecker:
         if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
             return workload_report
         from .advice.advice import advise
-        from .advice.preferred_affinity import counteracting_preference
         from .advice.volume_pinning import pinned_by_volumes
+        from .preconditions.preferred_affinity import counteracting_preference_violation
 
         pod = next_pod(workload_report.workload, self._snapshot).pod
-        preference = counteracting_preference(pod, node_names, workload_report.eligible, self._snapshot.nodes)
+        preference = counteracting_preference_violation(pod, node_names, workload_report.eligible, self._snapshot.nodes)
         pinned = pinned_by_volumes(
             workload_report.workload,
             self._snapshot,
@@ -174,24 +173,23 @@ class WorkloadChecker:
 
     def _restart_refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
         """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""
-        from .preconditions.outside_window import outside_window_violation
         from .preconditions.restart import restart_violation
+        from .restart.permission import not_now_violation, restart_permission
 
-        forbidden = restart_violation(workload_report.workload, self._snapshot, allow_downtime=False) or outside_window_violation(
-            workload_report.workload, self._snapshot, now_s=self._snapshot.read_at_s
-        )
+        workload, snapshot = workload_report.workload, self._snapshot
+        forbidden = restart_violation(workload, snapshot, allow_downtime=False)
         if forbidden is not None:
             return forbidden
         permission = restart_permission(
-            workload_report.workload,
-            self._snapshot,
+            workload,
+            snapshot,
             workload_report.eligible_hash,
             workload_report.distributions,
-            now_s=self._snapshot.read_at_s,
+            now_s=snapshot.read_at_s,
             cooldown_s=self._options.cooldown_s,
             max_attempts=self._options.max_attempts,
         )
         # An interrupted restart has not failed yet. If its attempts are used up, its second check is still due.
-        if permission.used_up and interrupted_restart(workload_report.workload, self._snapshot) is not None:
-            return None
-        return permission.violation
+        if permission.used_up and interrupted_restart(workload, snapshot) is not None:
+            permission = permission._replace(violation=None)
+        return not_now_violation(workload, snapshot, permission, now_s=snapshot.read_at_s)

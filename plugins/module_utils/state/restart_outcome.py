@@ -76,7 +76,7 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
         return self.basis == skew.basis and self.lowest_cost is not None and skew.cost < self.lowest_cost
 
     def lowest_with(self, skew: SkewMeasure) -> SkewMeasure:
-        """Return the lower one of both costs. On another basis it is the cost of ``skew``."""
+        """Return the lower cost. On another basis it is the cost of ``skew``."""
         known = self.lowest_cost if self.basis == skew.basis else None
         return skew if known is None else SkewMeasure(skew.basis, min(known, skew.cost))
 

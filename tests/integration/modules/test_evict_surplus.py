@@ -257,7 +257,7 @@ def test_a_budget_that_lets_no_pod_go_is_refused_before_anything_is_written(
     mark = cluster.audit().mark()
     done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=300)["workloads"]
     assert [(line["action"], line["outcome"], code(line)) for line in done] == [("refused", "", "budget")] * count, done
-    assert f"PodDisruptionBudget {namespace}/web-0" in done[0]["message"] and "it asks for 3" in done[0]["message"]
+    assert f"PodDisruptionBudget {namespace}/web-0" in done[0]["message"] and "it requires 3 healthy pods" in done[0]["message"]
     assert not evictions(cluster, mark, namespace) and not evictions(cluster, mark, namespace, dry_run=True)
     assert not patches(cluster, mark, namespace) and all(outcome(cluster, web) is None for web in webs)
 

@@ -23,7 +23,7 @@ CRITICAL_ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"
 HOSTNAME = "kubernetes.io/hostname"
 APPS = "/apis/apps/v1/namespaces"
 CONTROLLER_LAG_S = 1.0
-"""A ReplicaSet that comes before its controller has heard of the pod makes another one, and then deletes one of both."""
+"""A ReplicaSet that comes before its controller has heard of the pod makes another one, and then deletes one of the two."""
 EVERYTHING: Json = {"operator": "Exists"}
 
 

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Capacity that appears beside a scheduler that preempts: one of both evicts pods, not both (kubernetes#65454)."""
+"""Capacity that appears beside a scheduler that preempts: only one of them evicts pods (kubernetes#65454)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.backoff import Backoff
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common import config_map_store
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import task
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import budget_wait
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import eviction_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state import rescue_attempts
 
 
@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state impor
         pytest.param(reflector.BACKOFF, [1, 2, 4, 5, 5], id="watches that fail"),
         pytest.param(config_map_store.BACKOFF, [0.1, 0.2, 0.4, 0.8, 1, 1], id="conflicts in the ConfigMap"),
         pytest.param(task.BACKOFF, [0.5, 1, 2, 4, 8, 10, 10], id="refused evictions of a rescue"),
-        pytest.param(budget_wait.BACKOFF, [1, 2, 4, 8, 15, 15], id="closed budgets of a restart"),
+        pytest.param(eviction_wait.BACKOFF, [1, 2, 4, 8, 15, 15], id="evictions of a restart that must wait"),
         pytest.param(rescue_attempts.BACKOFF, [30, 60, 120, 240, 480, 960, 1920, 3600, 3600], id="failed rescues of an owner"),
         pytest.param(Backoff(600, 600 * 2**10), [600 * 2**step for step in range(11)] + [600 * 2**10] * 2, id="restarts without effect"),
         pytest.param(Backoff(0, 0), [0, 0, 0], id="no cooldown"),

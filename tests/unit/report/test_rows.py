@@ -58,11 +58,11 @@ def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait()
         ),
         (False, [{"reason": "taint", "message": "tainted", "nodes": 1}], "tainted (1 node)"),
         (True, [{"reason": "paused", "message": "is paused", "nodes": 0}], "is paused"),
-        (None, [], "it is unknown whether a restart would help"),
+        (None, [], "it is unknown whether a restart would spread the replicas better"),
         (
             None,
             [{"reason": "volume", "message": "zone of a volume", "nodes": 0}],
-            "it is unknown whether a restart would help: zone of a volume",
+            "it is unknown whether a restart would spread the replicas better: zone of a volume",
         ),
     ],
 )

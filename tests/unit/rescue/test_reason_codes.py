@@ -15,6 +15,8 @@ from lab.layout import REPOSITORY
 
 MODULE_UTILS = REPOSITORY / "plugins" / "module_utils"
 RESCUE = (MODULE_UTILS / "rescue", MODULE_UTILS / "operations" / "rescue", MODULE_UTILS / "state" / "rescue_attempts.py")
+LEDGER = MODULE_UTILS / "model" / "budgets" / "ledger.py"
+"""The reasons of PodDisruptionBudgets."""
 BLOCKERS = (MODULE_UTILS / "scheduler", MODULE_UTILS / "model")
 """The filters and the undecodable objects, whose reasons are blockers of a rescue."""
 
@@ -48,7 +50,7 @@ def test_no_reason_of_a_rescue_has_an_empty_message(file: Path) -> None:
 
 
 def test_the_guide_lists_every_code_of_a_rescue() -> None:
-    files = files_of(RESCUE)
+    files = files_of((*RESCUE, LEDGER))
     known = constants([*files, *files_of(BLOCKERS)])
     codes = set()
     for call in (call for file in files for call in reasons_in(file)):
@@ -58,5 +60,5 @@ def test_the_guide_lists_every_code_of_a_rescue() -> None:
             elif isinstance(part, ast.Name) and part.id in known:
                 codes.add(known[part.id])
     documented = set(re.findall(r"`([a-z_]+)`", (REPOSITORY / "docs" / "rescue.md").read_text()))
-    assert codes >= {"queued", "not_leader", "no_node", "not_on_node", "backoff"}
+    assert codes >= {"queued", "not_leader", "no_node", "not_on_node", "backoff", "several_budgets"}
     assert codes <= documented, sorted(codes - documented)

@@ -20,7 +20,6 @@ PLACES = (
     "spread/preconditions",
     "spread/prediction",
     "spread/topology",
-    "spread/advice/preferred_affinity.py",
     "spread/restart",
     "spread/eviction",
     "state/restart_cooldown.py",

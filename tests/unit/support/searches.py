@@ -9,6 +9,7 @@ from collections import Counter
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
@@ -17,7 +18,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.evic
     preemptor_of,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache

@@ -8,7 +8,8 @@ import json
 import typing as t
 
 from .config.connection_options import ConnectionOptions, settings_of_options
-from .config.connection_settings import ConnectionSettings, ConnectionSettingsError
+from .config.connection_settings import ConnectionSettings
+from .config.files import ConnectionSettingsError
 from .config.kubeconfig_source import NO_CLUSTER
 from .errors import ApiError, ConfigurationError, RequestTarget, TruncatedResponseError, UnauthorizedError
 from .http.connection import URLLIB3_IMPORT_ERROR, Connection

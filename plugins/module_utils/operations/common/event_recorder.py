@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Events on pods, nodes and workloads about actions. The actions do not depend on the Events.
 
-The callers choose reason and text, for restarts ``restart/outcome_store.py``.
+The callers choose reason and text: for restarts ``restart/rollout.py``, for evictions ``restart/eviction.py``, and for outcomes the callers
+of ``finalize`` in ``restart/outcome_store.py``.
 """
 
 from __future__ import annotations

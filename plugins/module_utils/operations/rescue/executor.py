@@ -82,7 +82,8 @@ class RescueExecutor:
             return self._fail_without_effect(task, "")
         refusal = attempt_violation(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=task.uid)
         if refusal is not None:
-            return self._postpone(task, refusal, view)
+            self._postpone(task, refusal, view)
+            return False
         for victim in choice.victims:
             if not self._request_eviction(task, victim, view, dry_run=True):
                 return True
@@ -259,11 +260,13 @@ class RescueExecutor:
         return closed is None and immune is None and there.spec.node_name == task.node
 
     def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> bool:
+        """Return whether the hold was placed. If not, the task is postponed, failed, or planned again without this node."""
         node = view.snapshot.nodes[choice.node]
         try:
             self._holds.place(node, hold, dry_run=self._dry_run)
         except TooManyHoldsError as error:
-            return self._postpone(task, Reason("too_many_holds", str(error)), view)
+            self._postpone(task, Reason("too_many_holds", str(error)), view)
+            return False
         except HoldNotRecordedError as error:
             task.finish(FAILED, Reason("error", str(error)))
             return False
@@ -282,10 +285,9 @@ class RescueExecutor:
         self._observer.on_hold(node, hold)
         return True
 
-    def _postpone(self, task: RescueTask, refusal: Reason, view: ReconcileView) -> bool:
+    def _postpone(self, task: RescueTask, refusal: Reason, view: ReconcileView) -> None:
         task.set_plan(RescuePlan(task.pod, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING, refusal))
         task.replan_at(view.now_at_s + POSTPONED_FOR_S)
-        return False
 
     def _fail_unbound(self, task: RescueTask) -> bool:
         waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout_s} s"

@@ -164,7 +164,7 @@ class PlanningRounds:
         first = next((other for other in others if hinders(other, view.now_at_s, view.snapshot)), None)
         if first is None:
             return self._overdue_task_violation(task, view)
-        return Reason(QUEUED, f"pod {first.name} is rescued first, because only a nomination reserves the capacity for one of both pods")
+        return Reason(QUEUED, f"pod {first.name} is rescued first, because only a nomination reserves the capacity for one of the two pods")
 
     def _overdue_task_violation(self, task: RescueTask, view: ReconcileView) -> t.Optional[Reason]:
         """Return the reason why a pod that has waited for other rescues for its maximum time begins first. None if there is none.

@@ -57,7 +57,7 @@ class RescueShutdown:
         """
         for task in self.controller.in_stage(CLEARING):
             self._kept.add(task.uid)
-            task.keep_hold()
+            task.set_begun()
 
     @property
     def still_held(self) -> dict[str, Hold]:

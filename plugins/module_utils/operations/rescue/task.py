@@ -414,8 +414,8 @@ class RescueTask:
         self.finish(PLANNED, reason)
         self.planned_hold = hold
 
-    def keep_hold(self) -> None:
-        """Describe the begun rescue for the result of a run that does not wait for it."""
+    def set_begun(self) -> None:
+        """Set the status and the reason of a begun rescue, for the result of a run that does not wait for it."""
         number = len(self.evicted)
         pods = "1 pod was" if number == 1 else f"{number or 'no'} pods were"
         until = f", which is held for it until {self.hold.deadline} at most" if self.hold is not None else ""

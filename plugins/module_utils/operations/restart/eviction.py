@@ -22,8 +22,8 @@ from ...kube.client.errors import (
     is_admission_denial,
     is_transient,
 )
+from ...model.budgets.ledger import BUDGETS_NOT_READABLE, budget_status_key
 from ...model.reason import Reason
-from ...rescue.pdb_ledger import BUDGETS_NOT_READABLE, budget_status_key
 from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
@@ -35,9 +35,9 @@ from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks
-from .budget_wait import BudgetWait, SlowError
 from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
-from .move_strategy import ClosedBudgetError, StaleDecisionError, Step, defer_if_capacity_reserved
+from .eviction_wait import EvictionWait, SlowError
+from .move_strategy import EvictionDeferredError, StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import record_event, record_eviction
 from .result import EvictedPod, RestartResult
@@ -46,11 +46,11 @@ from .result import EvictedPod, RestartResult
 class EvictionStrategy:
     """Spreads the replicas of workloads by evictions of single pods."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, budget_wait: BudgetWait, limits: RunLimits) -> None:
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, eviction_wait: EvictionWait, limits: RunLimits) -> None:
         self._api = api
         self._options = options
         self._budgets = budgets
-        self._budget_wait = budget_wait
+        self._eviction_wait = eviction_wait
         self._limits = limits
         self._evictions: dict[Target, WorkloadEvictions] = {}
 
@@ -141,11 +141,11 @@ class EvictionStrategy:
             evictions.note_error(error, move, eviction)
             if evictions.unanswered:
                 self._budgets.set_unanswered(evictions.result.target, names_of_budgets(report.workload, observation.snapshot))
-            self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
+            self._eviction_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 return PodGone(self._api, self._options, evictions, error)
-            return EvictionDenied(self._api, self._options, evictions, move, error, self._budget_wait)
-        self._budget_wait.granted()
+            return EvictionDenied(self._api, self._options, evictions, move, error, self._eviction_wait)
+        self._eviction_wait.granted()
         evictions.note_eviction(eviction)
         record_event(
             self._api, evictions.result, report.workload, reason="SpreadEviction", message=f"evicted {pod.name}: {move.reason.text}"
@@ -155,7 +155,7 @@ class EvictionStrategy:
     def _budget_violation(self, move: Move, observation: Observation, evictions: WorkloadEvictions) -> t.Optional[Reason]:
         """Return the reason why no budget allows the eviction.
 
-        None if it may be allowed. Raise ClosedBudgetError if a budget allows it soon and there is time to wait.
+        None if it may be allowed. Raise EvictionDeferredError if a budget allows it soon and there is time to wait.
         """
         status = observation.budgets.status(move.pod, budget_status_key(move.pod))
         refusal, retry_error = status.violation, evictions.retry_error
@@ -170,19 +170,20 @@ class EvictionStrategy:
             return Reason(refusal.code, text)
         if not observation.budgets.opens_soon(status.budget):
             return Reason(refusal.code, f"{text}, and this does not change by itself: {observation.budgets.status_text(status.budget)}")
-        if not self._budget_wait.over:
-            self._budget_wait.expect(status.budget)
-            raise ClosedBudgetError
+        if not self._eviction_wait.over:
+            self._eviction_wait.expect(status.budget)
+            raise EvictionDeferredError
         return Reason(refusal.code, f"{text}: {observation.budgets.status_text(status.budget)}; run again when more pods are healthy")
 
     def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions) -> bool:
         """Return whether the server would evict the pod, by a dry run before any write.
 
-        If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise ClosedBudgetError if
-        the answer may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check mode.
+        If it would not, the result has the reason. If a webhook does not support dry runs, the check is skipped. Raise
+        EvictionDeferredError if the answer may change soon, StaleDecisionError if the pod is gone, and DryRunUnsupportedError in check
+        mode.
         """
         pod = move.pod.metadata
-        slow = self._budget_wait.slow_error(pod.namespace)
+        slow = self._eviction_wait.slow_error(pod.namespace)
         if slow is not None:
             self._wait_if_it_may_help(slow.error)
             text = f"the eviction of pod {pod.namespace}/{pod.name} was not requested, because another eviction in its"
@@ -195,7 +196,7 @@ class EvictionStrategy:
             if self._options.dry_run:
                 raise
         except (ApiError, UnreachableError) as error:
-            self._budget_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
+            self._eviction_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 raise StaleDecisionError from error
             self._wait_if_it_may_help(error)
@@ -204,16 +205,16 @@ class EvictionStrategy:
         return True
 
     def _wait_if_it_may_help(self, error: KubeError) -> None:
-        """Raise ClosedBudgetError if the error is transient and there is time to wait."""
-        if is_transient(error) and not self._budget_wait.over:
-            self._budget_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
-            raise ClosedBudgetError from error
+        """Raise EvictionDeferredError if the error is transient and there is time to wait."""
+        if is_transient(error) and not self._eviction_wait.over:
+            self._eviction_wait.expect(None, after_s=error.retry_after_s if isinstance(error, ApiError) else None)
+            raise EvictionDeferredError from error
 
     def _wait_for_answer(self, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions) -> None:
-        """Evict no other pod while the API server may still carry out a request. Raise ClosedBudgetError if there is time."""
-        if not self._budget_wait.over:
-            self._budget_wait.expect(None)
-            raise ClosedBudgetError
+        """Evict no other pod while the API server may still carry out a request. Raise EvictionDeferredError if there is time."""
+        if not self._eviction_wait.over:
+            self._eviction_wait.expect(None)
+            raise EvictionDeferredError
         names = ", ".join(eviction.pod.pod for eviction in evictions.unanswered.values())
         text = f"the API server has not answered the eviction of {names} and may still carry it out, so no other pod is evicted; run again"
         evictions.fail(Reason("error", text), report, observation)

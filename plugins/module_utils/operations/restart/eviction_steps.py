@@ -10,8 +10,8 @@ import typing as t
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ApiError, BudgetError, KubeError, MultipleBudgetsError, is_admission_denial, is_transient, was_not_applied
 from ...model.api.workload import Workload
+from ...model.budgets.budget_index import BudgetIndex
 from ...model.reason import Reason
-from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
 from ...spread.comparison import compare_spread
 from ...spread.distribution import listed_by_key
@@ -27,7 +27,7 @@ from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
 from ...state.restart_outcome import FAILED, IMPROVED, PENDING, Outcome, read_outcome
 from ..common.wait import wait_for_replacement
-from .budget_wait import BudgetWait
+from .eviction_wait import EvictionWait
 from .observation import Observation
 from .outcome_store import finalize, revert
 from .result import EvictedPod, RestartResult
@@ -200,8 +200,7 @@ def budget_refusal(error: KubeError, move: Move, snapshot: ClusterSnapshot) -> R
     if isinstance(error, BudgetError):
         said = "; ".join(cause.message for cause in error.causes) or str(error)
         return Reason("budget", f"pod {pod.namespace}/{pod.name} may not be evicted now: {said}")
-    budgets = snapshot.budgets_by_namespace.get(pod.namespace, ())
-    names = [budget.metadata.name for budget in budgets if matches(budget.spec.selector, pod.labels)]
+    names = [budget.metadata.name for budget in snapshot.once(BudgetIndex).selecting(pod.namespace, pod.labels)]
     named = f"PodDisruptionBudgets {' and '.join(sorted(names))} select pod {pod.name}: " if names else ""
     return Reason("several_budgets", f"{named}{error}")
 
@@ -341,10 +340,10 @@ class EvictionDenied(_EvictionStep):
         evictions: WorkloadEvictions,
         move: Move,
         error: KubeError,
-        budget_wait: BudgetWait,
+        eviction_wait: EvictionWait,
     ) -> None:
         super().__init__(api, options, evictions)
-        self._budget_wait = budget_wait
+        self._eviction_wait = eviction_wait
         self._move = move
         self._error = error
 
@@ -352,7 +351,7 @@ class EvictionDenied(_EvictionStep):
         evictions, error = self._evictions, self._error
         if evictions.note_late_evictions(report.workload, observation):
             return self._options.wait  # only the answer was lost
-        if is_transient(error) and not self._budget_wait.over:
+        if is_transient(error) and not self._eviction_wait.over:
             evictions.retry_error = error
             return True
         end_denied(evictions, error, self._move, report, observation)

@@ -50,12 +50,15 @@ class MoveStrategy(t.Protocol):
         """Decide and act.
 
         None if there is nothing to wait for. ``alone``: nothing else has begun on this observation. Raise StaleDecisionError,
-        SharedBudgetError, ClosedBudgetError, CapacityReservedError, KubeError.
+        SharedBudgetError, EvictionDeferredError, CapacityReservedError, KubeError.
         """
 
 
-class ClosedBudgetError(Exception):
-    """The target must wait until a pod of it may be evicted: a budget allows it soon, or a transient error may pass."""
+class EvictionDeferredError(Exception):
+    """The target must wait for its next eviction.
+
+    A budget allows it soon, a transient error of the server or of a webhook may pass, or an earlier eviction has no answer yet.
+    """
 
 
 class CapacityReservedError(Exception):

@@ -11,9 +11,9 @@ from functools import cached_property
 from ...kube.client.api import KubeApi
 from ...kube.client.resources import NAMESPACES, WORKLOADS
 from ...kube.snapshot_reader import read_snapshot
+from ...model.budgets.ledger import PdbLedger
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...rescue.pdb_ledger import PdbLedger
 from ...scheduler.cluster_state import ClusterState
 from ...spread.check import WorkloadChecker
 from ...spread.distribution import Distribution

@@ -26,9 +26,9 @@ from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
 from .budget_locks import BudgetLocks, SharedBudgetError
-from .budget_wait import BudgetWait
 from .eviction import EvictionStrategy
-from .move_strategy import CapacityReservedError, ClosedBudgetError, MoveStrategy, StaleDecisionError, Step
+from .eviction_wait import EvictionWait
+from .move_strategy import CapacityReservedError, EvictionDeferredError, MoveStrategy, StaleDecisionError, Step
 from .observation import Observation
 from .result import RestartResult
 from .rollout import RolloutStrategy
@@ -66,9 +66,9 @@ class _Batches:
         self._results = {target: RestartResult(target) for target in targets}
         self._budgets = BudgetLocks()
         may_wait = options.wait and not options.dry_run
-        self._budget_wait = BudgetWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
+        self._eviction_wait = EvictionWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
         limits = RunLimits(options)
-        self._evictions = EvictionStrategy(api, options, self._budgets, self._budget_wait, limits)
+        self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, limits)
         self._strategies: dict[str, MoveStrategy] = {
             ROLLOUT: RolloutStrategy(api, options, self._budgets, limits),
             EVICT_SURPLUS: self._evictions,
@@ -107,7 +107,7 @@ class _Batches:
             self._note_ends(batch)
             try:
                 # The steps of the batch are finished before others begin.
-                waiting = [*self._observe_again(batch, last=not waiting), *waiting] or self._wait_for_budgets()
+                waiting = [*self._observe_again(batch, last=not waiting), *waiting] or self._wait_for_evictions()
             except KubeError as error:
                 self._abort(batch, [*waiting, *self._blocked], error)
                 break
@@ -155,7 +155,7 @@ class _Batches:
             if run.needs_observation:
                 needs_observation.append(run)
 
-    def _wait_for_budgets(self) -> list[Target]:
+    def _wait_for_evictions(self) -> list[Target]:
         """Wait once for all blocked targets until an eviction may be granted.
 
         Return these targets. All other work is done before. The order rotates, because a target with a slow error prevents requests for the
@@ -164,7 +164,7 @@ class _Batches:
         blocked, self._blocked = [*self._blocked[1:], *self._blocked[:1]], []
         if blocked:
             try:
-                self._budget_wait.wait()
+                self._eviction_wait.wait()
                 self._observation = self._observe()
             except KubeError:
                 self._blocked = blocked
@@ -182,7 +182,7 @@ class _Batches:
                 run = self._begin(target, alone=not batch)
             except (SharedBudgetError, StaleDecisionError, CapacityReservedError):
                 deferred.append(target)
-            except ClosedBudgetError:
+            except EvictionDeferredError:
                 self._blocked.append(target)
             else:
                 batch += [run] if run is not None else []

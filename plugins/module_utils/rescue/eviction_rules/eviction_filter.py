@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from ...model.api.pod import Pod, mounts_claims
+from ...model.budgets.ledger import BudgetKey, PdbLedger, budget_status_key
 from ...model.reason import Reason
 from ...model.values.timestamps import read_time
 from ...scheduler.node_info import NodeInfo, PodLoad
 from ...scheduler.pod_requests import CPU
 from ..critical import effective_priority, is_critical_or_system
 from ..options import RescueOptions
-from ..pdb_ledger import BudgetKey, PdbLedger, budget_status_key
 from ..victims.node_pod import NodePod, Preemptor
 from ..victims.pod_traits import is_in_gang
 from .bare_pod import bare_pod_violation

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from ...model.budgets.ledger import BUDGET, SEVERAL_BUDGETS
 from ...model.reason import Blocker, Reason, Reasons
 from ..eviction_rules.eviction_filter import EvictionFilter, pods_of_node
-from ..pdb_ledger import BUDGET, SEVERAL_BUDGETS
 from ..victims.node_pod import NodePod
 from .node_candidate import NodeCandidate, SearchContext
 from .shortage import Shortage

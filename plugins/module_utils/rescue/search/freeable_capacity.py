@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 
 from ...model.api.pod import Pod
 from ...model.bounded_cache import BoundedCache
+from ...model.budgets.ledger import BudgetKey, PdbLedger
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import NodeInfo
 from ..eviction_rules.eviction_filter import NodePods, pods_of_node, priority_violation
 from ..options import RescueOptions
-from ..pdb_ledger import BudgetKey, PdbLedger
 from ..victims.node_pod import NodePod, Preemptor
 
 MAX_CACHED_CAPACITIES = 8

@@ -14,9 +14,9 @@ from enum import Enum
 from operator import ge
 
 from ...model.api.pod import Pod
+from ...model.budgets.ledger import PdbLedger
 from ...scheduler.cluster_state import ClusterState
 from ..options import RescueOptions
-from ..pdb_ledger import PdbLedger
 from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET
 from ..victims.node_pod import NodePod
 from ..victims.victim_costs import VictimCosts
@@ -148,7 +148,7 @@ class NodeCandidate:
         node_pods = self._possible_victims(number)
         self.lower_bound = (
             *priority_cost,
-            sum(sorted(map(costs.is_node_bound, node_pods))[:number]),
+            sum(sorted(map(costs.is_evicted_last, node_pods))[:number]),
             sum(sorted(map(costs.is_surely_unreschedulable, node_pods))[:number]),
             -min(sorted(map(costs.remaining_ready, node_pods))[-number:], default=PRIORITY_OFFSET),
             tuple(sorted([node_pod.age for node_pod in node_pods])[:number][::-1]),

@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.api.pod import Pod
+from ...model.budgets.ledger import BudgetKey
 from ...model.identity_cache import IdentityDict
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.filters import node_resources_fit
@@ -15,7 +16,6 @@ from ...scheduler.filters.node_ports import clashes, host_ports
 from ...scheduler.filters.node_resources_fit import asked_for
 from ...scheduler.node_info import NodeInfo, PodLoad, pod_key
 from ...scheduler.profile import DEFAULT_PROFILE, Profiles
-from ..pdb_ledger import BudgetKey
 from ..victims.node_pod import NodePod
 from .amounts import Amounts
 

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from ...model.api.pod import Pod
-from ..pdb_ledger import BudgetKey
+from ...model.budgets.ledger import BudgetKey
 from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET, PriorityCost
 from .amounts import Amounts
 
 Rank = tuple[t.Any, ...]
-"""The fields of a cost from ``node_bound`` to ``ages``, or empty."""
+"""The fields of a cost from ``evicted_last`` to ``ages``, or empty."""
 
 
 _RunningCost = tuple[int, int, int]
@@ -78,7 +78,7 @@ class SubsetSearch:
         self,
         groups: Sequence[InterchangeablePods],
         missing: Amounts,
-        bounds: SearchLimits,
+        limits: SearchLimits,
         *,
         rank: t.Optional[Callable[[list[Pod]], Rank]] = None,
         accepts: t.Optional[Callable[[list[Pod]], bool]] = None,
@@ -87,7 +87,7 @@ class SubsetSearch:
     ) -> None:
         self._groups = groups
         self._missing = missing
-        self._limits = bounds
+        self._limits = limits
         self._rank = rank
         self._accepts = accepts
         # For each position all pods from there on. If even all of them are not accepted, the position is skipped.
@@ -96,7 +96,7 @@ class SubsetSearch:
         self._best: t.Optional[VictimSet] = None
         self._steps = 0
         self._lowest = groups[-1].priority if groups else 0
-        self._totals, self._largest = _from_the_end(groups, len(missing), bounds.disruptions_left)
+        self._totals, self._largest = _from_the_end(groups, len(missing), limits.disruptions_left)
         self._numbers: list[int] = []
         self._pods: list[Pod] = []
         self._drawn: Counter[BudgetKey] = Counter()

@@ -15,6 +15,7 @@ from heapq import heapify, heappop, heapreplace
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
+from ...model.budgets.ledger import PdbLedger
 from ...model.reason import PASSED, Reason, Reasons
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.filters.node_affinity import named_nodes, required_node_affinity
@@ -29,7 +30,6 @@ from ..eviction_rules.grace_period import victim_grace_period_s
 from ..eviction_rules.outside_window import MaintenanceWindows
 from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
-from ..pdb_ledger import PdbLedger
 from ..plan import Choice, Victim
 from ..victims.victim_costs import VictimCosts
 from .eviction_dry_run import EvictionDryRun

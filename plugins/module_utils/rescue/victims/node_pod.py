@@ -29,8 +29,8 @@ class NodePod(t.NamedTuple):
 
     ``fixed_violation``: the reason that forbids its eviction and that no option changes. ``options_violation``: the reason why these
     options do not allow its eviction. ``owner``: the uid of its controller, empty if it has none. ``age``: minus the time at which it was
-    created. ``in_gang``, ``in_job`` and ``mounts_claims``: properties that may tie it to its node. ``budget_status_key``: the result of
-    ``pdb_ledger.budget_status_key``.
+    created. ``in_gang``, ``in_job`` and ``mounts_claims``: properties for which it may be evicted last (``VictimCosts.is_evicted_last``).
+    ``budget_status_key``: the result of the function of that name in ``model/budgets/ledger.py``.
     """
 
     pod: Pod

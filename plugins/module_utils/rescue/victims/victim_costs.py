@@ -24,7 +24,7 @@ class VictimCosts:
         self._cluster_state = cluster_state
         self._rescheduling = ReschedulingCheck(cluster_state, profiles)
         self._unreschedulable: dict[str, bool] = {}
-        self._node_bound: dict[str, bool] = {}
+        self._evicted_last: dict[str, bool] = {}
         self._ready_of: dict[str, int] = {}
         self._node_pods: dict[str, NodePod] = {}
         # By the load, which the pods of one template share: whether any node has capacity for one more such pod.
@@ -44,12 +44,12 @@ class VictimCosts:
         )
 
     def tie_breakers(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
-        """Return the fields of the cost from ``node_bound`` to ``ages``. None of them decreases with one more victim."""
+        """Return the fields of the cost from ``evicted_last`` to ``ages``. None of them decreases with one more victim."""
         node_pods = [self.node_pod(pod) for pod in victims]
         owners = [known.owner for known in node_pods if known.ready]
         keeps = [self._ready(known.owner) - owners.count(known.owner) if known.owner else 0 for known in node_pods]
         return (
-            sum([self.is_node_bound(known) for known in node_pods]),
+            sum([self.is_evicted_last(known) for known in node_pods]),
             sum([self.is_unreschedulable(pod) for pod in victims]),
             -min(keeps, default=PRIORITY_OFFSET),
             tuple(sorted([known.age for known in node_pods], reverse=True)),
@@ -71,7 +71,7 @@ class VictimCosts:
 
     def eviction_order(self, node_pod: NodePod) -> tuple[t.Any, ...]:
         """Return a key that sorts pods for eviction: the pod with the lowest priority and cost comes first."""
-        return node_pod.priority, self.is_node_bound(node_pod), -self.remaining_ready(node_pod), node_pod.age, node_pod.name
+        return node_pod.priority, self.is_evicted_last(node_pod), -self.remaining_ready(node_pod), node_pod.age, node_pod.name
 
     def is_unreschedulable(self, pod: Pod) -> bool:
         """Return whether no other node is surely feasible for the pod's replacement now."""
@@ -87,20 +87,20 @@ class VictimCosts:
             return not known[1]
         return not self._with_capacity.keep(id(node_pod.load), node_pod.load, self._rescheduling.has_capacity(node_pod.pod))
 
-    def is_node_bound(self, node_pod: NodePod) -> bool:
-        """Return whether the pod counts in ``Cost.node_bound``, so that it is evicted last among pods of the same priority."""
+    def is_evicted_last(self, node_pod: NodePod) -> bool:
+        """Return whether the pod counts in ``Cost.evicted_last``, so that it is evicted last among pods of the same priority."""
         if node_pod.in_gang:
             return True
         if not (node_pod.in_job or node_pod.mounts_claims):
             return False
         uid = node_pod.pod.metadata.uid
-        known = self._node_bound.get(uid)
+        known = self._evicted_last.get(uid)
         if known is None:
             in_job = node_pod.in_job and self._in_job_that_counts(node_pod)
-            known = self._node_bound[uid] = in_job or (node_pod.mounts_claims and self._bound_to_node(node_pod.pod))
+            known = self._evicted_last[uid] = in_job or (node_pod.mounts_claims and self._bound_to_node(node_pod.pod))
         return known
 
-    # --- ties ---
+    # --- pods that are evicted last ---
 
     def _in_job_that_counts(self, node_pod: NodePod) -> bool:
         job = self._cluster_state.snapshot.jobs.get(node_pod.owner)

@@ -17,8 +17,8 @@ from ...model.well_known import POD_TEMPLATE_HASH
 def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preference: t.Optional[Reason], pinned: bool) -> list[Reason]:
     """Return all advice for the workload.
 
-    ``pod`` is the next pod of the workload. ``preference`` is the result of ``counteracting_preference``. ``pinned``: volumes keep the
-    pods in their domains.
+    ``pod`` is the next pod of the workload. ``preference`` is the result of ``counteracting_preference_violation``. ``pinned``: volumes
+    keep the pods in their domains.
     """
     template = workload.spec.template
     missing = () if pinned else _missing_rules(pod, topology_keys)

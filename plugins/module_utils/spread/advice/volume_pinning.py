@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Workloads whose volumes keep their pods in their domain. No rule of a template can spread them.
 
-``rescue/victims/victim_costs.py`` has the rule for victims.
+``spread/preconditions/host_path.py`` has the refusal for a hostPath. ``rescue/victims/victim_costs.py`` has the rule for victims.
 """
 
 from __future__ import annotations

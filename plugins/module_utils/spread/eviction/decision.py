@@ -14,7 +14,6 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
 from ...state.restart_outcome import PENDING, Outcome, make_outcome
-from ..advice.preferred_affinity import counteracting_preference
 from ..history import interrupted_eviction
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
@@ -25,6 +24,7 @@ from ..preconditions.deletion import deletion_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
 from ..preconditions.outside_window import outside_window_violation
+from ..preconditions.preferred_affinity import counteracting_preference_violation
 from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
@@ -172,7 +172,7 @@ def _benefit_violation(report: WorkloadReport, snapshot: ClusterSnapshot, option
     return (
         autoscaling_violation(workload, snapshot)
         or snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
-        or counteracting_preference(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
+        or counteracting_preference_violation(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
     )
 
 

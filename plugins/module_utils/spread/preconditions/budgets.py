@@ -8,9 +8,9 @@ import typing as t
 
 from ...model.api.policy import PodDisruptionBudget
 from ...model.api.workload import Workload
+from ...model.budgets.budget_index import BudgetIndex
 from ...model.pod_template import pod_of_workload
 from ...model.reason import Reason
-from ...model.selectors.budget_index import BudgetIndex
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import UNDECODABLE
 from ..rollout import is_rolling, partition, rollout_bounds

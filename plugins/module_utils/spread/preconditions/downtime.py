@@ -34,10 +34,8 @@ def downtime_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optio
         status = budget.status
         left = status.current_healthy - loss
         if left < status.desired_healthy:
-            said = (
-                f"may leave {pluralize(left, 'healthy pod')}, PodDisruptionBudget {budget.metadata.name} asks for {status.desired_healthy}"
-            )
+            required = f"PodDisruptionBudget {budget.metadata.name} requires {pluralize(status.desired_healthy, 'healthy pod')}"
             if status.desired_healthy >= status.current_healthy:  # an eviction would be denied as well
                 advice = "let the strategy create new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
-            return Reason("budget", f"a rollout of {workload} {said}; {advice}")
+            return Reason("budget", f"a rollout of {workload} may leave {pluralize(left, 'healthy pod')}, and {required}; {advice}")
     return None

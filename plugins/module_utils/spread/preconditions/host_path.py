@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: the data of a StatefulSet is in a hostPath and would not move with its pods."""
+"""Refusal: the data of a StatefulSet is in a hostPath and would not move with its pods.
+
+Other volumes that keep a pod on its node: ``spread/advice/volume_pinning.py``, and for victims ``rescue/victims/victim_costs.py``.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The refusals that depend only on the workload and the snapshot, in the order of their checks.
 
-``spread/restart/decision.py`` adds the benefit, the maintenance window and the cooldown. ``spread/check.py`` repeats window and cooldown.
+``spread/restart/decision.py`` adds the benefit. It and ``spread/check.py`` add the maintenance window and the cooldown by
+``not_now_violation`` (``spread/restart/permission.py``).
 """
 
 from __future__ import annotations

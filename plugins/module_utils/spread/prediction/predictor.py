@@ -17,6 +17,7 @@ from ..distribution import Distribution
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
+from ..preconditions.admission.surge_quota import surge_capacity, surge_quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.update_strategy.on_delete import on_delete_violation
@@ -25,7 +26,6 @@ from ..topology.topology import Topology
 from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
-from .surge_capacity import surge_capacity, surge_violation
 
 
 class RestartPredictor:
@@ -47,7 +47,7 @@ class RestartPredictor:
         """Predict the result of a restart of a collapsed or skewed workload.
 
         ``now`` has the distribution of its placed pods for each topology key. ``preference`` is the result of
-        ``preferred_affinity.counteracting_preference``.
+        ``preferred_affinity.counteracting_preference_violation``.
         """
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
@@ -62,7 +62,7 @@ class RestartPredictor:
         denied = (
             admission_violation(workload, self._snapshot)
             or quota_violation(workload, self._snapshot, pods=workload.spec.replicas - partition(workload))
-            or surge_violation(workload, self._snapshot)
+            or surge_quota_violation(workload, self._snapshot)
         )
         if denied is not None:
             return Prediction(False, blockers=[Blocker(denied)])

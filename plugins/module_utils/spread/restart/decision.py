@@ -16,7 +16,6 @@ from ...state.restart_cooldown import RestartPermission
 from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, SkewMeasure
 from ..history import RESTARTED_AT, interrupted_restart
 from ..preconditions.budgets import budgets_at_stake
-from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..rollout import DONE, rollout_progress
@@ -25,7 +24,7 @@ from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
 from .no_gain import no_gain_violation
 from .options import RestartOptions
-from .permission import restart_permission
+from .permission import not_now_violation, restart_permission
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         no_benefit = _benefit_violation(workload_report)
         if no_benefit is not None:
             return RestartDecision(SKIPPED, no_benefit)
-    forbidden = outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation
+    forbidden = not_now_violation(workload, snapshot, permission, now_s=now_s)
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     # A restart of a workload that is not uneven does not count as an attempt. Earlier attempts still count.
@@ -117,7 +116,7 @@ def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSn
         return False
     if replicas == decided_on.spec.replicas:
         return True
-    if options.only_if_helps and replicas < 2:
+    if options.only_if_helps and too_few_replicas_violation(scaled) is not None:
         return False
     if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) is not None:
         return False

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The permission to restart a workload now, by the outcome of its last restart."""
+"""The permission to restart a workload now: by its maintenance window, and by the outcome of its last restart."""
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Sequence
 
 from ...model.api.workload import Workload
 from ...model.codec import replace
+from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_cooldown import RestartPermission, cooldown_permission
 from ...state.restart_outcome import read_outcome
 from ..distribution import Distribution
 from ..history import is_changed_since, is_pending_for_current_revision, is_rolled_back_to
 from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS
+from ..preconditions.outside_window import outside_window_violation
 from ..skew_cost import measure_skew
 
 
@@ -48,3 +51,11 @@ def restart_permission(
         cooldown_s=cooldown_s,
         max_attempts=max_attempts,
     )
+
+
+def not_now_violation(workload: Workload, snapshot: ClusterSnapshot, permission: RestartPermission, *, now_s: float) -> t.Optional[Reason]:
+    """Return the reason why a restart must not begin at ``now_s``: the maintenance window, then the ``permission``. None if it may begin.
+
+    A decision calls it last, so that a reason that remains is shown first.
+    """
+    return outside_window_violation(workload, snapshot, now_s=now_s) or permission.violation

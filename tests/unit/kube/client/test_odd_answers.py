@@ -14,10 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
-    ConnectionSettings,
-    bearer,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.authorization import bearer
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
     ApiError,
     KubeError,

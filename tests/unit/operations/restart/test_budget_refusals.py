@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     UnreachableError,
     api_error,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import budget_wait
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import eviction_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
@@ -47,7 +47,7 @@ class EvictionRequests(FakeApi):
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses, which pass immediately."""
     pauses: list[float] = []
-    monkeypatch.setattr(budget_wait.time, "sleep", pauses.append)
+    monkeypatch.setattr(eviction_wait.time, "sleep", pauses.append)
     return pauses
 
 
@@ -71,8 +71,10 @@ def piled_up(*names: str) -> ClusterBuilder:
 @pytest.mark.parametrize(
     ("budget", "said"),
     [
-        pytest.param({"desired": 3, "current": 3}, "3 of 3 pods are healthy, and it asks for 3", id="asks for all"),
-        pytest.param({"desired": 4, "current": 3}, "3 of 3 pods are healthy, and it asks for 4", id="asks for more than there are"),
+        pytest.param({"desired": 3, "current": 3}, "3 of 3 pods are healthy, and it requires 3 healthy pods", id="requires all"),
+        pytest.param(
+            {"desired": 4, "current": 3}, "3 of 3 pods are healthy, and it requires 4 healthy pods", id="requires more than exist"
+        ),
         pytest.param(
             {"desired": 0, "current": 0, "expected": 3, "conditions": [{"type": "DisruptionAllowed", "reason": "SyncFailed"}]},
             "allows no disruption",
@@ -133,7 +135,7 @@ def test_a_budget_that_opens_during_the_wait_lets_the_eviction_be_made(monkeypat
         cluster.budgets.clear()
         cluster.budget("keep", "web", desired=2, current=3)
 
-    monkeypatch.setattr(budget_wait.time, "sleep", open_it)
+    monkeypatch.setattr(eviction_wait.time, "sleep", open_it)
     api = EvictionRequests(cluster, answer=UnreachableError("only that it was asked for matters"))
     run(api, "web", max_parallel=1, wait_timeout_s=1)
     assert api.asked > 0

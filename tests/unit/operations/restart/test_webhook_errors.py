@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     was_not_applied,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import budget_wait, eviction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import eviction, eviction_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
@@ -69,7 +69,7 @@ class EvictionRequests(FakeApi):
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses, which pass without time."""
     pauses: list[float] = []
-    monkeypatch.setattr(budget_wait.time, "sleep", pauses.append)
+    monkeypatch.setattr(eviction_wait.time, "sleep", pauses.append)
     return pauses
 
 
@@ -133,7 +133,7 @@ def test_a_rejected_eviction_is_requested_as_a_dry_run_again(slept: list[float])
         api.dry = answer(500, DOWN)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(budget_wait.time, "sleep", webhook_is_gone)
+        patch.setattr(eviction_wait.time, "sleep", webhook_is_gone)
         run(api, "web")
     assert [dry for _name, dry in api.asked[:2]] == [True, False] and all(dry for _name, dry in api.asked[2:])
     assert api.tried == 2, "one announcement, and its end"

@@ -7,11 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import EvictionFilter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.grace_period import victim_grace_period_s
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
 
 from tests.unit.support.objects import CRITICAL, budget, pending, running
 from tests.unit.support.searches import immunity

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.pdb_ledger import PdbLedger
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search import node_candidate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.node_candidate import NodeCandidate, Result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch

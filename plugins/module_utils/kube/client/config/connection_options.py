@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.request import getproxies
 
-from .connection_settings import ConnectionSettings, ConnectionSettingsError, Pem, bearer, is_file, path_of
-from .kubeconfig_settings import UnsupportedLoginError, basic, settings_of_kubeconfig, settings_of_pod
+from .authorization import basic, bearer
+from .connection_settings import ConnectionSettings, Pem
+from .files import ConnectionSettingsError, is_file, path_of
+from .kubeconfig_settings import UnsupportedLoginError, settings_of_kubeconfig, settings_of_pod
 from .kubeconfig_source import Source
 
 NAMES = {

@@ -15,18 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from .connection_settings import (
-    Authorization,
-    ConnectionSettings,
-    ConnectionSettingsError,
-    Pem,
-    TokenFile,
-    bearer,
-    exists,
-    is_file,
-    no_authorization,
-    read_file,
-)
+from .authorization import Authorization, TokenFile, basic, bearer, no_authorization
+from .connection_settings import ConnectionSettings, Pem
+from .files import ConnectionSettingsError, exists, is_file, read_file
 from .kubeconfig_source import Source
 from .yaml_text import load_yaml
 
@@ -208,12 +199,6 @@ def _authorization(user: Entry) -> Authorization:
     if user.text("username") and user.text("password"):
         return basic(user.text("username"), user.text("password"))
     return no_authorization
-
-
-def basic(username: str, password: str) -> Authorization:
-    """Return the authorization with a user name and a password."""
-    value = "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode("ascii")
-    return lambda: value
 
 
 def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:

@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
-from .connection_settings import ConnectionSettingsError, exists, path_of
+from .files import ConnectionSettingsError, exists, path_of
 from .secrets import is_content
 from .yaml_text import load_yaml
 

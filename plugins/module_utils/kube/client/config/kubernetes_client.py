@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..http.connection import HttpError
-from .connection_settings import ConnectionSettings, ConnectionSettingsError, Pem
+from .connection_settings import ConnectionSettings, Pem
+from .files import ConnectionSettingsError
 from .kubeconfig_settings import impersonation
 from .kubeconfig_source import Source
 

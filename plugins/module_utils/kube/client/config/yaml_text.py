@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from .connection_settings import ConnectionSettingsError
+from .files import ConnectionSettingsError
 
 if t.TYPE_CHECKING:
     yaml: t.Any = None

@@ -17,7 +17,8 @@ import typing as t
 from collections.abc import Sequence
 from urllib.parse import unquote, urlencode, urlsplit
 
-from ..config.connection_settings import ConnectionSettings, ConnectionSettingsError
+from ..config.connection_settings import ConnectionSettings
+from ..config.files import ConnectionSettingsError
 from ..config.secrets import MIN_SECRET_LENGTH
 from .tls import is_handshake_error, tls_context
 

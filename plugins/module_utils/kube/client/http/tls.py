@@ -17,7 +17,8 @@ import typing as t
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..config.connection_settings import ConnectionSettings, ConnectionSettingsError, Pem, read_file
+from ..config.connection_settings import ConnectionSettings, Pem
+from ..config.files import ConnectionSettingsError, read_file
 
 HTTP_1_1 = "http/1.1"
 """The name of HTTP/1.1 in ALPN (RFC 7301)."""

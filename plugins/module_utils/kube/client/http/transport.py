@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
-from ..config.connection_settings import ConnectionSettingsError
+from ..config.files import ConnectionSettingsError
 from ..errors import ApiError, Cause, ConfigurationError, RequestTarget, TLSError, TruncatedResponseError, UnreachableError, api_error
 from .connection import CONNECT_TIMEOUT_S, Connection, HttpError
 from .tls import is_handshake_error

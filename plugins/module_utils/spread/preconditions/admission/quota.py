@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Refusal: a ResourceQuota has too little left for a replacement.
 
-``prediction/surge_capacity.py`` has the rule for surge pods: ``surge_violation``.
+``surge_quota.py`` has the rule for the surge pods of a rollout.
 """
 
 from __future__ import annotations

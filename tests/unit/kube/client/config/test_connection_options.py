@@ -18,10 +18,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     given_options,
     settings_of_options,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
-    ConnectionSettings,
-    ConnectionSettingsError,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import (
     Connection,
     HttpError,

@@ -12,12 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config import kubeconfig_settings
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import (
-    TOKEN_FILE_READ_EVERY_S,
-    ConnectionSettings,
-    ConnectionSettingsError,
-    TokenFile,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_settings import (
     UnsupportedLoginError,
     settings_of_kubeconfig,
@@ -223,26 +219,6 @@ def test_a_file_that_is_no_yaml_shows_no_secret(text: str, tmp_path: Path) -> No
         settings_of_kubeconfig(Source(str(tmp_path / "config")))
     assert "not a YAML document: line " in str(caught.value) and SECRET not in str(caught.value)
     assert caught.value.__suppress_context__
-
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def test_a_token_file_is_read_again_every_minute_and_the_last_token_is_kept_while_it_is_gone(tmp_path: Path) -> None:
-    file, clock = tmp_path / "token", Clock()
-    file.write_text("one\n")
-    token = TokenFile(file, clock)
-    file.write_text("two\n")
-    assert token() == "Bearer one"
-    clock.now_s += TOKEN_FILE_READ_EVERY_S
-    assert token() == "Bearer two"
-    file.unlink()
-    clock.now_s += TOKEN_FILE_READ_EVERY_S
-    assert token() == "Bearer two"
 
 
 @pytest.mark.parametrize(("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")])

@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission import limit_range, quota_index
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.admission import admission_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.quota import quota_violation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.surge_capacity import surge_capacity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.surge_quota import surge_capacity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import rollout_bounds
 
 from tests.unit.support.cluster import ClusterBuilder, workers

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..api.policy import PodDisruptionBudget
+from ..selectors.selector_index import SelectorIndex
 from ..snapshot import ClusterSnapshot
-from .selector_index import SelectorIndex
 
 
 class BudgetIndex:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Preferred affinities that attract new pods to the domains where the replicas are now."""
+"""Reason why a restart or an eviction does not help: a preferred affinity attracts new pods to the domains where the replicas are now."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ COUNTERACTING_POD_AFFINITY = Reason(
 )
 
 
-def counteracting_preference(
+def counteracting_preference_violation(
     pod: Pod, node_names: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
 ) -> t.Optional[Reason]:
-    """Return the preferred affinity of a new pod that attracts it to the domains of the present replicas.
+    """Return the reason if a preferred affinity of a new pod attracts it to the domains of the present replicas.
 
     None without such an affinity. The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100,
     both with weight 2). A preference that only the present nodes meet may therefore win, whatever its own weight is. A preferred affinity

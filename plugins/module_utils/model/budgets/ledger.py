@@ -3,8 +3,9 @@
 """The number of pods that PodDisruptionBudgets allow to evict, as the API server counts evictions.
 
 Source: kubernetes ``pkg/registry/core/pod/storage/eviction.go``. A dry run of each eviction does not show that several evictions together
-exceed a budget. ``search/subset_search.py`` keeps the victims of one plan within ``disruptions_left``, and ``reserve`` counts the victims
-of earlier plans.
+exceed a budget. In a rescue, ``rescue/search/subset_search.py`` keeps the victims of one plan within ``disruptions_left``. For more than 16
+pods, ``_LargeSets`` in ``rescue/search/node_candidate.py`` does this. ``reserve`` counts the victims of earlier plans. The evictions of
+``operations/restart/eviction.py`` are made one after the other.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import typing as t
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
-from ..model.api.pod import Pod
-from ..model.api.policy import PodDisruptionBudget
-from ..model.identity_cache import are_same_objects
-from ..model.reason import Reason
-from ..model.selectors.budget_index import BudgetIndex
-from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import UNDECODABLE
+from ..api.pod import Pod
+from ..api.policy import PodDisruptionBudget
+from ..identity_cache import are_same_objects
+from ..messages import pluralize
+from ..reason import Reason
+from ..snapshot import ClusterSnapshot
+from ..undecodable import UNDECODABLE
+from .budget_index import BudgetIndex
 
 BUDGET_KIND = "PodDisruptionBudget"
 ALWAYS_ALLOW = "AlwaysAllow"
@@ -126,7 +128,8 @@ class PdbLedger:
         status = self._by_key[key].status
         if disruptions_allowed(self._by_key[key]) == 0 and not self._by_key[key].is_observed:
             return "its controller has not seen its newest spec"
-        return f"{status.current_healthy} of {status.expected_pods} pods are healthy, and it asks for {status.desired_healthy}"
+        required = pluralize(status.desired_healthy, "healthy pod")
+        return f"{status.current_healthy} of {status.expected_pods} pods are healthy, and it requires {required}"
 
     def reserve(self, pods: Iterable[Pod]) -> None:
         """Count the planned evictions of these pods: their budgets allow fewer evictions afterwards."""

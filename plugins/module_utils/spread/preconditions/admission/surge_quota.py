@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Surge pods that the namespace's quotas admit, and the reason why a rollout that needs one and gets none does not help."""
+"""Reason why a restart does not help: a ResourceQuota admits no surge pod, and the rollout begins with one.
+
+``surge_capacity`` returns the number of surge pods that the quotas of the namespace admit.
+"""
 
 from __future__ import annotations
 
 import typing as t
 
-from ...model.api.namespace import ResourceQuota
-from ...model.api.pod import Pod
-from ...model.api.workload import Workload
-from ...model.reason import Reason
-from ...model.snapshot import ClusterSnapshot
-from ..next_pod.next_pod import next_pod
-from ..preconditions.admission.quota import quota_violation
-from ..preconditions.admission.quota_index import Bounds, QuotaIndex, SurgeCapacity, add_bounds, usages
-from ..rollout import rollout_bounds, update_strategy_type
+from ....model.api.namespace import ResourceQuota
+from ....model.api.pod import Pod
+from ....model.api.workload import Workload
+from ....model.reason import Reason
+from ....model.snapshot import ClusterSnapshot
+from ...next_pod.next_pod import next_pod
+from ...rollout import rollout_bounds, update_strategy_type
+from .quota import quota_violation
+from .quota_index import Bounds, QuotaIndex, SurgeCapacity, add_bounds, usages
 
 
 def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapacity:
@@ -26,7 +29,7 @@ def surge_capacity(workload: Workload, snapshot: ClusterSnapshot) -> SurgeCapaci
     return admitted if admitted.pods < surge else SurgeCapacity(surge, "")
 
 
-def surge_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+def surge_quota_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Return the reason if the rollout begins with a surge pod and the namespace admits none. None otherwise."""
     surge = surge_capacity(workload, snapshot)
     if surge.pods > 0 or not _needs_surge(workload):

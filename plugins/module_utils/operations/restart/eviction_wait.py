@@ -14,7 +14,7 @@ from ...kube.client.api import KubeApi
 from ...kube.client.errors import BudgetError, KubeError, is_transient
 from ...kube.client.resources import BUDGETS
 from ...model.backoff import Backoff
-from ...rescue.pdb_ledger import BudgetKey, disruptions_allowed, opens_soon
+from ...model.budgets.ledger import BudgetKey, disruptions_allowed, opens_soon
 
 BACKOFF = Backoff(1.0, 15.0)
 SLOW_ANSWER_S = 3.0
@@ -31,10 +31,10 @@ class SlowError(t.NamedTuple):
     took_s: float
 
 
-class BudgetWait:
+class EvictionWait:
     """Waits until the server may grant an eviction, at most ``timeout_s`` seconds in total between two granted evictions.
 
-    ``over``: no time is left, so a budget that allows no disruption ends the work on its workload. With ``timeout_s`` 0 there is no wait.
+    ``over``: no time is left, so an eviction that is not granted now ends the work on its workload. With ``timeout_s`` 0 there is no wait.
     """
 
     def __init__(self, api: KubeApi, *, timeout_s: float) -> None:
