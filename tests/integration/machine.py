@@ -63,9 +63,10 @@ class Machine:
         self._gaps_s.append(seconds)
 
     def _watch(self) -> None:
+        never = threading.Event()  # tests replace time.sleep
         while True:
             began_s = time.monotonic()
-            time.sleep(PAUSE_S)
+            never.wait(PAUSE_S)
             gap_s = time.monotonic() - began_s - PAUSE_S
             if gap_s > GAP_S:
                 self.note_gap(gap_s)
