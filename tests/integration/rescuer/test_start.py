@@ -90,7 +90,7 @@ def test_the_documented_roles_are_enough_and_it_survives_their_loss(scene: Scene
     bindings = [item for item in documented("rescuer.md") if item["kind"] != "Deployment"]
     cluster.apply([*permissions, *bindings])
     daemon = daemons(kubeconfig=cluster.service_account(NAME, namespace=SYSTEM, cluster_role=None))
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     node = full_node(scene)
     wait_bound(scene, scene.critical("dns"), node, daemon)
     wait_free(scene)
@@ -98,7 +98,7 @@ def test_the_documented_roles_are_enough_and_it_survives_their_loss(scene: Scene
     assert [line for line in daemon.lines if line["level"] != "info"] == []
     cluster.kubectl("delete", "rolebinding", NAME, "-n", SYSTEM)
     wait_until(lambda: not daemon.leads, what="a lost Lease")
-    wait_until(lambda: not daemon.ready, timeout_s=5, what="no readiness")
+    wait_until(lambda: not daemon.ready, timeout_s=30, what="no readiness")
     assert "leases" in daemon.ask("/readyz")[1] and daemon.ask("/healthz")[0] == 200
     cluster.apply(bindings)
     wait_until(lambda: daemon.leads and daemon.ready, what="the Lease again")
