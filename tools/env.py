@@ -19,7 +19,7 @@ from tools import interpreters, kubernetes_core, venvs
 from tools.errors import exit_with
 from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT
 
-REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "requirements-dev.txt")
+REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "services" / "extender" / "requirements.txt", ROOT / "requirements-dev.txt")
 CONSTRAINTS = (ROOT / "tools" / "constraints.txt",)
 INPUTS = (*REQUIREMENTS, *CONSTRAINTS, *(ROOT / "tools" / f"{name}.py" for name in ("env", "venvs", "kubernetes_core")))
 STAMP = ENVIRONMENT / "stamp"

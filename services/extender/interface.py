@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The interface of agents. It is public: agents of third parties import this file and nothing else of the extender.
+
+An agent judges nodes. It names the series that it needs (``queries``), the sources read them in the background, and the engine calls the
+agent with the newest values. An agent never reads anything itself and keeps no state between calls, except ``reward``, which learns.
+
+All times are seconds of ``time.monotonic`` of this process, so that no other machine's clock can make a value look fresh.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+BEST_SCORE = 10.0
+"""The score of the best node. The worst node has 0."""
+
+
+class Rate(t.NamedTuple):
+    """The increase per second of a counter of node_exporter, over ``window_s`` seconds."""
+
+    metric: str
+    window_s: int
+
+
+class Gauge(t.NamedTuple):
+    """The newest value of a gauge of node_exporter."""
+
+    metric: str
+
+
+class Expression(t.NamedTuple):
+    """A PromQL expression that returns a vector with a label for the node. Only Prometheus can answer it.
+
+    ``timestamp_of``: a PromQL selector of the raw series behind the expression. The age of a result is the age of the newest of these series
+    of the same node. If it is empty, the age is unknown.
+    """
+
+    promql: str
+    timestamp_of: str = ""
+
+
+class Annotation(t.NamedTuple):
+    """An annotation of the node: ``value`` (its age is unknown) or ``value,time``."""
+
+    key: str
+
+
+Query = Rate | Gauge | Expression | Annotation
+
+
+class Series(t.NamedTuple):
+    """One value with its labels. ``measured_at_s`` is None if nothing tells when it was measured."""
+
+    labels: Mapping[str, str]
+    value: float
+    measured_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pod requests: ``cpu`` in millicores, bandwidth in bits per second, the others in bytes or numbers of devices.
+
+    Requests follow kube-scheduler's rule (init containers, sidecars, overhead, resources of the whole pod). A bandwidth is None if the pod
+    does not declare it.
+    """
+
+    requests: Mapping[str, int] = field(default_factory=dict)
+    ingress_bits_per_s: int | None = None
+    egress_bits_per_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod that waits for a node, or one on a node. ``bound_at_s`` is None for a pod that waits.
+
+    ``ended_at_s``: the pod has ended or was deleted at this time. Pods are known for ten minutes after their end.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    scheduler_name: str
+    labels: Mapping[str, str]
+    demand: Demand
+    bound_at_s: float | None = None
+    ended_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as the agents see it.
+
+    ``series`` has the values of each query; a missing query means that no value is known. ``allocatable`` has the units of ``Demand``.
+    ``pods`` are the pods on the node, with those that ended recently. Without ``sources.kubernetes`` both are empty.
+    """
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    series: Mapping[Query, Sequence[Series]] = field(default_factory=dict)
+    pods: Sequence[PodView] = ()
+
+
+class Judgement(t.NamedTuple):
+    """The judgement of an agent on one node.
+
+    ``score``: 0 (worst) to 10 (best); None if the agent has no fresh value for the node. ``value``: the measured value behind the score, for
+    people. ``explanation``: a short text such as ``62% of 10 Gbit/s on eno1``. ``measured_at_s``: the time of the oldest value that was used.
+    ``rejection``: the reason why the pod must not run on the node; it counts only where ``filter: true``.
+    """
+
+    score: float | None
+    value: float | None = None
+    explanation: str = ""
+    measured_at_s: float | None = None
+    rejection: str = ""
+
+
+class Victims(t.NamedTuple):
+    """The pods on a node that the scheduler's preemption would delete, and how many of them are protected by an exhausted budget."""
+
+    pod_uids: Sequence[str]
+    budget_violations: int
+
+
+class Outcome(t.NamedTuple):
+    """What became of a pod: its node, its type of workload, and whether it runs well. ``at_s``: the time of the observation."""
+
+    pod: PodView
+    node: str
+    succeeded: bool
+    at_s: float
+
+
+class Agent:
+    """The base class of agents. A subclass sets ``name`` and overrides what it needs.
+
+    ``args``: a frozen msgspec.Struct that checks the agent's ``args`` of FILE; its defaults are the agent's defaults. The constructor raises
+    ValueError with a sentence if a combination of arguments cannot be used.
+    ``per_demand``: the score depends on the pod that is scheduled. The engine then calls ``score_all`` for each new demand.
+    """
+
+    name: t.ClassVar[str] = ""
+    args_type: t.ClassVar[type]
+    per_demand: t.ClassVar[bool] = False
+    can_filter: t.ClassVar[bool] = False
+    can_preempt: t.ClassVar[bool] = False
+    learns: t.ClassVar[bool] = False
+    """The agent has ``observe``, ``save`` and ``load`` (see ``reward``)."""
+
+    def __init__(self, args: t.Any) -> None:
+        self.args = args
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """Return the queries that the agent needs. Equal queries of several agents are asked once."""
+        return ()
+
+    def prepare(self, nodes: Sequence[NodeView], now_s: float) -> t.Any:
+        """Return what all nodes of one refresh have in common, such as the largest value. It is passed to the other methods."""
+        return None
+
+    def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+        """Return the judgement on one node. ``pod`` is None if the agent is not ``per_demand``."""
+        raise NotImplementedError
+
+    def demand_key(self, pod: PodView) -> t.Hashable:
+        """Return what the score depends on. Pods with the same key get the same scores until the data changes."""
+        return None
+
+    def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on all nodes, in their order. An agent that is ``per_demand`` overrides it if ``judge`` is too slow."""
+        return [self.judge(prepared, node, pod, now_s) for node in nodes]
+
+    def preempt_violation(self, victims: Victims) -> str:
+        """Return the reason why these victims must not be deleted, or an empty text."""
+        return ""
+
+    def original_score(self, judgement: Judgement) -> int:
+        """Return the score that the original system answered on its path ``/scheduler/priorities/NAME``."""
+        return 0 if judgement.score is None else min(10, max(0, int(judgement.score)))
+
+    def observe(self, outcome: Outcome) -> None:
+        """Learn from an outcome."""
+
+    def save(self) -> bytes:
+        """Return the learned state, at most 512 KiB in sum over all agents."""
+        return b""
+
+    def load(self, state: bytes) -> None:
+        """Take over a learned state. Raises ValueError if it cannot be read; the agent is unchanged then."""

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the sources know about the cluster at one moment."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..interface import NodeView, Outcome, Query
+
+
+class UnmappedSeries(t.NamedTuple):
+    """A series that belongs to no node, or to several. ``why`` is a sentence without a full stop."""
+
+    source: str
+    query: Query
+    labels: Mapping[str, str]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The nodes by name after a refresh. Every refresh makes a new view with a greater ``version``, also if every source failed.
+
+    ``errors``: the error of each source that failed in this refresh, by the name of the source. ``refreshed_at_s``: monotonic seconds.
+    """
+
+    version: int = 0
+    nodes: Mapping[str, NodeView] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    unmapped: Sequence[UnmappedSeries] = ()
+    refreshed_at_s: float = 0.0
+
+
+class ViewListener(t.Protocol):
+    """Receives what the sources find. The methods are called in the threads of the sources, one at a time."""
+
+    def on_view(self, view: ClusterView) -> None:
+        """Take over a new view."""
+
+    def on_node(self, node: NodeView) -> None:
+        """Take over one node, because a pod was bound to it, or one of its pods ended."""
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        """Take over the outcome of a pod."""
