@@ -18,17 +18,30 @@ BEST_SCORE = 10.0
 """The score of the best node. The worst node has 0."""
 
 
+class LabelMatch(t.NamedTuple):
+    """A condition on a label of a series: the whole value matches the regular expression, or does not match it if ``negative``.
+
+    The pattern is valid in RE2 and in Python. An absent label has an empty value.
+    """
+
+    label: str
+    pattern: str
+    negative: bool = False
+
+
 class Rate(t.NamedTuple):
-    """The increase per second of a counter of node_exporter, over ``window_s`` seconds."""
+    """The increase per second of a counter of node_exporter, over ``window_s`` seconds, of the series that meet all ``conditions``."""
 
     metric: str
     window_s: int
+    conditions: tuple[LabelMatch, ...] = ()
 
 
 class Gauge(t.NamedTuple):
-    """The newest value of a gauge of node_exporter."""
+    """The newest value of a gauge of node_exporter, of the series that meet all ``conditions``."""
 
     metric: str
+    conditions: tuple[LabelMatch, ...] = ()
 
 
 class Expression(t.NamedTuple):
