@@ -159,6 +159,9 @@ class Agent:
     name: t.ClassVar[str] = ""
     args_type: t.ClassVar[type]
     per_demand: t.ClassVar[bool] = False
+    can_score: t.ClassVar[bool] = True
+    """If false, the agent takes no part in scores and its weight does not count (see ``budgets``)."""
+
     can_filter: t.ClassVar[bool] = False
     can_preempt: t.ClassVar[bool] = False
     learns: t.ClassVar[bool] = False
