@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...common.addresses import Address, parse_address
-from ...common.settings import Given, SettingsError, flags_given, nearest, origin_of, parse_given, variables_given
+from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
 from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.tls import TlsFiles
@@ -130,7 +130,10 @@ def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:
     try:
         return parse_address(text, name)
     except ValueError as error:
-        raise SettingsError(f"{origin_of(name, given)}{error}") from None
+        origin = given[name].origin
+        # The text of the error begins with the name, and so does the end of an origin in FILE.
+        of_file = origin.removesuffix(f", {name}")
+        raise SettingsError(f"{origin}: {error}" if of_file == origin else f"{of_file}, {error}") from None
 
 
 def _server(document: Document) -> ServerSettings:

@@ -87,9 +87,11 @@ class People:
         return Response(200, content_type, encode(self._registry) if encode is not generate_latest else generate_latest(self._registry))
 
     def _explain(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
-        namespace, _slash, name = _parameter(query, "pod").rpartition("/")
+        namespace, slash, name = _parameter(query, "pod").partition("/")
+        if not slash:
+            namespace, name = "default", namespace
         as_page = _wants_page(query, headers)
-        pod = self._recent.find(namespace or "default", name)
+        pod = self._recent.find(namespace, name)
         rows = explain_pod(self._engine, pod) if pod is not None else None
         if pod is None or rows is None:
             known = self._recent.newest(50)

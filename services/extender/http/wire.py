@@ -18,6 +18,10 @@ NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "No
 VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
 
 
+ABSENT = Raw(b"null")
+"""The JSON of a part that is not in the body. msgspec does not allow None beside Raw."""
+
+
 class BadRequestError(ValueError):
     """The body cannot be used. The text says what is expected."""
 
@@ -43,7 +47,7 @@ class NodeName(Struct):
 class ExtenderArgs(Struct):
     """The body of filter and prioritize."""
 
-    pod: Raw | None = field(default=None, name="Pod")
+    pod: Raw = field(default=ABSENT, name="Pod")
     node_names: list[str] | None = field(default=None, name="NodeNames")
     nodes: NodeList | None = field(default=None, name="Nodes")
 
@@ -83,7 +87,7 @@ class PodVictims(Struct):
 class PreemptionArgs(Struct):
     """The body of preempt. ``meta`` is used with nodeCacheCapable, ``victims`` without."""
 
-    pod: Raw | None = field(default=None, name="Pod")
+    pod: Raw = field(default=ABSENT, name="Pod")
     victims: dict[str, PodVictims | None] | None = field(default=None, name="NodeNameToVictims")
     meta: dict[str, MetaVictims | None] | None = field(default=None, name="NodeNameToMetaVictims")
 
@@ -106,7 +110,7 @@ class PreemptionRequest(t.NamedTuple):
 def read_nodes_request(body: bytes) -> NodesRequest:
     """Return the request in a body. Raises BadRequestError."""
     args = _decoded(ExtenderArgs, body)
-    if args.pod is None or (args.node_names is None and args.nodes is None):
+    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
         args = _decoded(ExtenderArgs, _with_exact_keys(body))
     pod = _pod(args.pod)
     if args.node_names is not None:
@@ -120,7 +124,7 @@ def read_nodes_request(body: bytes) -> NodesRequest:
 def read_preemption_request(body: bytes) -> PreemptionRequest:
     """Return the request in a body. Raises BadRequestError."""
     args = _decoded(PreemptionArgs, body)
-    if args.pod is None or (args.victims is None and args.meta is None):
+    if args.pod is ABSENT or (args.victims is None and args.meta is None):
         args = _decoded(PreemptionArgs, _with_exact_keys(body))
     pod = _pod(args.pod)
     if args.meta:
@@ -148,11 +152,12 @@ def preemption_answer(candidates: Mapping[str, Victims], names: list[str]) -> by
     return b'{"NodeNameToMetaVictims":%b}' % encode_json(result)
 
 
-def _pod(data: Raw | None) -> RequestPod:
-    if data is None:
+def _pod(data: Raw) -> RequestPod:
+    part = bytes(data)
+    if part == b"null":
         raise BadRequestError("the body has no Pod")
     try:
-        return RequestPod.of(bytes(data))
+        return RequestPod.of(part)
     except DecodeError as error:
         raise BadRequestError(f"the Pod cannot be read: {_reason(error)}") from None
 
