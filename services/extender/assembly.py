@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import platform
 import ssl
+import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...plugins.module_utils.kube.client.api import KubeApi
@@ -29,7 +30,7 @@ from .http.server import HttpServer, Listener
 from .http.tls import TlsWatch, make_context
 from .interface import Agent, Query
 from .metrics import Metrics
-from .sources.sources import Sources
+from .sources.refresher import Sources
 from .state.state_keeper import StateKeeper
 from .version import version
 
@@ -37,6 +38,9 @@ USER_AGENT = "onprem.kube_scheduling/extender"
 HEARTBEAT_S = 1.0
 FILES_EVERY = 3
 """The heartbeats between two readings of FILE and of the certificates."""
+
+LATE_REFRESHES, LATE_S = 3, 60.0
+"""The program is not ready if the last refresh is older than three intervals and a minute."""
 
 NOT_REFRESHED = "the sources have not been read yet"
 
@@ -126,12 +130,20 @@ class Extender:
         while True:
             self._shutdown.raise_thread_errors()
             self._health.heartbeat()
-            self._health.set_unready([] if self._engine.has_refreshed else [NOT_REFRESHED])
+            self._health.set_unready(self._unready_reasons())
             beat += 1
             if beat % FILES_EVERY == 0:
                 await asyncio.to_thread(self._take_over_settings)
                 await self._take_over_certificates()
             await asyncio.sleep(HEARTBEAT_S)
+
+    def _unready_reasons(self) -> list[str]:
+        if not self._engine.has_refreshed:
+            return [NOT_REFRESHED]
+        age_s = time.monotonic() - self._engine.current.view.refreshed_at_s
+        if age_s > LATE_REFRESHES * self._settings.sources.refresh_s + LATE_S:
+            return [f"the sources were read {age_s:.0f} s ago, and not since then"]
+        return []
 
     def _take_over_settings(self) -> None:
         before = self._settings

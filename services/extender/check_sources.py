@@ -21,20 +21,16 @@ SHOWN_SERIES = 8
 """Series of one query on one node that are printed. A node can have a hundred devices."""
 
 
-class KeptView:
-    """A ``ViewListener`` that keeps the last view."""
+class NoListener:
+    """A ``ViewListener`` that ignores everything, because the report has the view."""
 
-    def __init__(self) -> None:
-        self.view = ClusterView()
+    def on_view(self, _view: ClusterView) -> None:
+        """Ignore the view."""
 
-    def on_view(self, view: ClusterView) -> None:
-        """Keep the view."""
-        self.view = view
+    def on_node(self, _node: NodeView) -> None:
+        """Ignore a node."""
 
-    def on_node(self, node: NodeView) -> None:
-        """Ignore a node, because the view has it."""
-
-    def on_outcome(self, outcome: Outcome) -> None:
+    def on_outcome(self, _outcome: Outcome) -> None:
         """Ignore an outcome."""
 
 
@@ -58,7 +54,7 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log) -> R
         lines += _profile_lines(rows)
         problems += _unknown(rows)
     if view.unmapped:
-        lines.append(f"{len(view.unmapped)} series belong to no node, or to several:")
+        lines.append(f"{view.unmapped_count} series belong to no node, or to several:")
         lines += [f"  {one.source}: {query_text(one.query)} {_labels(one.labels)}: {one.why}" for one in view.unmapped]
     return Report(lines, problems)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
@@ -13,11 +14,13 @@ from ..common.log import Log, set_up_log
 from ..common.settings import SettingsError
 from ..common.signals import ShutdownSignal, StoppedAtStartError
 from .assembly import Extender, queries_of
-from .check_sources import KeptView, report_on
+from .check_sources import NoListener, report_on
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
 from .http.tls import make_context
-from .sources.sources import Sources
+from .sources.refresher import Sources
+
+SECOND_SAMPLE_S = 5.0
 
 GOOD_ORDER, BROKEN, CONFIGURATION, API = 0, 1, 2, 3
 
@@ -90,16 +93,16 @@ def _check_config(settings: Settings) -> int:
 
 
 def _check_sources(settings: Settings, log: Log) -> int:
-    kept = KeptView()
-    sources = Sources(settings.sources, queries_of(settings.profiles), kept, log)
+    sources = Sources(settings.sources, queries_of(settings.profiles), NoListener(), log)
     try:
-        sources.refresh_once()
-    except (ConfigurationError, *TEMPORARY) as error:
-        print(f"extender: {error}", file=sys.stderr)
-        return CONFIGURATION
+        view = sources.refresh_once()
+        if settings.sources.node_exporter is not None:
+            # A rate needs two samples.
+            time.sleep(SECOND_SAMPLE_S)
+            view = sources.refresh_once()
     finally:
         sources.stop()
-    report = report_on(kept.view, settings.profiles, log)
+    report = report_on(view, settings.profiles, log)
     for line in report.lines:
         print(line)
     for text in (*settings.refused, *report.problems):

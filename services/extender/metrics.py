@@ -90,7 +90,7 @@ class Metrics:
         self.refresh_age = Gauge(f"{PREFIX}refresh_age_seconds", "Seconds since the last refresh.", registry=registry)
         self.nodes = Gauge(f"{PREFIX}nodes", "Nodes in the last refresh.", registry=registry)
         self.query_errors = Counter(f"{PREFIX}query_errors", "Sources that failed in a refresh.", ["source"], registry=registry)
-        self.unmapped = Gauge(f"{PREFIX}unmapped_series", "Series that belong to no node, or to several.", ["source"], registry=registry)
+        self.unmapped = Gauge(f"{PREFIX}unmapped_series", "Series that belong to no node, or to several.", registry=registry)
 
     def _define_program(self, registry: CollectorRegistry) -> None:
         self.configuration_valid = Gauge(
@@ -132,9 +132,7 @@ class Metrics:
         self.refresh_age.set_function(lambda: time.monotonic() - view.refreshed_at_s if view.version else float("nan"))
         for source in view.errors:
             self.query_errors.labels(source).inc()
-        self.unmapped.clear()
-        for source, count in Tally(series.source for series in view.unmapped).items():
-            self.unmapped.labels(source).set(count)
+        self.unmapped.set(view.unmapped_count)
         for metric in (self.scores, self.unknown, self.data_age):
             metric.clear()
         for name, state in states.items():

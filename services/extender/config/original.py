@@ -56,13 +56,13 @@ VARIABLES = {
     "SAFEUTILIZATION": AgentVariable(SAFE, "utilisation", lambda text: _integer(text, 1, 100)),
     "SAFEPERCENTILE": AgentVariable(SAFE, "percentile", lambda text: _integer(text, 0, 100)),
     "SAFEFORECASTWEIGHT": AgentVariable(SAFE, "forecast_weight", lambda text: _integer(text, 0, 100)),
-    "CONGESTION_FACTOR_MAX": AgentVariable(("congestion",), "factor_max", lambda text: _integer(text, 1, 999_999_999)),
-    "NUM_RESOURCES": AgentVariable(("pigeon",), "resources", lambda text: _integer(text, 1, 5)),
-    "POLICY_OBJECTIVE": AgentVariable(("pigeon",), "objective", _objective),
+    "CONGESTION_FACTOR_MAX": AgentVariable(("congestion",), "max", lambda text: _integer(text, 1, 999_999_999)),
+    "NUM_RESOURCES": AgentVariable(("pigeon",), "num_resources", lambda text: _integer(text, 1, 5)),
+    "POLICY_OBJECTIVE": AgentVariable(("pigeon",), "policy_objective", _objective),
 }
 PIGEON_KEYS = {
-    "policyResourceIndex": AgentVariable(("pigeon",), "prime_resource", lambda text: _integer(text, 0, 4)),
-    "policyObjective": AgentVariable(("pigeon",), "objective", _objective),
+    "policyResourceIndex": AgentVariable(("pigeon",), "policy_resource_index", lambda text: _integer(text, 0, 4)),
+    "policyObjective": AgentVariable(("pigeon",), "policy_objective", _objective),
 }
 
 

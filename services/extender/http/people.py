@@ -109,7 +109,7 @@ class People:
         if _wants_page(query, headers):
             return Response(200, HTML, status_page(current.view, current.nodes.views, profiles, self._recent.newest(20)), PAGE_HEADERS)
         recent = [_pod(pod) for pod in self._recent.newest(20)]
-        errors, unmapped = dict(current.view.errors), len(current.view.unmapped)
+        errors, unmapped = dict(current.view.errors), current.view.unmapped_count
         values = {"profiles": [as_json(rows) for rows in profiles], "recent": recent, "errors": errors, "unmapped_series": unmapped}
         return Response(200, JSON, encode_json(values))
 

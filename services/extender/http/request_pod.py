@@ -9,11 +9,9 @@ from functools import cached_property
 
 from ....plugins.module_utils.model.api.pod import Pod
 from ....plugins.module_utils.model.codec import Struct, decode_object, field
-from ....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
 from ....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ..interface import Demand, PodView
-
-INGRESS, EGRESS = "kubernetes.io/ingress-bandwidth", "kubernetes.io/egress-bandwidth"
+from ..sources.pod_objects import EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, bandwidth
 
 
 class PodMeta(Struct):
@@ -64,14 +62,7 @@ class RequestPod:
         """Return the pod as agents see it. Raises DecodeError or QuantityError."""
         pod = decode_object(Pod, self.data)
         annotations = pod.metadata.annotations or {}
-        demand = Demand(pod_requests(pod, from_status=False), _bits(annotations, INGRESS), _bits(annotations, EGRESS))
+        demand = Demand(
+            pod_requests(pod, from_status=False), bandwidth(annotations, INGRESS_BANDWIDTH), bandwidth(annotations, EGRESS_BANDWIDTH)
+        )
         return PodView(self.namespace, self.name, self.uid, self.scheduler_name, pod.metadata.labels or {}, demand)
-
-
-def _bits(annotations: dict[str, str], key: str) -> int | None:
-    """Return the bandwidth in bits per second. A value that cannot be read counts as absent."""
-    text = annotations.get(key)
-    try:
-        return value(parse_quantity(text)) if text is not None else None
-    except QuantityError:
-        return None

@@ -44,7 +44,7 @@ def _sources(view: ClusterView) -> Iterable[str]:
     for source, error in view.errors.items():
         yield html.paragraph(f"{source}: {error}", "wrong")
     if view.unmapped:
-        yield html.paragraph(f"{len(view.unmapped)} series belong to no node, or to several:")
+        yield html.paragraph(f"{view.unmapped_count} series belong to no node, or to several:")
         rows = ((escape(one.source), escape(_labels(one.labels)), escape(one.why)) for one in view.unmapped[:MAX_UNMAPPED])
         yield html.table((("Source", False), ("Labels", False), ("Reason", False)), rows)
 
