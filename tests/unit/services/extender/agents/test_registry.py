@@ -56,7 +56,9 @@ def test_a_module_is_imported_only_if_its_agent_is_requested() -> None:
         "import sys; from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent;"
         "build_agent('congestion'); print(*sys.modules)"
     )
-    answer = subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(COLLECTIONS)}, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", program], env={"PYTHONPATH": str(COLLECTIONS)}, capture_output=True, text=True, check=True
+    )
     loaded = {name.rpartition(".")[2] for name in answer.stdout.split() if ".extender.agents." in name}
     assert "congestion" in loaded and not loaded & (set(BUILT_IN) - {"congestion"})
     assert "numpy" not in answer.stdout.split()
@@ -146,7 +148,11 @@ def test_any_error_of_another_package_is_an_error_of_its_agent(packages: Path) -
 @pytest.mark.parametrize(
     ("entry", "source", "text"),
     [
-        ("large = large_agents:Large", "import module_that_does_not_exist", "cannot be imported from large_agents:Large: ModuleNotFoundError"),
+        (
+            "large = large_agents:Large",
+            "import module_that_does_not_exist",
+            "cannot be imported from large_agents:Large: ModuleNotFoundError",
+        ),
         ("large = large_agents:Large", "def (", "cannot be imported from large_agents:Large: SyntaxError"),
         ("large = large_agents:Nothing", VALID, "cannot be imported from large_agents:Nothing: AttributeError"),
         ("large = large_agents:Args", VALID, "its entry point is .*Args.*, and a subclass of interface.Agent is expected"),

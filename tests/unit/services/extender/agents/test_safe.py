@@ -160,7 +160,10 @@ def test_prometheus_gives_capacity_and_load_and_a_young_node_has_the_short_windo
         from_prometheus(of, "old", free=4.0, short_free=1.0, has_history=True),
         from_prometheus(of, "young", free=4.0, short_free=1.0, has_history=False),
     ]
-    assert {name: one.value for name, one in judgements(of, nodes, pod()).items()} == {"old": pytest.approx(0.6), "young": pytest.approx(0.9)}
+    assert {name: one.value for name, one in judgements(of, nodes, pod()).items()} == {
+        "old": pytest.approx(0.6),
+        "young": pytest.approx(0.9),
+    }
 
 
 @pytest.mark.parametrize("args", [{}, {"window": "2h", "short_window": 0}, {"cpu": {"window": 600}, "memory": {"forecast_free": "f"}}])
@@ -175,7 +178,12 @@ def test_every_expression_is_valid_promql(args: dict[str, t.Any]) -> None:
 
 
 def test_own_expressions_replace_the_default_ones() -> None:
-    memory = {"mean_free": "node:free:mean", "deviation": "node:free:std", "capacity": "node:total", "timestamp_of": "node_memory_MemFree_bytes"}
+    memory = {
+        "mean_free": "node:free:mean",
+        "deviation": "node:free:std",
+        "capacity": "node:total",
+        "timestamp_of": "node_memory_MemFree_bytes",
+    }
     (queries,) = resource_queries(t.cast(SafeArgs, agent("safe_overload", memory=memory).args), "memory")
     assert queries.mean_free == Expression("node:free:mean", "node_memory_MemFree_bytes")
     assert queries.capacity == Expression("node:total", "node_memory_MemFree_bytes") and queries.history is None
