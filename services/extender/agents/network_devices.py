@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 VIRTUAL_DEVICES = (
     "lo|veth.*|cni.*|cali.*|cilium.*|lxc.*|flannel.*|weave.*|vxlan.*|geneve.*|genev_.*|antrea.*|ovn.*|ovs-system|kube-.*|nodelocaldns"
@@ -49,17 +50,18 @@ class DeviceFilter:
         return known
 
 
-def layers_of(devices: Collection[str]) -> list[tuple[str, ...]]:
+@lru_cache(maxsize=4096)
+def layers_of(devices: frozenset[str]) -> tuple[tuple[str, ...], ...]:
     """Return the devices by their kinds, the topmost kind first, without empty kinds.
 
     The traffic is measured on the first of them alone. The others have no further traffic, but may tell the speed of the link.
     """
     if len(devices) == 1:
-        return [tuple(devices)]
+        return (tuple(devices),)
     found: list[list[str]] = [[] for _kind in _LAYERS]
     for device in sorted(devices):
         found[next(number for number, pattern in enumerate(_LAYERS) if pattern.fullmatch(device))].append(device)
-    return [tuple(names) for names in found if names]
+    return tuple(tuple(names) for names in found if names)
 
 
 def link_speed(layers: Sequence[Collection[str]], speeds: Mapping[str, float], with_traffic: Collection[str]) -> float | None:
@@ -80,6 +82,7 @@ def link_speed(layers: Sequence[Collection[str]], speeds: Mapping[str, float], w
     return None
 
 
+@lru_cache(maxsize=4096)
 def _link_of(device: str) -> str:
     """Return the device below a VLAN such as eth0.100. All its VLANs share one link, and each has the speed of the link."""
     base, dot, number = device.rpartition(".")

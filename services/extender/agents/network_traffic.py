@@ -62,12 +62,12 @@ class NetworkTraffic(Agent):
 
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)
-        self._directions = args.directions
+        self._directions, self._window_s, self._estimate = args.directions, args.window_s, args.estimate_bytes_per_s
         self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.exclude)) for entry in args.entries]
         self._overrides = [(re.compile(entry.nodes), entry.bytes_per_s) for entry in args.speeds]
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
         conditions = [LabelMatch("device", matching)] + ([LabelMatch("device", args.exclude, negative=True)] if args.exclude else [])
-        self._rates = {direction: Rate(COUNTERS[direction], args.window_s, tuple(conditions)) for direction in self._directions}
+        self._rates = {direction: Rate(COUNTERS[direction], self._window_s, tuple(conditions)) for direction in self._directions}
         self._speed = Gauge(SPEED, tuple(conditions))
 
     @property
@@ -126,7 +126,7 @@ class NetworkTraffic(Agent):
         series = self._devices_of(node, self._rates[direction], devices)
         if not series:
             return Traffic(problem=f"no value is known ({direction})")
-        layers = layers_of(series)
+        layers = layers_of(frozenset(series))
         counted = layers[0]
         measured_at_s = oldest(series[device].measured_at_s for device in counted)
         problem = age_violation(measured_at_s, now_s, self.args.max_age_s)
@@ -160,15 +160,14 @@ class NetworkTraffic(Agent):
         """Return the bytes per second of new pods that the rate does not show yet, less those of ended pods that it still shows."""
         total = 0.0
         for pod in node.pods:
-            share = unmeasured_share(pod, measured_at_s, self.args.window_s)
+            share = unmeasured_share(pod, measured_at_s, self._window_s)
             if share:
                 total += share * self._declared_rate(pod, direction)
         return total
 
     def _declared_rate(self, pod: PodView, direction: str) -> float:
         bits = pod.demand.ingress_bits_per_s if direction == "receive" else pod.demand.egress_bits_per_s
-        estimate: float = self.args.estimate_bytes_per_s
-        return estimate if bits is None else bits / BITS_PER_BYTE
+        return self._estimate if bits is None else bits / BITS_PER_BYTE
 
 
 def _added_text(traffic: Traffic) -> str:

@@ -49,22 +49,25 @@ def binpack(before: Floats, after: Floats, demand_variation: float) -> Floats:
     count = len(before)
     mean = (before.sum(axis=0) + after - before) / count
     length = np.einsum("ir,ir->i", mean, mean)
-    products = before.T @ before
-    along_before, along_after = np.einsum("ir,ir->i", mean, before), np.einsum("ir,ir->i", mean, after)
-    square = np.einsum("ir,rs,is->i", mean, products, mean) - np.square(along_before) + np.square(along_after)
-    return np.abs(_variation(square / count, length) - demand_variation)
+    # Relative to a common point, so that squares of nearly equal numbers are not subtracted.
+    base = before.mean(axis=0)
+    products = (before - base).T @ (before - base)
+    along_before, along_after, along_mean = (np.einsum("ir,ir->i", mean, points - base) for points in (before, after, mean))
+    squares = np.einsum("ir,rs,is->i", mean, products, mean) - np.square(along_before) + np.square(along_after)
+    return np.abs(_variation(squares / count - np.square(along_mean), length) - demand_variation)
 
 
 def variation_of_demands(count: float, sums: Floats, products: Floats) -> float:
     """Return the variation of demands from their number, their sum, and the sum of their outer products."""
     mean = sums / count
-    square = mean @ products @ mean / count
-    return float(_variation(np.array([square]), np.array([mean @ mean]))[0])
+    length = mean @ mean
+    variance = mean @ products @ mean / count - length * length
+    return float(_variation(np.array([variance]), np.array([length]))[0])
 
 
-def _variation(square: Floats, length: Floats) -> Floats:
-    """Return √(m'Sm) / (m'm). ``square`` is the mean of (m'x)², and ``length`` is m'm."""
-    spread = np.sqrt(np.maximum(square - np.square(length), 0.0))
+def _variation(variance: Floats, length: Floats) -> Floats:
+    """Return √(m'Sm) / (m'm). ``variance`` is m'Sm, and ``length`` is m'm."""
+    spread = np.sqrt(np.maximum(variance, 0.0))
     return np.divide(spread, length, out=np.zeros_like(spread), where=length > 0)
 
 

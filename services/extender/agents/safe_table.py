@@ -42,9 +42,23 @@ class SafeTable:
     used: Floats
     deviation: Floats
 
-    def is_for(self, nodes: Sequence[NodeView]) -> bool:
-        """Return whether the table has exactly these nodes, none of them changed."""
-        return len(nodes) == len(self.nodes) and all(map(operator.is_, nodes, self.nodes))
+    def changed_rows(self, nodes: Sequence[NodeView]) -> list[int] | None:
+        """Return the rows in which other nodes are. None if the number of nodes differs."""
+        if len(nodes) != len(self.nodes):
+            return None
+        if nodes is self.nodes:
+            return []
+        return [row for row, same in enumerate(map(operator.is_, nodes, self.nodes)) if not same]
+
+    def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
+        """Return the table with new loads in some rows. The names of the nodes are the same."""
+        found = list(self.loads)
+        arrays = [self.capacity.copy(), self.used.copy(), self.deviation.copy()]
+        for row, of_node in zip(rows, loads, strict=True):
+            found[row] = of_node
+            for column, array in enumerate(arrays):
+                array[row] = [load[column] for load in of_node]
+        return SafeTable(nodes, found, self.index, *arrays)
 
     def load_of(self, node: NodeView) -> tuple[ResourceLoad, ...] | None:
         """Return the loads of a node that has not changed since. None for another node."""
@@ -69,8 +83,11 @@ class LoadReader:
 
     def table(self, nodes: Sequence[NodeView], now_s: float, known: SafeTable | None = None) -> SafeTable:
         """Return the table of the nodes. ``known`` has loads that were read before."""
-        if known is not None and known.is_for(nodes):
-            return known
+        changed = known.changed_rows(nodes) if known is not None else None
+        if known is not None and changed is not None and all(nodes[row].name == known.nodes[row].name for row in changed):
+            if not changed:
+                return known
+            return known.with_rows(nodes, changed, [self._loads(nodes[row], now_s) for row in changed])
         return make_table(nodes, [(known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes])
 
     def _loads(self, node: NodeView, now_s: float) -> tuple[ResourceLoad, ...]:
