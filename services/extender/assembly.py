@@ -82,8 +82,9 @@ class Extender:
             self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
         )
         api = SchedulerApi(self._engine, self._metrics, recent)
-        limits = {"max_body_bytes": settings.server.max_body_bytes, "request_timeout_s": settings.server.request_timeout_s}
-        app = App(api, people, self._metrics, self._log, **limits)
+        server = settings.server
+        most, timeout_s = server.max_body_bytes, server.request_timeout_s
+        app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
         main = Listener(settings.listen, app)
         status = None
         if settings.status is not None:

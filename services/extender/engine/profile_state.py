@@ -69,7 +69,9 @@ class ProfileState:
         self.profile, self.nodes = profile, nodes
         self._fragments, self.evaluator = fragments, evaluator
         self._observe = observe
-        self.prepared = [evaluator.prepare(one, nodes.views) for one in profile.scoring]
+        # A tuple, because agents compare the nodes of the refresh with the newest, and nodes.views changes with each binding.
+        views = tuple(nodes.views)
+        self.prepared = [evaluator.prepare(one, views) for one in profile.scoring]
         self._static = [None if one.agent.per_demand else self._judge(number, None, pause) for number, one in enumerate(profile.scoring)]
         self._lock = threading.Lock()
         self._demands: OrderedDict[t.Hashable, DemandScores] = OrderedDict()
@@ -150,6 +152,8 @@ class ProfileState:
             if part is not None:
                 part.replace(number, node.name, self.evaluator.judge(one, prepared, node, None))
         with self._lock:
+            if any(one.agent.needs_all_nodes for one in self.profile.scoring):
+                self._forget_all()
             demands = list(self._demands.items())
         for key, demand in demands:
             with self._lock:
@@ -198,6 +202,11 @@ class ProfileState:
         del self._demands[key]
         for offset in range(TABLES):
             self._tables.pop((key, offset), None)
+
+    def _forget_all(self) -> None:
+        self._demands.clear()
+        self._tables.clear()
+        self._originals.clear()
 
     def _judge(self, number: int, pod: PodView | None, pause: Pause) -> AgentScores:
         one, began_at_s = self.profile.scoring[number], time.monotonic()

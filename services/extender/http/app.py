@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import typing as t
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from ....plugins.module_utils.model.codec import encode_json
 from ...common.log import Log
@@ -42,6 +43,8 @@ class App:
     ) -> None:
         self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
         self._max_body_bytes, self._request_timeout_s = max_body_bytes, request_timeout_s
+        # One thread, so that people who load pages cannot take all the time of the scheduler's requests.
+        self._slow = ThreadPoolExecutor(1, "pages")
 
     async def __call__(self, scope: Mapping[str, t.Any], receive: Receive, send: Send) -> None:
         """Answer one request. An error of this program is answered with 500, and the next request is answered as usual."""
@@ -87,7 +90,7 @@ class App:
         if not self._people.is_slow(scope["path"]):
             return handler(query, headers)
         # A page about 5,000 nodes takes a while. Meanwhile the scheduler is answered.
-        return await asyncio.get_running_loop().run_in_executor(None, handler, query, headers)
+        return await asyncio.get_running_loop().run_in_executor(self._slow, handler, query, headers)
 
     async def _refuse(self, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
         self._metrics.refused.labels(str(status)).inc()

@@ -76,7 +76,7 @@ def _pod_cells(pod: RecentPod) -> tuple[str, ...]:
 
 
 def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
-    found = []
+    found: list[tuple[str, ...]] = []
     for number, agent in enumerate(node.agents):
         rejection = f'<div class="wrong">{escape(agent.rejection)}</div>' if agent.rejection else ""
         score = html.number(agent.score, 2) if agent.score is not None else '<span class="old">unknown</span>'

@@ -175,9 +175,9 @@ def _victims(victims: MetaVictims | None) -> Victims:
 T = t.TypeVar("T")
 
 
-def _decoded(kind: type[T], data: bytes | Raw) -> T:
+def _decoded(kind: type[T], data: bytes) -> T:
     try:
-        return decode_json(kind, t.cast(bytes, data))
+        return decode_json(kind, data)
     except DecodeError as error:
         raise BadRequestError(f"the body is not {kind.__name__}: {_reason(error)}") from None
 

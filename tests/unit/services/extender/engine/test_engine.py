@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
@@ -17,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 from tests.unit.services.extender.builders import (
+    GAUGE,
     PROFILE,
     BrokenAgent,
     DemandAgent,
@@ -253,3 +255,34 @@ def test_metrics_show_scores_unknown_nodes_and_the_age_of_the_data() -> None:
     assert age_s is not None and 0 <= age_s < 60
     assert sample("query_errors_total", source="prometheus") == 1
     assert sample("nodes") == 2
+
+
+def test_a_change_of_any_node_drops_the_scores_of_agents_that_need_all_nodes() -> None:
+    class Share(DemandAgent):
+        needs_all_nodes = True
+
+        def score_all(self, prepared: object, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> list[Judgement]:
+            values = [one.series[GAUGE][0].value for one in nodes]
+            return [Judgement(10 * value / sum(values)) for value in values]
+
+    one = engine(profile(Share()))
+    one.on_view(view({"a": 5.0, "b": 5.0}))
+    assert scores(one, cpu=1, names=("a", "b")) == {"a": 5, "b": 5}
+    one.on_node(node("a", 15.0))
+    assert totals(one) == {"a": 7.5, "b": 2.5}
+    one.on_view(view({"a": 10.0, "b": 0.0}, version=2))
+    assert scores(one, cpu=1, names=("a", "b")) == {"a": 10, "b": 0}
+
+
+def test_the_nodes_that_an_agent_prepares_do_not_change_with_a_binding() -> None:
+    class Memory(ScoreAgent):
+        def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Sequence[NodeView]:
+            return nodes
+
+    one = engine(profile(Memory()))
+    one.on_view(view({"a": 5.0}))
+    state = one.state_for(PROFILE)
+    assert state is not None
+    (before,) = state.prepared[0]
+    one.on_node(node("a", 1.0))
+    assert state.prepared[0] == (before,) and state.nodes.views != [before]

@@ -101,8 +101,6 @@ def test_one_connection_has_many_requests_and_answers_have_only_two_headers() ->
         head, body = receive(connection)
         names = [line.split(b":")[0] for line in head.split(b"\r\n")[1:]]
         assert names == [b"content-type", b"content-length"] and scores_in(body) == ANSWER
-        connection.sendall(REQUEST * 2)
-        assert scores_in(receive(connection)[1]) == ANSWER, "a second request in the same packet waits"
 
 
 def test_a_body_that_is_too_large_and_a_request_that_is_none_do_not_stop_the_next() -> None:
