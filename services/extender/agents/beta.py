@@ -88,7 +88,7 @@ def _tail_by_fraction(x: float, alpha: Floats, beta: Floats) -> Floats:
     a, b = np.where(above, beta, alpha), np.where(above, alpha, beta)
     point = np.where(above, 1.0 - x, x)
     log_front = a * np.log(point) + b * np.log1p(-point) + log_gamma(a + b) - log_gamma(a) - log_gamma(b) - np.log(a)
-    integral = np.exp(log_front) * _continued_fraction(point, a, b)
+    integral: Floats = np.exp(log_front) * _continued_fraction(point, a, b)
     return np.where(above, integral, 1.0 - integral)
 
 

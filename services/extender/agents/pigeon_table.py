@@ -55,7 +55,8 @@ class PigeonReader:
         np.add.at(sums, owners, demands)
         np.add.at(products, owners, demands[:, :, None] * demands[:, None, :])
         pods = np.bincount(owners, minlength=len(nodes)).astype(np.float64)
-        return PigeonTable(nodes, capacity, requested, pods, sums, products)
+        # The caller may replace nodes in its list later.
+        return PigeonTable(tuple(nodes), capacity, requested, pods, sums, products)
 
     def updated(self, table: PigeonTable, nodes: Sequence[NodeView]) -> PigeonTable:
         """Return the table of the nodes. Only the rows of nodes that differ from those of ``table`` are read."""
@@ -69,7 +70,7 @@ class PigeonReader:
         for name in ("capacity", "requested", "pods", "sums", "products"):
             parts[name] = getattr(table, name).copy()
             parts[name][changed] = getattr(new, name)
-        return replace(table, nodes=nodes, **parts)
+        return replace(table, nodes=tuple(nodes), **parts)
 
     def demand(self, demand: Demand) -> Floats:
         """Return the demand of a pod with the default values."""

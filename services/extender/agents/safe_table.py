@@ -46,8 +46,6 @@ class SafeTable:
         """Return the rows in which other nodes are. None if the number of nodes differs."""
         if len(nodes) != len(self.nodes):
             return None
-        if nodes is self.nodes:
-            return []
         return [row for row, same in enumerate(map(operator.is_, nodes, self.nodes)) if not same]
 
     def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
@@ -58,7 +56,7 @@ class SafeTable:
             found[row] = of_node
             for column, array in enumerate(arrays):
                 array[row] = [load[column] for load in of_node]
-        return SafeTable(nodes, found, self.index, *arrays)
+        return SafeTable(tuple(nodes), found, self.index, *arrays)
 
     def load_of(self, node: NodeView) -> tuple[ResourceLoad, ...] | None:
         """Return the loads of a node that has not changed since. None for another node."""
@@ -70,7 +68,8 @@ def make_table(nodes: Sequence[NodeView], loads: Sequence[tuple[ResourceLoad, ..
     """Return the table of nodes with their loads."""
     values = np.array([[load[:3] for load in of_node] for of_node in loads], dtype=np.float64).reshape(len(nodes), len(RESOURCES), 3)
     index = {node.name: row for row, node in enumerate(nodes)}
-    return SafeTable(nodes, loads, index, *(np.ascontiguousarray(values[:, :, column]) for column in range(3)))
+    # The caller may replace nodes in its list later.
+    return SafeTable(tuple(nodes), loads, index, *(np.ascontiguousarray(values[:, :, column]) for column in range(3)))
 
 
 class LoadReader:

@@ -151,7 +151,7 @@ def test_any_error_of_another_package_is_an_error_of_its_agent(packages: Path) -
         (
             "large = large_agents:Large",
             "import module_that_does_not_exist",
-            "cannot be imported from large_agents:Large: ModuleNotFoundError",
+            "cannot be imported from large_agents:Large: ModuleNotFound",
         ),
         ("large = large_agents:Large", "def (", "cannot be imported from large_agents:Large: SyntaxError"),
         ("large = large_agents:Nothing", VALID, "cannot be imported from large_agents:Nothing: AttributeError"),

@@ -121,6 +121,8 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     changed = [nodes[0], at("b", 0.5, 0.1, pods=(pod("x", requests={"cpu": 2000}, bound_s_ago=1),))]
     assert [one.value for one in of.score_all(prepared, changed, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
     assert of.judge(prepared, changed[1], pod(), NOW_S).value == pytest.approx(0.7)
+    nodes[1] = changed[1]  # the engine replaces nodes in the list that it gave to prepare
+    assert [one.value for one in of.score_all(prepared, nodes, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
     assert of.judge(prepared, changed[1], None, NOW_S).value == pytest.approx(0.7)
     assert of.score_all(prepared, [], pod(), NOW_S) == []
 
