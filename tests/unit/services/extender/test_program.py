@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 
-from tests.unit.services.extender.builders import names_body, scores_in
+from tests.unit.services.extender.extender_objects import names_body, scores_in
 from tools.paths import COLLECTIONS
 
 MODULE = "ansible_collections.onprem.kube_scheduling.services.extender"

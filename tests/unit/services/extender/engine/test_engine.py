@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
-from tests.unit.services.extender.builders import (
+from tests.unit.services.extender.extender_objects import (
     GAUGE,
     PROFILE,
     BrokenAgent,

@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.people im
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
-from tests.unit.services.extender.builders import engine, quiet_log
+from tests.unit.services.extender.extender_objects import engine, quiet_log
 
 JSON_TYPE = ((b"content-type", b"application/json"),)
 

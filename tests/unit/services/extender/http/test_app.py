@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.services.extender.builders import (
+from tests.unit.services.extender.extender_objects import (
     PROFILE,
     DemandAgent,
     KeepBudgets,

@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.services.common.signals import S
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, TlsWatch, make_context
 
-from tests.unit.services.extender.builders import ScoreAgent, names_body, profile, scores_in, view
+from tests.unit.services.extender.extender_objects import ScoreAgent, names_body, profile, scores_in, view
 from tests.unit.services.extender.http.client import Client
 
 HEAD = b"POST /scheduler/prioritize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"

@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.wire impo
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
 
-from tests.unit.services.extender.builders import names_body, pod
+from tests.unit.services.extender.extender_objects import names_body, pod
 
 NODE = {"kind": "Node", "metadata": {"name": "a", "labels": {"x": "y"}}, "status": {"capacity": {"cpu": "4"}}}
 
