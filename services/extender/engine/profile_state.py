@@ -12,6 +12,7 @@ import time
 import typing as t
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import getitem
 
 from ..interface import NodeView, PodView
 from .demand_scores import DemandScores
@@ -23,6 +24,9 @@ from .profile import ConfiguredAgent, Profile
 
 MAX_DEMANDS = 128
 """Demands whose scores are kept for one profile. The demand that was not used for the longest time is dropped."""
+
+MAX_DEMAND_SCORES = 200_000
+"""Scores of all kept demands. At 5,000 nodes these are 40 demands. A rejected node has a text beside its score."""
 
 MAX_TABLE_ENTRIES = 1_000_000
 """Entries of all tables that are kept for demands. At 5,000 nodes these are 200 tables with about 20 MB."""
@@ -183,7 +187,7 @@ class ProfileState:
         if demand is None:
             parts = [part or self._judge(number, pod, pause) for number, part in enumerate(self._static)]
             demand = self._demands[key] = DemandScores(self.profile, pod, parts, len(self.nodes.names))
-            if len(self._demands) > MAX_DEMANDS:
+            if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
                 self._forget(next(iter(self._demands)))
         self._demands.move_to_end(key)
         return demand
@@ -191,8 +195,7 @@ class ProfileState:
     def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
         """Calculate the scores of a demand, and one of its tables."""
         demand = self._scores(key, pod, pause)
-        fragments = map(self._fragments.of, self.nodes.names)
-        rows = (of_node[score] for of_node, score in zip(fragments, demand.all_rounded(number), strict=True))
+        rows = map(getitem, map(self._fragments.of, self.nodes.names), demand.all_rounded(number))
         table = self._tables[key, number] = Table(self.nodes.names, rows, demand.default_rounded(number))
         _drop(self._tables, max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names))))
         pause()
