@@ -265,18 +265,13 @@ def test_a_broken_agent_does_not_prevent_others_from_being_saved(server: Server)
 
 
 def test_states_beyond_the_limit_are_not_saved(server: Server) -> None:
-    incompressible = b"".join(bytes(((one * number) ^ (number >> 3)) & 255 for one in noise) for number in range(1, 200))[
-        : MAX_STATE_BYTES - 1
-    ]
+    incompressible = random.Random(1).randbytes(MAX_STATE_BYTES - 1)
     on = program(server, long=Broken(b"x" * (MAX_STATE_BYTES + 1)), good=agent("reward"), noise=Broken(incompressible))
     learn(on.keeper._agents["good"])
     assert not on.keeper.save()
     assert "good" in server.data and "long" not in server.data
     assert sum(map(len, server.data.values())) <= MAX_STATE_BYTES
-    assert (
-        on.errors[0]
-        == f"the state of agent long is not saved: the state has {MAX_STATE_BYTES + 1} bytes, and the maximum is {MAX_STATE_BYTES}"
-    )
+    assert on.errors[0] == "the state of agent long is not saved: the state has 524289 bytes, and the maximum is 524288"
     on.keeper.stop()
 
 
